@@ -1,4 +1,4 @@
-// The deadlines of leases, by group and by time.
+// The deadlines of leases, by worker and by time.
 #pragma once
 
 #include <algorithm>
@@ -6,71 +6,87 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace buttress {
 
-// A lease ends at its deadline, which renewals move, and at its limit, which nothing moves: a group
-// that a worker renews without end holds up the run like one that nobody has.
+// The leases of a worker end together, at a deadline that each of its calls renews, in O(log n)
+// whatever it holds. Each of them also ends at its limit, which nothing moves: a group that a
+// worker renews without end holds up the run like one that nobody has.
 class LeaseDeadlines {
  public:
-  // Begins a lease.
-  void Grant(std::uint64_t group_id, std::int64_t deadline_ms, std::int64_t limit_ms) {
+  // Begins a lease, and renews those of its worker.
+  void Grant(std::uint64_t group_id, const std::string& worker_id, std::int64_t deadline_ms,
+             std::int64_t limit_ms) {
     Erase(group_id);
-    limits_[group_id] = limit_ms;
-    Renew(group_id, deadline_ms);
+    leases_[group_id] = {worker_id, limit_ms};
+    by_limit_.emplace(limit_ms, group_id);
+    workers_[worker_id].groups.insert(group_id);
+    Renew(worker_id, deadline_ms);
   }
 
-  // REQUIRES: the lease was granted.
-  void Renew(std::uint64_t group_id, std::int64_t deadline_ms) {
-    EraseDeadline(group_id);
-    deadline_ms = std::min(deadline_ms, limits_.at(group_id));
-    by_group_.emplace(group_id, deadline_ms);
-    by_time_.emplace(deadline_ms, group_id);
+  void Renew(const std::string& worker_id, std::int64_t deadline_ms) {
+    const auto worker = workers_.find(worker_id);
+    if (worker == workers_.end()) return;
+    by_deadline_.erase({worker->second.deadline_ms, worker_id});
+    worker->second.deadline_ms = deadline_ms;
+    by_deadline_.emplace(deadline_ms, worker_id);
   }
 
   void Erase(std::uint64_t group_id) {
-    EraseDeadline(group_id);
-    limits_.erase(group_id);
+    const auto lease = leases_.find(group_id);
+    if (lease == leases_.end()) return;
+    by_limit_.erase({lease->second.limit_ms, group_id});
+    const auto worker = workers_.find(lease->second.worker_id);
+    worker->second.groups.erase(group_id);
+    if (worker->second.groups.empty()) {
+      by_deadline_.erase({worker->second.deadline_ms, worker->first});
+      workers_.erase(worker);
+    }
+    leases_.erase(lease);
   }
 
-  void Clear() {
-    limits_.clear();
-    by_group_.clear();
-    by_time_.clear();
-  }
+  void Clear() { *this = {}; }
 
   // Returns the groups whose lease has expired, in id order.
   std::vector<std::uint64_t> Due(std::int64_t now_ms) const {
-    std::vector<std::uint64_t> ids;
-    for (auto next = by_time_.begin(); next != by_time_.end() && next->first <= now_ms; ++next)
-      ids.push_back(next->second);
-    std::ranges::sort(ids);
-    return ids;
+    std::set<std::uint64_t> ids;
+    for (auto next = by_deadline_.begin(); next != by_deadline_.end() && next->first <= now_ms;
+         ++next) {
+      const std::set<std::uint64_t>& groups = workers_.at(next->second).groups;
+      ids.insert(groups.begin(), groups.end());
+    }
+    for (auto next = by_limit_.begin(); next != by_limit_.end() && next->first <= now_ms; ++next)
+      ids.insert(next->second);
+    return {ids.begin(), ids.end()};
   }
 
-  // Returns true if the lease has reached the limit that renewals do not move.
-  bool AtLimit(std::uint64_t group_id, std::int64_t now_ms) const {
-    return limits_.at(group_id) <= now_ms;
-  }
+  // Returns when the lease reaches the limit that renewals do not move.
+  std::int64_t limit(std::uint64_t group_id) const { return leases_.at(group_id).limit_ms; }
 
+  // Returns when the next lease expires.
   std::optional<std::int64_t> earliest() const {
-    if (by_time_.empty()) return std::nullopt;
-    return by_time_.begin()->first;
+    if (leases_.empty()) return std::nullopt;
+    return std::min(by_deadline_.begin()->first, by_limit_.begin()->first);
   }
 
  private:
-  void EraseDeadline(std::uint64_t group_id) {
-    const auto found = by_group_.find(group_id);
-    if (found == by_group_.end()) return;
-    by_time_.erase({found->second, group_id});
-    by_group_.erase(found);
-  }
+  struct Lease {
+    std::string worker_id;
+    std::int64_t limit_ms = 0;
+  };
 
-  std::map<std::uint64_t, std::int64_t> limits_;
-  std::map<std::uint64_t, std::int64_t> by_group_;
-  std::set<std::pair<std::int64_t, std::uint64_t>> by_time_;
+  struct Worker {
+    std::int64_t deadline_ms = 0;
+    std::set<std::uint64_t> groups;
+  };
+
+  std::map<std::uint64_t, Lease> leases_;
+  std::set<std::pair<std::int64_t, std::uint64_t>> by_limit_;
+  std::map<std::string, Worker> workers_;  // that have leases
+  std::set<std::pair<std::int64_t, std::string>> by_deadline_;
 };
 
 }  // namespace buttress

@@ -1,14 +1,15 @@
-// The workers' side of the scheduler: prompts, leases and expiry. scheduler_submit.cc has
-// submissions, scheduler_learner.cc the learner's side, scheduler_operator.cc the operator's.
+// The workers' side of the scheduler: prompts, leases and expiry. scheduler_grants.cc has the
+// choice of leases, scheduler_submit.cc submissions, scheduler_learner.cc the learner's side,
+// scheduler_operator.cc the operator's.
 #include "coordinator/scheduler.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "lib/base/check.h"
 #include "lib/rl/staleness.h"
@@ -23,7 +24,6 @@ constexpr std::int64_t kRemoveAfterLeases = 20;
 constexpr std::size_t kRelaysSeen = 16;
 constexpr std::size_t kReplacedKept = 16;
 constexpr std::size_t kForgottenAtOnce = kMaxWorkers / 16;
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
@@ -45,6 +45,7 @@ std::int64_t Scheduler::LeasableLine() const {
 }
 
 bool Scheduler::MayLease() const {
+  if (trials_.MayShare() && LeasableLine() > 0) return true;
   const auto& pending = groups_.pending();
   return !pending.empty() &&
          static_cast<std::int64_t>(groups_.line().Place(*pending.begin())) < LeasableLine();
@@ -137,6 +138,7 @@ void Scheduler::RegisterWorker(const std::string& worker_id, std::uint64_t incar
   }
   for (const std::uint64_t id : lost)
     EndLease(id, LeaseEnd::kWorkerReplaced, static_cast<std::int64_t>(lost.size()), out);
+  trials_.EndOthers(worker_id, incarnation);
   const bool known = workers_.contains(worker_id);
   WorkerInfo& worker = workers_[worker_id];
   if (known && worker.incarnation != incarnation) {
@@ -188,6 +190,10 @@ bool Scheduler::Holds(const WorkerExchange& request, const LeaseRef& ref) const 
          group->incarnation == request.incarnation;
 }
 
+bool Scheduler::Shares(const WorkerExchange& request, const LeaseRef& ref) const {
+  return trials_.Has(ref, request.worker_id, request.incarnation);
+}
+
 void Scheduler::EndFailed(std::uint64_t group_id, LeaseEnd end, std::int64_t now_ms,
                           LedgerChanges& out) {
   faults_.Failed(group_id, groups_.Find(group_id)->worker_id, now_ms);
@@ -197,6 +203,7 @@ void Scheduler::EndFailed(std::uint64_t group_id, LeaseEnd end, std::int64_t now
 void Scheduler::EndReturned(const WorkerExchange& request, std::int64_t now_ms,
                             LedgerChanges& out) {
   for (const ReturnedLease& returned : request.returned) {
+    if (Shares(request, returned.ref)) trials_.End(returned.ref);
     if (!Holds(request, returned.ref)) continue;
     const bool no_fault = returned.reason == ReturnReason::kDraining ||
                           returned.reason == ReturnReason::kWeightsUnavailable;
@@ -209,12 +216,31 @@ void Scheduler::EndReturned(const WorkerExchange& request, std::int64_t now_ms,
   // A group that the worker has finished and that is still leased was refused.
   for (const LeaseRef& ref : request.finished) {
     if (Holds(request, ref)) EndFailed(ref.group_id, LeaseEnd::kFailed, now_ms, out);
+    if (Shares(request, ref)) trials_.End(ref);
   }
 }
 
 void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply) {
+  std::vector<LeaseRef> named = request.held;
+  std::ranges::sort(named);
+  trials_.EndUnnamed(request.worker_id, named);
+  deadlines_.Renew(request.worker_id, now_ms + options_.lease_ms);
+  std::size_t known = 0;
+  for (const std::uint64_t id : groups_.LeasedBy(request.worker_id)) {
+    const GroupRow& group = *groups_.Find(id);
+    if (std::ranges::binary_search(named, LeaseRef{id, group.lease_epoch})) {
+      ++known;
+      continue;
+    }
+    reply.leases.push_back(MakeLease(group));
+    ++events_.leases_granted_again;
+  }
+  if (known < named.size()) Revoke(request, reply);
+}
+
+void Scheduler::Revoke(const WorkerExchange& request, ExchangeReply& reply) const {
   for (const LeaseRef& ref : request.held) {
-    if (Holds(request, ref)) continue;
+    if (Holds(request, ref) || Shares(request, ref)) continue;
     const GroupRow* group = groups_.Find(ref.group_id);
     // The group was accepted under this lease; the worker does not know it yet.
     const bool accepted = group != nullptr && group->state != GroupState::kPending &&
@@ -223,84 +249,6 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
                           group->worker_id == request.worker_id;
     if (!accepted) reply.revoked.push_back(ref);
   }
-  const std::set<LeaseRef> held(request.held.begin(), request.held.end());
-  for (const std::uint64_t id : groups_.LeasedBy(request.worker_id)) {
-    const GroupRow& group = *groups_.Find(id);
-    if (group.incarnation != request.incarnation) continue;
-    deadlines_.Renew(id, now_ms + options_.lease_ms);
-    if (held.contains({id, group.lease_epoch})) continue;
-    reply.leases.push_back(MakeLease(group));
-    ++events_.leases_granted_again;
-  }
-}
-
-void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
-                         LedgerChanges& out) {
-  const std::int64_t leasable = LeasableLine();
-  std::int64_t capacity = request.capacity - static_cast<std::int64_t>(reply.leases.size());
-  std::int64_t held = 0;
-  std::int64_t most = kNoLimit;
-  for (const std::uint64_t id : groups_.LeasedBy(request.worker_id)) {
-    ++held;
-    most = std::min(most, MostHeldWith(id));
-  }
-  const auto& pending = groups_.pending();
-  for (auto next = pending.begin(); capacity > 0 && held < most && next != pending.end();) {
-    const std::uint64_t id = *next++;
-    const auto index = static_cast<std::int64_t>(groups_.line().Place(id));
-    if (index >= leasable) break;
-    if (held >= MostHeldWith(id) || BelongsElsewhere(id, request.worker_id, now_ms)) continue;
-    most = std::min(most, MostHeldWith(id));
-    ++held;
-    // If no younger group passes it, the group trains in step planned + index / P + 1, which starts
-    // from version planned + index / P.
-    const std::int64_t start_version =
-        static_cast<std::int64_t>(run_.planned_step) + index / options_.prompts;
-    const std::uint64_t epoch = announced_->version.learner_epoch;
-    // Only a group that fills an older plan would have to be younger than the newest version.
-    const auto oldest = std::min(
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, start_version - options_.max_age)),
-        announced_->version.step);
-    groups_.Move(id, GroupState::kLeased, out, [&](GroupRow& group) {
-      ++group.lease_epoch;
-      ++group.attempts;
-      group.worker_id = request.worker_id;
-      group.incarnation = request.incarnation;
-      group.min_version = {epoch, std::max(oldest, lineage_.StartStep(epoch)), ""};
-      group.granted_version = {epoch, announced_->version.step, ""};
-    });
-    deadlines_.Grant(id, now_ms + options_.lease_ms, now_ms + options_.lease_limit_ms);
-    reply.leases.push_back(MakeLease(*groups_.Find(id)));
-    ++events_.leases_granted;
-    --capacity;
-  }
-}
-
-bool Scheduler::BelongsElsewhere(std::uint64_t group_id, const std::string& worker_id,
-                                 std::int64_t now_ms) const {
-  const std::int64_t since_ms = now_ms - options_.lease_ms;
-  if (!faults_.HasFailed(group_id, worker_id, since_ms)) return false;
-  return std::ranges::any_of(workers_, [&](const auto& entry) {
-    const auto& [id, worker] = entry;
-    return id != worker_id && worker.last_heard_ms >= since_ms &&
-           OrderOf(id) == WorkerOrder::kNone && !faults_.HasFailed(group_id, id, since_ms);
-  });
-}
-
-GrantedLease Scheduler::MakeLease(const GroupRow& group) const {
-  GrantedLease lease;
-  lease.ref = {group.group_id, group.lease_epoch};
-  lease.prompt = group.prompt;
-  lease.min_version = group.min_version;
-  lease.min_version.digest = DigestOf(group.min_version).value_or("");
-  lease.exact_version = options_.deterministic;
-  lease.ttl_ms = options_.lease_ms;
-  return lease;
-}
-
-std::int64_t Scheduler::MostHeldWith(std::uint64_t group_id) const {
-  const auto found = suspects_.find(group_id);
-  return found == suspects_.end() ? kNoLimit : found->second;
 }
 
 void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, std::int64_t held,
@@ -341,12 +289,15 @@ void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
       held[worker] = static_cast<std::int64_t>(groups_.LeasedBy(worker).size());
   }
   for (const std::uint64_t id : due) {
-    if (deadlines_.AtLimit(id, now_ms)) {
+    if (deadlines_.limit(id) <= now_ms) {
+      trials_.Doubt(groups_.Find(id)->worker_id);
       EndFailed(id, LeaseEnd::kExpired, now_ms, out);
     } else {
       EndLease(id, LeaseEnd::kExpired, held.at(groups_.Find(id)->worker_id), out);
     }
   }
+  EndSharedAtLimit(now_ms, out);
+  ForgetEndedTrials();
 
   if (now_ms < workers_checked_ms_ + options_.lease_ms) return;
   workers_checked_ms_ = now_ms;
@@ -358,6 +309,19 @@ void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
   });
   faults_.Sweep([this](std::uint64_t id) { return groups_.Find(id) != nullptr; },
                 [this](const std::string& id) { return workers_.contains(id); });
+  trials_.Sweep([this](const std::string& id) { return workers_.contains(id); });
+}
+
+// The groups failed at the workers, whether or not others have completed them by now.
+void Scheduler::EndSharedAtLimit(std::int64_t now_ms, LedgerChanges& out) {
+  for (const auto& [ref, shared] : trials_.EndDue(now_ms)) {
+    faults_.Failed(ref.group_id, shared.worker_id, now_ms);
+    const GroupRow* const group = groups_.Find(ref.group_id);
+    const bool open = group != nullptr &&
+                      (group->state == GroupState::kPending || group->state == GroupState::kLeased);
+    if (open) continue;
+    for (const WorkerFaults::Sick& sick : faults_.Accepted(ref.group_id, "")) SetAside(sick, out);
+  }
 }
 
 std::optional<std::int64_t> Scheduler::NextExpiryMs() const { return deadlines_.earliest(); }

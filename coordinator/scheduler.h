@@ -39,7 +39,8 @@
 // Thread safety: none. One thread owns the scheduler, or one mutex guards every call.
 //
 // Invariants:
-//   (1) A group is in exactly one state; `leased` names exactly one worker and lease epoch.
+//   (1) A group is in exactly one state; `leased` names exactly one worker and lease epoch. Besides
+//       that lease only one that it shares (below) can deliver the group.
 //   (2) Every drawn prompt ends as settled or dropped exactly once, whatever is killed. At the last
 //       step whatever is pending, leased, ready or batched becomes dropped (run_ended), and the
 //       final checkpoint settles the rest.
@@ -93,6 +94,14 @@
 // completed is set aside by an order (cordon) that names them, unless no other worker is left; it
 // stands until an operator takes it back.
 //
+// Workers on trial. A worker that renews its leases and never delivers holds up the run for a lease
+// limit each time. So, while a worker has not delivered a group and others have (they are proven),
+// it holds no more groups than the proven worker with the most; and a proven worker that finds no
+// pending group shares the leases of those on trial: it gets the group under a new epoch, which
+// fences everything but the lease that it shares, and the first result of the two counts. A worker
+// whose result comes second has delivered all the same. One that keeps a lease to its limit is on
+// trial again. While no worker is proven, and so at the start of a run, nobody is on trial.
+//
 // Replacing groups (zero_variance: resample). A group that comes in without a signal (constant, or
 // with fewer than two scorable completions) is accepted, counted, and dropped in the same
 // transaction; the prompt drawn for the room it leaves is its replacement. Between two plans at
@@ -121,6 +130,7 @@
 #include "coordinator/lineage.h"
 #include "coordinator/scheduler_types.h"
 #include "coordinator/worker_faults.h"
+#include "coordinator/worker_trials.h"
 #include "lib/base/status.h"
 #include "lib/ledger/rows.h"
 
@@ -134,7 +144,7 @@ class Scheduler {
   static Result<Scheduler> Restore(const SchedulerOptions& options, const LedgerSnapshot& snapshot,
                                    std::int64_t now_ms, LedgerChanges& out);
 
-  // Returns whether a worker that asked now would get a new lease.
+  // Returns whether a worker that asked now may get a new lease.
   bool MayLease() const;
 
   // Returns how many prompts the prompt source may draw now.
@@ -142,6 +152,9 @@ class Scheduler {
 
   // Returns what the prompt source selects prompts by.
   PromptMemory memory() const;
+
+  // Returns whether the results of earlier groups decide which prompts are drawn.
+  bool selects_prompts() const { return options_.selection.mode != SelectionMode::kNone; }
 
   // Admits drawn prompts, in order, and records those that were passed over; each source resumes at
   // its one of `cursors`. REQUIRES: at most NeedsPrompts() prompts.
@@ -315,12 +328,42 @@ class Scheduler {
   // Returns how many groups a worker may hold that holds this one.
   std::int64_t MostHeldWith(std::uint64_t group_id) const;
   bool Holds(const WorkerExchange& request, const LeaseRef& ref) const;
+  // Whether the worker has a lease that another one shares.
+  bool Shares(const WorkerExchange& request, const LeaseRef& ref) const;
   void EndReturned(const WorkerExchange& request, std::int64_t now_ms, LedgerChanges& out);
   // Ends a lease of a group that failed at the worker which holds it.
   void EndFailed(std::uint64_t group_id, LeaseEnd end, std::int64_t now_ms, LedgerChanges& out);
+  void EndSharedAtLimit(std::int64_t now_ms, LedgerChanges& out);
   void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
+  // Tells the worker which of the leases that it names have ended.
+  void Revoke(const WorkerExchange& request, ExchangeReply& reply) const;
+
+  // scheduler_grants.cc
+  // What a worker may be granted: room for `capacity` groups, `held` groups, and at most `most`.
+  struct Room {
+    std::int64_t capacity = 0;
+    std::int64_t held = 0;
+    std::int64_t most = 0;
+
+    bool any() const { return capacity > 0 && held < most; }
+  };
+
   void GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
                 LedgerChanges& out);
+  Room RoomOf(const WorkerExchange& request, const ExchangeReply& reply) const;
+  void GrantPending(const WorkerExchange& request, std::int64_t now_ms, Room& room,
+                    ExchangeReply& reply, LedgerChanges& out);
+  // Grants leases of workers on trial to a proven one.
+  void GrantShared(const WorkerExchange& request, std::int64_t now_ms, Room& room,
+                   ExchangeReply& reply, LedgerChanges& out);
+  bool Fits(std::uint64_t group_id, const std::string& worker_id, std::int64_t now_ms,
+            const Room& room) const;
+  void Grant(std::uint64_t group_id, const WorkerExchange& request, std::int64_t now_ms, Room& room,
+             ExchangeReply& reply, LedgerChanges& out);
+  bool OnTrial(const std::string& worker_id) const;
+  // Returns whether the group is leased to a worker on trial alone.
+  bool MayShare(std::uint64_t group_id) const;
+  void ForgetEndedTrials();
   // Whether another worker should get the group, because it failed at this one.
   bool BelongsElsewhere(std::uint64_t group_id, const std::string& worker_id,
                         std::int64_t now_ms) const;
@@ -331,6 +374,8 @@ class Scheduler {
   // scheduler_submit.cc
   SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
   SubmitOutcome CheckEnded(const Submission& submission) const;
+  bool Shares(const Submission& submission) const;
+  void TakeBack(const Submission& submission, LedgerChanges& out);
   void Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out);
   bool MayReplace(const AcceptedRow& accepted) const;
 
@@ -340,7 +385,8 @@ class Scheduler {
   // scheduler_learner.cc
   Status CheckEpoch(std::uint64_t learner_epoch) const;
   Status CheckCheckpoint(const PolicyVersion& checkpoint) const;
-  std::vector<BatchCandidate> Line() const;
+  // Returns the line up to its `ready`-th ready group.
+  std::vector<BatchCandidate> Line(std::int64_t ready) const;
   std::optional<std::vector<std::uint64_t>> ChooseGroups(std::uint64_t step,
                                                          const BatchRules& rules,
                                                          LedgerChanges& out);
@@ -367,6 +413,7 @@ class Scheduler {
   LeaseDeadlines deadlines_;                        // of leased groups
   std::map<std::uint64_t, std::int64_t> suspects_;  // MostHeldWith, by group id
   WorkerFaults faults_;
+  WorkerTrials trials_;
   std::map<std::uint64_t, PlanRow> plans_;          // not settled, by step
   std::int64_t missing_ = 0;                        // places of plans_ without a group
   std::vector<PromptHistory> history_;              // by row of the dataset

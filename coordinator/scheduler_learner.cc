@@ -12,6 +12,12 @@
 #include "lib/ledger/plan_columns.h"
 
 namespace buttress {
+namespace {
+
+constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace
+
 Status Scheduler::CheckEpoch(std::uint64_t learner_epoch) const {
   if (learner_epoch == run_.learner_epoch && learner_epoch != 0) return OkStatus();
   return FailedPrecondition(
@@ -192,11 +198,11 @@ std::optional<std::vector<std::uint64_t>> Scheduler::ChooseGroups(std::uint64_t 
                                                                   LedgerChanges& out) {
   const auto oldest = groups_.oldest_ready_step();
   if (oldest && IsTooOld(*oldest, step, rules_)) {
-    for (const std::uint64_t id : TooOld(Line(), step, rules_))
+    for (const std::uint64_t id : TooOld(Line(kAll), step, rules_))
       groups_.Drop(id, DropReason::kStale, out);
   }
   if (!HasBatch(rules)) return std::nullopt;
-  return AssembleBatch(Line(), step, rules);
+  return AssembleBatch(Line(rules.prompts), step, rules);
 }
 
 // Returns whether AssembleBatch would choose groups. All groups before the first one that is not
@@ -210,13 +216,14 @@ bool Scheduler::HasBatch(const BatchRules& rules) const {
   return younger <= 0 || groups_.Find(*first)->passed + younger <= rules.window - 1;
 }
 
-std::vector<BatchCandidate> Scheduler::Line() const {
+std::vector<BatchCandidate> Scheduler::Line(std::int64_t ready) const {
   std::vector<BatchCandidate> line;
-  line.reserve(groups_.line().size());
   for (const std::uint64_t id : groups_.line()) {
+    if (ready == 0) break;
     const GroupRow& group = *groups_.Find(id);
-    const bool ready = group.state == GroupState::kReady;
-    line.push_back({id, ready, ready ? groups_.accepted(id).oldest_step() : 0, group.passed});
+    const bool is_ready = group.state == GroupState::kReady;
+    ready -= is_ready ? 1 : 0;
+    line.push_back({id, is_ready, is_ready ? groups_.accepted(id).oldest_step() : 0, group.passed});
   }
   return line;
 }

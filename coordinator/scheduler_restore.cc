@@ -96,6 +96,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema, snapshot.recent),
       orders_(snapshot.orders) {
   for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
+  for (const auto& [id, accepted] : groups_.accepted()) trials_.Prove(groups_.Find(id)->worker_id);
   for (const LastVisit& visit : snapshot.last_visits)
     history_.emplace_back(visit.before).Add(visit.own, options.history_decay);
   for (const LearnerRow& learner : snapshot.learners) {
@@ -134,6 +135,7 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
     BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));
   }
   Scheduler scheduler(options, snapshot);
+  scheduler.workers_checked_ms_ = now_ms;  // whoever works registers again before the next check
   ++scheduler.run_.coordinator_epoch;
   scheduler.starts_.insert(options.start_id);
   out.starts.push_back({scheduler.run_.coordinator_epoch, options.start_id});
@@ -142,7 +144,9 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
       snapshot.run && scheduler.run_.settled_step == options.steps && options.steps > 0;
   if (snapshot.run && scheduler.run_.committed_step == options.steps) scheduler.EndRun(out);
   for (const std::uint64_t id : scheduler.groups_.InState(GroupState::kLeased)) {
-    scheduler.deadlines_.Grant(id, now_ms + options.lease_ms, now_ms + options.lease_limit_ms);
+    scheduler.deadlines_.Grant(id, scheduler.groups_.Find(id)->worker_id, now_ms + options.lease_ms,
+                               now_ms + options.lease_limit_ms);
+    scheduler.trials_.Lease(id);
   }
   out.run = scheduler.run_;
   return scheduler;

@@ -25,14 +25,21 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
   const bool holder = group->lease_epoch == submission.lease.lease_epoch &&
                       group->worker_id == submission.worker_id &&
                       group->incarnation == submission.incarnation;
-  if (!holder) return SubmitOutcome::kStaleFence;
+  const bool shares = Shares(submission);
+  if (!holder && !shares) return SubmitOutcome::kStaleFence;
   const std::size_t completions = submission.accepted.completions.size();
   if (submission.prompt_id != group->prompt.prompt_id ||
       submission.accepted.group_id != group->group_id || completions < 1 ||
       completions > static_cast<std::size_t>(group->prompt.completions)) {
     return SubmitOutcome::kMismatch;
   }
-  return CheckVersions(*group, submission.accepted);
+  const SubmitOutcome outcome = CheckVersions(*group, submission.accepted);
+  // The worker that shares the lease may still deliver the group.
+  return shares && outcome == SubmitOutcome::kStalePolicy ? SubmitOutcome::kStaleFence : outcome;
+}
+
+bool Scheduler::Shares(const Submission& submission) const {
+  return trials_.Has(submission.lease, submission.worker_id, submission.incarnation);
 }
 
 // Only the content tag of a group that has ended is kept, and for a while.
@@ -63,6 +70,10 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   const SubmitOutcome outcome = Check(submission);
   ++events_.submissions[static_cast<std::size_t>(outcome)];
   const std::uint64_t id = submission.lease.group_id;
+  const bool shared = Shares(submission);
+  const bool late = outcome == SubmitOutcome::kStaleFence || outcome == SubmitOutcome::kDuplicate;
+  if (outcome == SubmitOutcome::kAccepted || (shared && late)) trials_.Prove(submission.worker_id);
+  if (shared && late) trials_.End(submission.lease);
   if (outcome == SubmitOutcome::kStalePolicy) {
     if (AnyAbandoned(submission.accepted.versions)) {
       EndLease(id, LeaseEnd::kFailed, 1, out);
@@ -73,6 +84,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   }
   if (outcome != SubmitOutcome::kAccepted) return outcome;
 
+  if (shared) TakeBack(submission, out);
   const GroupRow& group = *groups_.Find(id);
   if (history_.size() <= group.prompt.row) history_.resize(group.prompt.row + 1);
   PromptHistory& history = history_[group.prompt.row];
@@ -94,6 +106,16 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
     groups_.Drop(id, DropReason::kNoSignal, out, run_.planned_step + 1);
   }
   return outcome;
+}
+
+// The lease that another worker shares counts alone again, because its result came first.
+void Scheduler::TakeBack(const Submission& submission, LedgerChanges& out) {
+  groups_.Edit(submission.lease.group_id, out, [&](GroupRow& group) {
+    group.worker_id = submission.worker_id;
+    group.incarnation = submission.incarnation;
+    group.lease_epoch = submission.lease.lease_epoch;
+  });
+  trials_.End(submission.lease);
 }
 
 void Scheduler::Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out) {

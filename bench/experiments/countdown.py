@@ -43,7 +43,8 @@ def launch_command(out, data, seed, settings):
     """A run of the recipe with settings KEY=VALUE of its own."""
     command = [BIN / "buttress", "launch", "configs/quickstart.yaml", "--no-eval"]
     for value in [*settings, f"run.seed={seed}", f"run.data.prompts={data}/train.jsonl",
-                  f"run.model.path={data}/cold", f"local.out={out}"]:
+                  f"run.data.held_out={data}/held_out.jsonl", f"run.model.path={data}/cold",
+                  f"local.out={out}"]:
         command += ["--set", value]
     return [str(c) for c in command]
 

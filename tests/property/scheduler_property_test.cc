@@ -33,6 +33,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   std::array<std::int64_t, kDropReasons> dropped{};
   std::array<std::int64_t, kSubmitOutcomes> outcomes{};
   std::int64_t expired = 0;
+  std::int64_t shared = 0;
   std::int64_t passed = 0;
   std::int64_t retrained = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
@@ -40,6 +41,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
     for (int event = 0; event < kEvents; ++event) simulation.Step();
     for (std::size_t i = 0; i < kSubmitOutcomes; ++i) outcomes[i] += simulation.outcomes()[i];
     expired += simulation.scheduler().events().leases_expired;
+    shared += simulation.scheduler().events().leases_shared;
     for (const auto& [id, group] : simulation.ledger().groups) {
       ++dropped[static_cast<std::size_t>(group.reason)];
       passed += group.passed;
@@ -51,6 +53,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   for (std::size_t i = 0; i < kSubmitOutcomes; ++i)
     EXPECT_GT(outcomes[i], 0) << SubmitOutcomeName(static_cast<SubmitOutcome>(i));
   EXPECT_GT(expired, 0);
+  EXPECT_GT(shared, 0);
   EXPECT_GT(passed, 0);
   EXPECT_GT(retrained, 0);
 }

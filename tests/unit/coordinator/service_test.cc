@@ -12,6 +12,7 @@
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "coordinator/coordinator.h"
+#include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"
@@ -979,6 +980,33 @@ TEST_F(ServiceTest, ALongPollIsAnsweredAsSoonAsItsAnswerExists) {
     }
   }
   learner.join();
+}
+
+// A worker waits with room for a group, delivers the one that it has, and shares that of a worker
+// which has delivered none.
+TEST_F(ServiceTest, AWaitingWorkerSharesALeaseAsSoonAsItMay) {
+  Begin();
+  const auto own = Lease(1);
+  ASSERT_EQ(own.size(), 1U);
+  ASSERT_TRUE(Join("new", RunConfigHash(config_)).ok());
+  const auto kept = Lease(100, "new");
+  ASSERT_FALSE(kept.empty());
+  auto request = ExchangeOf("w0", 1);
+  *request.add_held() = own.front().ref();
+  request.set_wait_ms(kHoldMs);
+  std::vector<std::uint64_t> shared;
+  const double begin = MonotonicSeconds();
+  std::thread waiting([&] {
+    const auto response = client_.Exchange(request);
+    EXPECT_TRUE(response.ok()) << response.status().ToString();
+    for (const v1::Lease& lease : response->leases()) shared.push_back(lease.ref().group_id());
+  });
+  while (metrics_->Expose().find("buttress_coordinator_parked_calls 1") == std::string::npos)
+    std::this_thread::yield();
+  EXPECT_EQ(*Submit(own.front(), Sample(own.front())), v1::SUBMIT_RESULT_ACCEPTED);
+  waiting.join();
+  EXPECT_EQ(shared, std::vector<std::uint64_t>{kept.front().ref().group_id()});
+  EXPECT_LT(1000 * (MonotonicSeconds() - begin), kHoldMs) << "at the end of its poll";
 }
 
 TEST_F(ServiceTest, StoppingAnswersLongPolls) {

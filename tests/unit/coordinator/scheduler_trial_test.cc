@@ -1,0 +1,213 @@
+// Tests the leases of workers that have not delivered a group yet.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/coordinator/scheduler_rig.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Four groups, and the workers `a` and `new`; leases end after 250 ms.
+class SchedulerTrial : public testing::Test {
+ protected:
+  static SchedulerRig Rig() {
+    SchedulerOptions options = SmallRun();
+    options.steps = 10;
+    options.lease_limit_ms = 250;
+    SchedulerRig rig = SchedulerRig::Started(options);
+    rig.scheduler.RegisterWorker("new", 1, {}, rig.now_ms, rig.changes);
+    rig.Admit();
+    return rig;
+  }
+
+  ExchangeReply Ask(const std::string& worker, std::int64_t capacity,
+                    std::vector<LeaseRef> held = {}) {
+    WorkerExchange request;
+    request.worker_id = worker;
+    request.incarnation = 1;
+    request.capacity = capacity;
+    request.held = std::move(held);
+    return rig_.Exchange(request);
+  }
+
+  GrantedLease Lease(const std::string& worker, std::vector<LeaseRef> held = {}) {
+    const ExchangeReply reply = Ask(worker, 1, std::move(held));
+    BUTTRESS_CHECK(reply.leases.size() == 1, "there is a group for the worker");
+    return reply.leases.front();
+  }
+
+  SubmitOutcome Deliver(const std::string& worker, const GrantedLease& lease) {
+    Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version,
+                                                         {Outcome::kCorrect, Outcome::kWrong});
+    submission.worker_id = worker;
+    submission.content_sha256 = Sha256Of(worker);
+    return rig_.Submit(submission);
+  }
+
+  // `a` delivers group 1, `new` holds group 2, and `a` has delivered the others.
+  GrantedLease LeaveOneGroupWithTheNewWorker() {
+    EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+    GrantedLease kept = Lease("new");
+    EXPECT_EQ(kept.ref, (LeaseRef{2, 1}));
+    for (const std::uint64_t id : {3u, 4u}) {
+      const GrantedLease lease = Lease("a");
+      EXPECT_EQ(lease.ref.group_id, id) << "pending groups come first";
+      EXPECT_EQ(Deliver("a", lease), SubmitOutcome::kAccepted);
+    }
+    return kept;
+  }
+
+  void PassTime(std::int64_t ms) {
+    rig_.now_ms += ms;
+    rig_.scheduler.Expire(rig_.now_ms, rig_.changes);
+    rig_.Commit();
+  }
+
+  SchedulerRig rig_ = Rig();
+};
+
+TEST_F(SchedulerTrial, AnIdleWorkerGetsTheGroupOfOneThatHasDeliveredNone) {
+  const GrantedLease kept = LeaveOneGroupWithTheNewWorker();
+  EXPECT_FALSE(rig_.scheduler.MayLease()) << "no worker waits for a group";
+  const GrantedLease shared = Lease("a");
+  EXPECT_EQ(shared.ref, (LeaseRef{2, 2}));
+  EXPECT_EQ(shared.min_version, kept.min_version);
+  EXPECT_EQ(rig_.scheduler.events().leases_shared, 1);
+  EXPECT_THAT(Ask("a", 1, {shared.ref}).leases, IsEmpty()) << "a lease is shared once";
+  EXPECT_EQ(Deliver("a", shared), SubmitOutcome::kAccepted);
+  EXPECT_EQ(rig_.ledger.groups.at(2).worker_id, "a");
+  EXPECT_THAT(rig_.PlannedIds(1), ElementsAre(1, 2));
+}
+
+TEST_F(SchedulerTrial, TheFirstResultCountsWhoeverDeliversIt) {
+  const GrantedLease kept = LeaveOneGroupWithTheNewWorker();
+  const GrantedLease shared = Lease("a");
+  EXPECT_THAT(Ask("new", 0, {kept.ref}).revoked, IsEmpty());
+  EXPECT_EQ(Deliver("new", kept), SubmitOutcome::kAccepted);
+  const GroupRow& group = rig_.ledger.groups.at(2);
+  EXPECT_EQ(group.worker_id, "new");
+  EXPECT_EQ(group.lease_epoch, rig_.ledger.accepted.at(2).lease_epoch);
+  EXPECT_EQ(group.attempts, 1);
+  EXPECT_EQ(Deliver("a", shared), SubmitOutcome::kStaleFence);
+  EXPECT_THAT(Ask("a", 0, {shared.ref}).revoked, ElementsAre(shared.ref));
+  EXPECT_EQ(Deliver("new", kept), SubmitOutcome::kDuplicate);
+}
+
+TEST_F(SchedulerTrial, AWorkerWhoseResultComesSecondHasDelivered) {
+  const GrantedLease kept = LeaveOneGroupWithTheNewWorker();
+  EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+  EXPECT_THAT(Ask("new", 0, {kept.ref}).revoked, IsEmpty()) << "it goes on";
+  EXPECT_EQ(Deliver("new", kept), SubmitOutcome::kStaleFence);
+  EXPECT_THAT(Ask("new", 0, {kept.ref}).revoked, ElementsAre(kept.ref));
+
+  EXPECT_THAT(rig_.PlannedIds(1), SizeIs(2));
+  ASSERT_TRUE(rig_.Train(1).ok());
+  rig_.Announce(1);
+  rig_.Admit();
+  Ask("new", 2);
+  EXPECT_THAT(Ask("a", 1).leases, IsEmpty()) << "its leases are its own now";
+}
+
+TEST_F(SchedulerTrial, NobodyIsOnTrialBeforeTheFirstGroupIsDelivered) {
+  EXPECT_THAT(Ask("new", 3).leases, SizeIs(3)) << "as many as it has room for";
+  EXPECT_THAT(Ask("a", 3).leases, SizeIs(1)) << "and the others none of them";
+}
+
+TEST_F(SchedulerTrial, AWorkerOnTrialHoldsNoMoreThanTheOthers) {
+  EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+  const GrantedLease kept = Lease("new");
+  EXPECT_THAT(Ask("new", 2, {kept.ref}).leases, IsEmpty()) << "nobody else holds a group";
+  const std::vector<GrantedLease> rest = Ask("a", 3).leases;
+  ASSERT_THAT(rest, SizeIs(3));
+  for (const GrantedLease& lease : rest)
+    EXPECT_EQ(Deliver("a", lease), SubmitOutcome::kAccepted) << lease.ref.group_id;
+  EXPECT_THAT(rig_.PlannedIds(1), SizeIs(2));
+  ASSERT_TRUE(rig_.Train(1).ok());
+  rig_.Announce(1);
+  rig_.Admit();
+  EXPECT_THAT(Ask("new", 1, {kept.ref}).leases, IsEmpty()) << "the shared lease is still its own";
+  EXPECT_EQ(Deliver("new", kept), SubmitOutcome::kStaleFence);
+  EXPECT_THAT(Ask("new", 2).leases, SizeIs(2));
+}
+
+TEST_F(SchedulerTrial, ASharedLeaseThatItsWorkerNeverReceivedIsForgotten) {
+  const GrantedLease kept = LeaveOneGroupWithTheNewWorker();
+  const GrantedLease shared = Lease("a");
+  EXPECT_THAT(Ask("new", 0).leases, IsEmpty());
+  EXPECT_EQ(Deliver("new", kept), SubmitOutcome::kStaleFence);
+  EXPECT_EQ(Deliver("a", shared), SubmitOutcome::kAccepted);
+}
+
+TEST_F(SchedulerTrial, AnotherProcessOfTheWorkerDeliversNothingForTheOldOne) {
+  const GrantedLease kept = LeaveOneGroupWithTheNewWorker();
+  Lease("a");
+  rig_.scheduler.RegisterWorker("new", 2, {}, rig_.now_ms, rig_.changes);
+  EXPECT_EQ(Deliver("new", kept), SubmitOutcome::kStaleFence);
+}
+
+TEST_F(SchedulerTrial, ASharedLeaseOfWeightsThatAreGoneDropsNothing) {
+  const GrantedLease kept = LeaveOneGroupWithTheNewWorker();
+  const GrantedLease shared = Lease("a");
+  rig_.StartLearner({});
+  Submission late = SchedulerRig::MakeSubmission(kept, {1, 1, ""}, {Outcome::kCorrect});
+  late.worker_id = "new";
+  EXPECT_NE(rig_.Submit(late), SubmitOutcome::kAccepted);
+  EXPECT_EQ(rig_.StateOf(2), GroupState::kLeased);
+  EXPECT_EQ(Deliver("a", shared), SubmitOutcome::kAccepted);
+}
+
+TEST_F(SchedulerTrial, AWorkerThatNeverDeliversIsSetAside) {
+  EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(rig_.scheduler.OrderOf("new"), WorkerOrder::kNone);
+    const GrantedLease kept = Lease("new");
+    while (!rig_.scheduler.groups().pending().empty()) Deliver("a", Lease("a"));
+    EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+    for (int renewed = 0; renewed < 3; ++renewed) {
+      EXPECT_THAT(Ask("new", 1, {kept.ref}).revoked, IsEmpty());
+      Ask("a", 0);
+      PassTime(90);
+    }
+    EXPECT_THAT(Ask("new", 0, {kept.ref}).revoked, ElementsAre(kept.ref)) << "at its limit";
+    const auto step = static_cast<std::uint64_t>(i) + 1;
+    ASSERT_THAT(rig_.PlannedIds(step), SizeIs(2));
+    ASSERT_TRUE(rig_.Train(step).ok());
+    rig_.Announce(step);
+    rig_.Admit();
+  }
+  EXPECT_EQ(rig_.scheduler.OrderOf("new"), WorkerOrder::kCordon);
+}
+
+TEST_F(SchedulerTrial, AWorkerThatKeepsALeaseToItsLimitIsOnTrialAgain) {
+  EXPECT_EQ(Deliver("new", Lease("new")), SubmitOutcome::kAccepted);
+  EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+  const GrantedLease kept = Lease("new");
+  EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+  EXPECT_THAT(Ask("a", 1).leases, IsEmpty()) << "the other worker is proven";
+  for (int renewed = 0; renewed < 3; ++renewed) {
+    Ask("new", 0, {kept.ref});
+    Ask("a", 0);
+    PassTime(90);
+  }
+  EXPECT_EQ(rig_.StateOf(3), GroupState::kPending);
+  PassTime(rig_.options.lease_ms + 1);
+  EXPECT_EQ(Lease("new").ref.group_id, 3u);
+  EXPECT_EQ(Lease("a").ref.group_id, 3u);
+}
+
+TEST_F(SchedulerTrial, ARestartRemembersWhoDelivered) {
+  const GrantedLease kept = LeaveOneGroupWithTheNewWorker();
+  rig_.scheduler = rig_.Restore();
+  for (const char* worker : {"a", "new"})
+    rig_.scheduler.RegisterWorker(worker, 1, {}, rig_.now_ms, rig_.changes);
+  rig_.Commit();
+  EXPECT_THAT(Ask("new", 0, {kept.ref}).revoked, IsEmpty());
+  EXPECT_EQ(Lease("a").ref, (LeaseRef{2, 2}));
+}
+
+}  // namespace
+}  // namespace buttress
