@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -19,16 +20,19 @@ using std::chrono::milliseconds;
 constexpr std::size_t kQueueBound = 4096;
 constexpr std::size_t kTurnCalls = 1024;
 constexpr std::size_t kTurnSubmissions = 128;
+// Reading and tokenizing so many takes about as long as so many submissions.
+constexpr std::int64_t kTurnPrompts = 128;
 constexpr std::int64_t kLongestWaitMs = 1000;
 constexpr std::int64_t kPublishMs = 200;
 // No sync takes this long: the process was stopped, or the machine slept.
 constexpr std::int64_t kStallMs = 3000;
 
 // Returns true if a worker that has no room may have to be told. A group without a signal is
-// dropped by the worker's own submission.
-bool BringsNews(const LedgerChanges& changes) {
+// dropped by the worker's own submission, and a checkpoint is news only once the run ends.
+bool BringsNews(const Scheduler& scheduler, const LedgerChanges& changes) {
+  const bool ends = scheduler.finished() || scheduler.stop_phase() != StopPhase::kNone;
   return !changes.orders.empty() || !changes.manifests.empty() || !changes.learners.empty() ||
-         !changes.checkpoints.empty() ||
+         (ends && !changes.checkpoints.empty()) ||
          std::ranges::any_of(changes.groups, [](const GroupRow& group) {
            return group.state == GroupState::kDropped && group.reason != DropReason::kNoSignal;
          });
@@ -86,8 +90,19 @@ void CoordinatorLoop::Run() {
 }
 
 Turn CoordinatorLoop::BeginTurn(LedgerChanges& changes, std::int64_t now_ms) {
-  return {parts_.terms, parts_.scheduler, parts_.prompts, parts_.payloads, parts_.metrics,
-          changes,      leased_prompts_,  reports_,       now_ms,          draining_};
+  return {
+      parts_.terms,
+      parts_.scheduler,
+      parts_.prompts,
+      parts_.payloads,
+      parts_.metrics,
+      changes,
+      leased_prompts_,
+      reports_,
+      announced_,
+      now_ms,
+      draining_,
+      parts_.scheduler.selects_prompts() ? std::numeric_limits<std::int64_t>::max() : kTurnPrompts};
 }
 
 void CoordinatorLoop::RunTurn(LoopRequest* first) {
@@ -228,16 +243,21 @@ void CoordinatorLoop::Fail(Status status) {
 }
 
 bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
-  const std::int64_t wanted = turn.draining ? 0 : parts_.scheduler.NeedsPrompts();
+  const std::int64_t wanted = std::min(WantedPrompts(), turn.may_draw);
   if (wanted <= 0 || !turn.failed.ok()) return false;
   const auto drawn = parts_.prompts.Draw(wanted, parts_.scheduler.memory());
   if (!drawn.ok()) {
     turn.failed = drawn.status();
     return false;
   }
+  turn.may_draw -= wanted;
   parts_.scheduler.Admit(drawn->prompts, drawn->skipped, {&parts_.prompts.cursor(), 1},
                          turn.changes);
   return true;
+}
+
+std::int64_t CoordinatorLoop::WantedPrompts() const {
+  return draining_ ? 0 : parts_.scheduler.NeedsPrompts();
 }
 
 void CoordinatorLoop::ApplyParked(Turn& turn, std::vector<Answer>& answers) {
@@ -247,7 +267,7 @@ void CoordinatorLoop::ApplyParked(Turn& turn, std::vector<Answer>& answers) {
     ApplyAll(parked, turn.draining ? kAll : turn.now_ms, turn, answers, always);
   auto& [news, groups, changes] = parked_;
   if (!turn.changes.empty()) ApplyAll(changes, kAll, turn, answers, always);
-  if (BringsNews(turn.changes)) {
+  if (BringsNews(turn.scheduler, turn.changes)) {
     ApplyAll(news, kAll, turn, answers, always);
     ApplyAll(groups, kAll, turn, answers, always);
   }
@@ -277,9 +297,19 @@ std::size_t CoordinatorLoop::parked_calls() const {
 Status CoordinatorLoop::Persist(const Turn& turn) {
   if (turn.changes.empty()) return OkStatus();
   const double begin = MonotonicSeconds();
-  Status status = turn.payloads_appended ? parts_.payloads.Sync() : OkStatus();
-  if (turn.payloads_appended) Failpoint("before_transaction");
-  if (status.ok()) status = parts_.ledger.Write(turn.changes);
+  std::future<Status> synced;
+  if (turn.payloads_appended)
+    synced = std::async(std::launch::async, [this] { return parts_.payloads.Sync(); });
+  Status status = parts_.ledger.Write(turn.changes, [&synced] {
+    if (!synced.valid()) return OkStatus();
+    Status done = synced.get();
+    Failpoint("before_commit");
+    return done;
+  });
+  // The rows failed first: they may be written again only if the payloads are durable.
+  if (synced.valid()) {
+    if (Status done = synced.get(); !done.ok()) status = std::move(done);
+  }
   const double seconds = MonotonicSeconds() - begin;
   parts_.metrics.store_commit_seconds.Observe(seconds);
   reports_.ledger_seconds += seconds;
@@ -336,6 +366,7 @@ std::int64_t CoordinatorLoop::WaitMs() const {
     const std::int64_t next_ms = parked_calls() > 0 ? 0 : parts_.pause.next_try_ms();
     return std::clamp<std::int64_t>(next_ms - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);
   }
+  if (failed_.ok() && WantedPrompts() > 0) return 0;
   std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
   for (const Parked& parked : parked_) {

@@ -4,9 +4,9 @@
 // A turn applies what waits, makes all of it durable (group commit), and then answers:
 //
 //   1. Apply each call to the scheduler, then some submissions, and append their payloads.
-//   2. Sync the segment once (fdatasync).
-//   3. Write every row that the turn changed in one transaction of the ledger.
-//   4. Answer.
+//   2. Sync the segment once (fdatasync), and meanwhile write every row that the turn changed in
+//      one transaction of the ledger, which commits after that sync.
+//   3. Answer.
 //
 // Requests that arrive during a turn wait for the next one; submissions, which may wait in long
 // lines, let all other calls pass, so that these take two turns at most. The ledger is never behind
@@ -31,6 +31,7 @@
 #include <thread>
 #include <vector>
 
+#include "buttress/v1/weights.pb.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/disk_pause.h"
 #include "coordinator/prompt_source.h"
@@ -53,6 +54,15 @@ struct RunTerms {
   std::int64_t max_hold_ms = 10000;  // bound of a long poll: its caller renews leases between calls
 };
 
+// The manifest of the newest weights, which every worker is told: parsed once.
+struct AnnouncedManifest {
+  PolicyVersion version;
+  v1::WeightManifest manifest;
+
+  // Makes this the manifest of `weights`. kDataLoss if its bytes are none.
+  Status Parse(const PublishedWeights& weights);
+};
+
 // What a request reads and changes while it is applied.
 struct Turn {
   const RunTerms& terms;
@@ -63,8 +73,10 @@ struct Turn {
   LedgerChanges& changes;
   std::map<std::uint64_t, std::string>& leased_prompts;  // digest of the tokens, by leased group
   RunReports& reports;
+  AnnouncedManifest& announced;
   std::int64_t now_ms = 0;
   bool draining = false;           // no new leases are granted and long polls are answered
+  std::int64_t may_draw = 0;       // prompts
   bool payloads_appended = false;  // set by a request that appends a payload
   std::string paused = {};         // why the run is paused, while only reads are applied
   Status full = {};                // set by a request that finds the disk full
@@ -180,8 +192,11 @@ class CoordinatorLoop {
   static void ApplyAll(Parked& parked, std::int64_t deadline_ms, Turn& turn,
                        std::vector<Answer>& answers, Wanted wanted);
   std::size_t parked_calls() const;
-  // Draws the prompts that the scheduler needs; returns true if it admitted any.
+  // Draws prompts that the scheduler needs; returns true if it admitted any. Where results of
+  // groups decide what is drawn, all of them at once: otherwise the draws would depend on what
+  // comes in between.
   bool AdmitPrompts(Turn& turn);
+  std::int64_t WantedPrompts() const;
   // Makes the turn's payloads and changes durable.
   Status Persist(const Turn& turn);
   // Keeps the memory of leases within a multiple of those that are held.
@@ -199,6 +214,7 @@ class CoordinatorLoop {
   std::array<Parked, kAwaited> parked_;
   std::map<std::uint64_t, std::string> leased_prompts_;
   RunReports reports_;
+  AnnouncedManifest announced_;
   std::size_t leased_prompts_kept_ = 0;  // when the ended ones were last forgotten
   std::int64_t last_wake_ms_;
   std::int64_t published_ms_ = 0;

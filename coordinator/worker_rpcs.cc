@@ -61,6 +61,18 @@ Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
 
 }  // namespace
 
+Status AnnouncedManifest::Parse(const PublishedWeights& weights) {
+  if (version == weights.version) return OkStatus();
+  if (!manifest.ParseFromString(weights.manifest)) {
+    return DataLoss(
+        fmt::format("the ledger's manifest of version {} is not a WeightManifest; "
+                    "restore ledger.db from a copy",
+                    ToString(weights.version)));
+  }
+  version = weights.version;
+  return OkStatus();
+}
+
 grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     grpc::CallbackServerContext*, const v1::RegisterWorkerRequest* request,
     v1::RegisterWorkerResponse* response) {
@@ -133,12 +145,10 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
     for (const LeaseRef& ref : reply->revoked) *response->add_revoked() = ToProto(ref);
     const PublishedWeights* const weights = turn.scheduler.weights();
     if (weights != nullptr && OlderThan(exchange->loaded_version, weights->version)) {
+      if (Status parsed = turn.announced.Parse(*weights); !parsed.ok())
+        return turn.failed = std::move(parsed);
       v1::WeightManifest& manifest = *response->mutable_weights();
-      if (!manifest.ParseFromString(weights->manifest)) {
-        return turn.failed = DataLoss(fmt::format("the ledger's manifest of version {} is not a "
-                                                  "WeightManifest; restore ledger.db from a copy",
-                                                  ToString(weights->version)));
-      }
+      manifest = turn.announced.manifest;
       for (std::string& relay : turn.scheduler.WeightRelays(exchange->worker_id, turn.now_ms))
         manifest.add_sources(std::move(relay));
     }

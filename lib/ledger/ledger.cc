@@ -331,10 +331,11 @@ Result<LedgerSnapshot> Ledger::Load() {
   return snapshot;
 }
 
-Status Ledger::Write(const LedgerChanges& changes) {
+Status Ledger::Write(const LedgerChanges& changes, const std::function<Status()>& payloads) {
   if (changes.empty()) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
   Status status = statements_->WriteAll(changes);
+  if (status.ok() && payloads) status = payloads();
   Failpoint("ledger_commit");
   if (status.ok()) status = database_->Execute("COMMIT");
   Failpoint("ledger_committed");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,11 +29,13 @@ class Ledger {
   // Returns what a coordinator restarts from.
   Result<LedgerSnapshot> Load();
 
-  // Writes `changes` in one transaction; they are durable when it returns OK. An error leaves the
-  // file as it was. After kResourceExhausted, which is a full disk, the same changes may be written
-  // again; after any other error, a caller that has applied them in memory must end and restart
-  // from the file. REQUIRES: the payloads that `changes` names are durable (PayloadStore::Sync).
-  Status Write(const LedgerChanges& changes);
+  // Writes `changes` in one transaction; they are durable when it returns OK. Before it commits it
+  // waits for `payloads`, if given, which returns OK once the payloads that `changes` names are
+  // durable (PayloadStore::Sync). An error leaves the file as it was. After kResourceExhausted,
+  // which is a full disk, the same changes may be written again; after any other error, a caller
+  // that has applied them in memory must end and restart from the file. REQUIRES: without
+  // `payloads`, they are durable.
+  Status Write(const LedgerChanges& changes, const std::function<Status()>& payloads = nullptr);
 
   // Returns the end of the last payload that is referenced, for PayloadStore::Open.
   const PayloadEnd& payload_end() const { return payload_end_; }

@@ -56,11 +56,11 @@ void CrashTheCoordinatorAt(const char* failpoint) {
 }
 
 // At most 16 groups are in work, so the run's 112 groups take at least 7 turns.
-TEST(KillTest, ACoordinatorKilledBetweenPayloadSyncAndTransactionLosesAndRepeatsNothing) {
-  CrashTheCoordinatorAt("before_transaction:crash:7");
+TEST(KillTest, ACoordinatorKilledBetweenPayloadSyncAndCommitLosesAndRepeatsNothing) {
+  CrashTheCoordinatorAt("before_commit:crash:7");
 }
 
-TEST(KillTest, ACoordinatorKilledBetweenTransactionAndAcknowledgementLosesAndRepeatsNothing) {
+TEST(KillTest, ACoordinatorKilledBetweenCommitAndAcknowledgementLosesAndRepeatsNothing) {
   CrashTheCoordinatorAt("after_commit:crash:40");
 }
 

@@ -282,6 +282,18 @@ TEST_F(LedgerTest, StartsVersionsAndCheckpointsComeBack) {
   EXPECT_EQ(snapshot.checkpoints, (std::vector<CheckpointRow>{changes.checkpoints[1]}));
 }
 
+TEST_F(LedgerTest, NothingIsWrittenBeforeItsPayloadsAreDurable) {
+  std::unique_ptr<Ledger> ledger = Open();
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.groups = {Pending(1)};
+  EXPECT_EQ(ledger->Write(changes, [] { return Unavailable("no sync"); }).code(),
+            StatusCode::kUnavailable);
+  EXPECT_FALSE(ledger->Load()->run.has_value());
+  EXPECT_TRUE(ledger->Write(changes, [] { return OkStatus(); }).ok());
+  EXPECT_TRUE(ledger->Load()->groups.contains(1));
+}
+
 TEST_F(LedgerTest, AGroupCannotBeInTwoPlans) {
   std::unique_ptr<Ledger> ledger = Open();
   LedgerChanges changes;
