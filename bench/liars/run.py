@@ -28,7 +28,8 @@ def windows(out, case, options):
     beside, alone = [], []
     for _ in range(options.rounds):
         alone.append(steps_in(out, options.seconds))
-        liar = subprocess.Popen([BIN / "liar", out, case], stdout=subprocess.DEVNULL)
+        command = ["nice", "-n", str(options.nice), BIN / "liar", out, case]
+        liar = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         beside.append(steps_in(out, options.seconds))
         liar.send_signal(signal.SIGTERM)
         liar.wait()
@@ -40,6 +41,8 @@ def main():
     made.add_argument("--cases", default=",".join(CASES))
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--seconds", type=float, default=10)
+    made.add_argument("--nice", type=int, default=0,
+                      help="of the liar; 19 leaves the processors to the run on a small machine")
     options = made.parse_args()
     cache = pathlib.Path(os.environ["BUTTRESS_BENCH_CACHE"]) / "liars"
     cache.mkdir(parents=True, exist_ok=True)
