@@ -59,7 +59,7 @@ std::string_view WorkerOrderName(WorkerOrder order) {
 
 std::string_view DropReasonName(DropReason reason) {
   static constexpr std::array<std::string_view, kDropReasons> kNames = {
-      "none", "stale", "abandoned", "poison", "run_ended", "no_signal", "damaged"};
+      "none", "stale", "poison", "run_ended", "no_signal", "damaged"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

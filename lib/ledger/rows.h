@@ -51,18 +51,17 @@ std::string_view WorkerOrderName(WorkerOrder order);
 // Why a group was dropped; kNone for a group in any other state.
 enum class DropReason : std::uint8_t {
   kNone,
-  kStale,      // it was sampled from a version that is too old to be trained
-  kAbandoned,  // it was sampled from a version that the learner went back behind
-  kPoison,     // it was leased run.max_attempts times without a result
-  kRunEnded,   // the run needs it no more
-  kNoSignal,   // it was accepted and counted, but is constant or unscorable: another prompt
-               // replaces it (zero_variance: resample)
-  kDamaged,    // its payload is damaged: the coordinator found it, or an operator gave it up
+  kStale,     // it was sampled from a version that is too old to be trained
+  kPoison,    // it was leased run.max_attempts times without a result
+  kRunEnded,  // the run needs it no more
+  kNoSignal,  // it was accepted and counted, but is constant or unscorable: another prompt
+              // replaces it (zero_variance: resample)
+  kDamaged,   // its payload is damaged: the coordinator found it, or an operator gave it up
 };
 
-inline constexpr std::size_t kDropReasons = 7;
+inline constexpr std::size_t kDropReasons = 6;
 
-// "none", "stale", "abandoned", "poison", "run_ended", "no_signal", "damaged".
+// "none", "stale", "poison", "run_ended", "no_signal", "damaged".
 std::string_view DropReasonName(DropReason reason);
 
 // One draw of a prompt from the dataset. The prompt source reads tokens and answer again from

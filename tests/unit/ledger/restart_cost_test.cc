@@ -93,7 +93,8 @@ std::int64_t StepsOfRestart(std::uint64_t groups) {
   const std::unique_ptr<Ledger> ledger = *Ledger::Open(path);
   const Result<LedgerSnapshot> snapshot = ledger->Load();
   EXPECT_TRUE(snapshot.ok()) << snapshot.status().ToString();
-  EXPECT_EQ(snapshot->ended.settled + snapshot->ended.dropped[5],
+  constexpr auto kReplaced = static_cast<std::size_t>(DropReason::kNoSignal);
+  EXPECT_EQ(snapshot->ended.settled + snapshot->ended.dropped[kReplaced],
             static_cast<std::int64_t>(groups));
   EXPECT_EQ(snapshot->skipped[1], static_cast<std::int64_t>(groups / 10));
   EXPECT_EQ(ledger->payload_end(), (PayloadEnd{1, 100 * groups + kPayloadHeaderBytes + 50}));
