@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "lib/config/describe.h"
+
 namespace buttress {
 namespace {
 
@@ -15,6 +17,16 @@ bool ParseWhole(const std::string& text, T& value) {
   if (error != std::errc() || end != text.data() + text.size()) return false;
   value = parsed;
   return true;
+}
+
+// "run: {optim: {lr: ...}}" for "run.optim.lr".
+std::string Nested(const std::string& key) {
+  std::string text, closing;
+  for (const char c : key) {
+    text += c == '.' ? std::string(": {") : std::string(1, c);
+    if (c == '.') closing += '}';
+  }
+  return text + ": ..." + closing;
 }
 
 }  // namespace
@@ -56,7 +68,15 @@ void YamlBinder::CheckUnknownKeys() {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : Text(entry.first);
     if (!seen.insert(key).second) Error(entry.first, key, "the key stands twice; keep one of them");
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-    Error(entry.first, key, "unknown key" + SuggestNames(key, known_));
+    // A name of this section that is nearly the same comes before keys of other sections.
+    const std::string names = SuggestNames(key, known_);
+    const std::string meant = names.starts_with("; did you mean") ? "" : SuggestWholeKeys(key);
+    if (meant == "'" + key + "'") {
+      Error(entry.first, key, "unknown key; write '" + Nested(key) + "'");
+    } else {
+      Error(entry.first, key,
+            "unknown key" + (meant.empty() ? names : "; did you mean " + meant + "?"));
+    }
   }
 }
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "lib/config/edit_distance.h"
+
 namespace buttress {
 namespace {
 
 constexpr std::size_t kSuggestDistance = 2;
 
-// Levenshtein distance.
+}  // namespace
+
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -22,8 +25,6 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   }
   return row[b.size()];
 }
-
-}  // namespace
 
 std::string SuggestNames(std::string_view name, std::span<const std::string_view> known) {
   std::string text = "; ";

@@ -8,41 +8,16 @@
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/config/bind.h"
+#include "lib/config/describe.h"
 
 namespace buttress {
 namespace {
 
-// Finds the whole keys that end in a shorter one.
-class KeyFinder {
- public:
-  KeyFinder(std::string path, const std::string& key, std::string& found)
-      : path_(std::move(path)), key_(key), found_(found) {}
-
-  template <class T>
-  void operator()(const char* name, T& value, const char*) {
-    const std::string path = path_.empty() ? name : path_ + "." + name;
-    if (path.ends_with("." + key_) && found_.empty()) found_ = path;
-    if constexpr (Section<T>) {
-      KeyFinder nested(path, key_, found_);
-      value.Visit(nested);
-    }
-  }
-
- private:
-  std::string path_;
-  const std::string& key_;
-  std::string& found_;
-};
-
-// "run.optim.lr" for "optim.lr"; empty for a key that begins at one of the two halves, and where
-// no key ends so.
-std::string WholeKeyOf(const std::string& key) {
-  std::string found;
-  if (key.starts_with("run.") || key.starts_with("local.")) return found;
-  RunConfig config;
-  KeyFinder finder("", key, found);
-  config.Visit(finder);
-  return found;
+// The keys that `key` may mean; empty for one that begins at one of the two halves, which binding
+// checks by its sections.
+std::string MeantBy(const std::string& key) {
+  if (key.starts_with("run.") || key.starts_with("local.")) return "";
+  return SuggestWholeKeys(key);
 }
 
 // Sets a.b.c in the tree, so that an override passes the same checks as the file.
@@ -53,8 +28,8 @@ Status ApplyOverride(YAML::Node& root, const std::string& override) {
                            ": expected key=value, for example run.optim.lr=1e-5");
   }
   const std::string key = override.substr(0, equals);
-  if (const std::string whole = WholeKeyOf(key); !whole.empty())
-    return InvalidArgument("--set " + override + ": unknown key; did you mean '" + whole + "'?");
+  if (const std::string meant = MeantBy(key); !meant.empty())
+    return InvalidArgument("--set " + override + ": unknown key; did you mean " + meant + "?");
   YAML::Node node = root;  // a reference into the tree
   std::size_t begin = 0;
   for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
@@ -156,14 +131,6 @@ Result<RunConfig> LoadRunConfig(const std::string& path,
 
 std::string PrintRunConfig(const RunConfig& config) { return PrintSection(config); }
 
-std::string DescribeRunConfig() {
-  std::string text;
-  SettingDescriber describer("", text);
-  RunConfig config;
-  config.Visit(describer);
-  return text;
-}
-
 std::string RunConfigHash(const RunConfig& config) {
   return ToHex(Sha256Of(PrintSection(config.run)));
 }
@@ -180,14 +147,26 @@ void ConfigFlags::AddTo(CLI::App& app) {
   app.add_flag("--check", check,
                "check this program's part of the run, and exit with 2 if it cannot start");
   app.add_flag("--json", json, "--check prints JSON");
-  app.add_flag("--describe-config", describe,
-               "print every setting, its default and its meaning, and exit");
+  app.add_option_function<std::string>(
+         "--describe-config",
+         [this](const std::string& words) {
+           describe = true;
+           described = words;
+         },
+         "print every setting, its default and its meaning, and exit; with WORDS, only those with "
+         "each of them in the key or the meaning, also as YAML")
+      ->type_name("[WORDS]")
+      ->expected(0, 1);
 }
 
 Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done) {
   *done = false;
   if (flags.describe) {
-    std::fputs(DescribeRunConfig().c_str(), stdout);
+    std::string text = DescribeRunConfig();
+    if (!flags.described.empty()) {
+      BUTTRESS_ASSIGN_OR_RETURN(text, DescribeSettings(flags.described));
+    }
+    std::fputs(text.c_str(), stdout);
     *done = true;
     return RunConfig{};
   }

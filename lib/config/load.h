@@ -46,9 +46,6 @@ Result<RewardConfig> ParseReward(const std::vector<std::string>& overrides);
 // YAML that binds to the same configuration again.
 std::string PrintRunConfig(const RunConfig& config);
 
-// "run.optim.lr  (1e-06)  peak learning rate", one line per setting.
-std::string DescribeRunConfig();
-
 // SHA-256 (hex) of the printed `run` half.
 std::string RunConfigHash(const RunConfig& config);
 
@@ -56,7 +53,7 @@ std::string RunConfigHash(const RunConfig& config);
 CLI::Option* AddConfigFile(CLI::App& app, std::string& path);
 
 // The command line of every program: FILE or --config FILE, --set KEY=VALUE ..., --print-config,
-// --check, --json, --describe-config.
+// --check, --json, --describe-config [WORDS].
 struct ConfigFlags {
   std::string path;
   std::vector<std::string> overrides;
@@ -64,6 +61,7 @@ struct ConfigFlags {
   bool check = false;  // the program checks its part of the run and starts nothing
   bool json = false;   // --check prints JSON
   bool describe = false;
+  std::string described;  // the words of --describe-config; empty: every setting
 
   void AddTo(CLI::App& app);
 };

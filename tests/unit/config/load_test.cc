@@ -282,13 +282,20 @@ TEST(LoadTest, TheHashCoversTheRunHalfOnly) {
   }
 }
 
-TEST(LoadTest, EverySettingIsDescribed) {
-  const std::string text = DescribeRunConfig();
-  EXPECT_THAT(text, HasSubstr("run.optim.lr  (1e-06)  peak learning rate"));
-  EXPECT_THAT(text, HasSubstr("run.algorithm.std  (sample)  standard deviation that the group's "
-                              "advantages are divided by: sample | population | none\n"));
-  EXPECT_THAT(text, HasSubstr("keep (the estimator decides) | mask (in no loss, no denominator)"));
-  EXPECT_THAT(text, Not(HasSubstr("  \n")));
+TEST(LoadTest, AKeyOfAnotherSectionIsNamedWhole) {
+  EXPECT_THAT(ErrorOf("optim: {lr: 1}\n"), HasSubstr("b.yaml:1: optim: unknown key; did you mean "
+                                                     "'run.optim'?"));
+  EXPECT_THAT(ErrorOf("optim.lr: 1\n"),
+              HasSubstr("b.yaml:1: optim.lr: unknown key; did you mean 'run.optim.lr'?"));
+  EXPECT_THAT(ErrorOf("run:\n  group_size: 4\n"),
+              HasSubstr("b.yaml:2: run.group_size: unknown key; did you mean "
+                        "'run.sampling.group_size'?"));
+  EXPECT_THAT(ErrorOf("run.optim.lr: 1\n"),
+              HasSubstr("run.optim.lr: unknown key; write 'run: {optim: {lr: ...}}'"));
+  EXPECT_THAT(ErrorOf(kGood, {"optm.lr=1"}),
+              HasSubstr("--set optm.lr=1: unknown key; did you mean 'run.optim.lr'?"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.group_size=1"}),
+              HasSubstr("run.group_size: unknown key; did you mean 'run.sampling.group_size'?"));
 }
 
 }  // namespace

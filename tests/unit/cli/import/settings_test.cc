@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "lib/config/describe.h"
 #include "lib/config/load.h"
 
 namespace buttress {

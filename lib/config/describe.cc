@@ -1,0 +1,176 @@
+#include "lib/config/describe.h"
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+#include <sstream>
+#include <vector>
+
+#include "lib/config/bind.h"
+#include "lib/config/edit_distance.h"
+#include "lib/config/run_config.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kSuggestedMax = 3;
+
+// A setting, or a section, which has no line.
+struct Setting {
+  std::string key;   // "run.optim.lr"
+  std::string line;  // of --describe-config
+  std::string yaml;  // "lr: 1e-06"
+};
+
+class SettingLister {
+ public:
+  SettingLister(std::string path, std::vector<Setting>& settings)
+      : path_(std::move(path)), settings_(settings) {}
+
+  template <class T>
+  void operator()(const char* name, T& value, const char* meaning) {
+    const std::string key = path_.empty() ? name : path_ + "." + name;
+    if constexpr (Section<T>) {
+      settings_.push_back({key, "", ""});
+      SettingLister nested(key, settings_);
+      value.Visit(nested);
+    } else {
+      std::string lines;
+      SettingDescriber(path_, lines)(name, value, meaning);
+      // The lines of a map of sections have those of a section behind them.
+      settings_.push_back({key, lines.substr(0, lines.find('\n') + 1), YamlOf(name, value)});
+    }
+    if constexpr (SectionMap<T>) {
+      typename T::mapped_type section;
+      SettingLister nested(key + ".NAME", settings_);
+      section.Visit(nested);
+    }
+  }
+
+ private:
+  // "lr: 1e-06". A map of sections is written by its sections, a setting that is absent without a
+  // value.
+  template <class T>
+  static std::string YamlOf(const char* name, T& value) {
+    if constexpr (SectionMap<T>) {
+      return "";
+    } else if constexpr (OptionalSetting<T>) {
+      return std::string(name) + ":";
+    } else {
+      YAML::Emitter yaml;
+      yaml << YAML::BeginMap;
+      YamlPrinter printer(yaml);
+      printer(name, value, "");
+      yaml << YAML::EndMap;
+      return yaml.c_str();
+    }
+  }
+
+  const std::string path_;
+  std::vector<Setting>& settings_;
+};
+
+std::vector<Setting> ListSettings() {
+  std::vector<Setting> settings;
+  SettingLister lister("", settings);
+  RunConfig config;
+  config.Visit(lister);
+  return settings;
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+bool HasAll(const std::string& line, const std::vector<std::string>& words) {
+  const std::string lower = Lower(line);
+  return std::ranges::all_of(
+      words, [&lower](const std::string& word) { return lower.find(word) != std::string::npos; });
+}
+
+std::vector<std::string> Parts(const std::string& key) {
+  std::vector<std::string> parts;
+  std::istringstream in(key);
+  for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
+  return parts;
+}
+
+// The sections around the settings, each once, with two more spaces for each level.
+std::string YamlOf(const std::vector<Setting>& settings) {
+  std::string text;
+  std::vector<std::string> open;
+  for (const Setting& setting : settings) {
+    if (setting.yaml.empty()) continue;
+    std::vector<std::string> sections = Parts(setting.key);
+    sections.pop_back();
+    const auto [old, now] = std::ranges::mismatch(open, sections);
+    for (auto section = now; section != sections.end(); ++section) {
+      text.append(2 * static_cast<std::size_t>(section - sections.begin()), ' ')
+          .append(*section + ":\n");
+    }
+    text.append(2 * sections.size(), ' ').append(setting.yaml + "\n");
+    open = std::move(sections);
+  }
+  return text;
+}
+
+// The part of `key` that has as many names as `other`.
+std::string_view TailLike(std::string_view key, std::string_view other) {
+  std::size_t dots = static_cast<std::size_t>(std::ranges::count(other, '.'));
+  std::size_t at = key.size();
+  while (at > 0 && (key[at - 1] != '.' || dots-- > 0)) --at;
+  return key.substr(at);
+}
+
+// Short names are near to too many others.
+std::size_t AllowedDistance(std::string_view key) {
+  return key.size() <= 4 ? 0 : key.size() <= 8 ? 1 : 2;
+}
+
+}  // namespace
+
+std::string DescribeRunConfig() {
+  std::string text;
+  for (const Setting& setting : ListSettings()) text += setting.line;
+  return text;
+}
+
+Result<std::string> DescribeSettings(std::string_view words) {
+  std::vector<std::string> all;
+  std::istringstream in(Lower(words));
+  for (std::string word; in >> word;) all.push_back(word);
+  std::vector<Setting> found;
+  std::string text;
+  for (Setting& setting : ListSettings()) {
+    if (setting.line.empty() || !HasAll(setting.line, all)) continue;
+    text += setting.line;
+    found.push_back(std::move(setting));
+  }
+  if (found.empty()) {
+    const std::string near = SuggestWholeKeys(words);
+    return InvalidArgument("no setting has '" + std::string(words) + "' in its key or meaning" +
+                           (near.empty() ? "" : "; did you mean " + near + "?"));
+  }
+  return text + "\nas YAML, with the defaults:\n" + YamlOf(found);
+}
+
+std::string SuggestWholeKeys(std::string_view key) {
+  std::vector<std::string> nearest;
+  std::size_t least = AllowedDistance(key);
+  for (const Setting& setting : ListSettings()) {
+    const std::size_t distance = EditDistance(TailLike(setting.key, key), key);
+    if (distance > least) continue;
+    if (distance < least) nearest.clear();
+    least = distance;
+    nearest.push_back(setting.key);
+  }
+  if (nearest.size() > kSuggestedMax) nearest.resize(kSuggestedMax);
+  std::string text;
+  for (const std::string& other : nearest) text += (text.empty() ? "'" : " or '") + other + "'";
+  return text;
+}
+
+}  // namespace buttress
