@@ -55,6 +55,17 @@ std::string CauseIn(std::string_view error) {
   return cause;
 }
 
+// The beginning of a long error, and its last line, which names a file with the rest.
+std::string Shortened(std::string_view error) {
+  constexpr std::size_t kLongest = 1000, kLongestLine = 300;
+  if (error.size() <= kLongest) return std::string(error);
+  const std::size_t last = error.rfind('\n');
+  const bool has_last = last != std::string_view::npos && error.size() - last <= kLongestLine;
+  const std::string_view begin = error.substr(0, kLongest);
+  const std::string text(begin.substr(0, has_last ? begin.rfind('\n') : begin.size()));
+  return has_last ? text + "\n  ..." + std::string(error.substr(last)) : text;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(std::string log_folder, int max_restarts)
@@ -111,7 +122,7 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
   if (code == 0) role.done = true;
   if (role.done || expect_exits_) return OkStatus();
   const std::string what = fmt::format("{} died ({})", name, ExitText(code));
-  const std::string why = fmt::format("; its log ends: {}; whole log: {}",
+  const std::string why = fmt::format("; its log ends: {}\nwhole log: {}",
                                       LastErrorInLog(LogPath(name)), LogPath(name));
   if (code == kExitConfig)
     return InvalidArgument(what + ": configuration error, which a restart cannot mend" + why);
@@ -216,7 +227,7 @@ std::string Supervisor::LogPath(const std::string& role) const {
 }
 
 std::string LastErrorInLog(const std::string& log_path) {
-  constexpr std::size_t kTail = 64 << 10, kLongest = 600;
+  constexpr std::size_t kTail = 64 << 10;
   auto text = ReadFile(log_path);
   if (!text.ok() || text->empty()) return "(empty)";
   std::string_view tail = *text;
@@ -231,7 +242,7 @@ std::string LastErrorInLog(const std::string& log_path) {
     if (tail.find('\n', at) == std::string_view::npos) break;
   }
   tail.remove_prefix(error == std::string_view::npos ? line : error);
-  return std::string(tail.substr(0, tail.find("\n-----")).substr(0, kLongest));
+  return Shortened(tail.substr(0, tail.find("\n-----")));
 }
 
 }  // namespace buttress

@@ -24,6 +24,7 @@
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
+#include "lib/data/row_faults.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/stop_set.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -102,7 +103,9 @@ std::unique_ptr<PageServer> ServePage(const RunConfig& config, const Credentials
 // Checks all rows of the dataset beside the run, which parses a row only when it draws it.
 class DatasetCheck {
  public:
-  explicit DatasetCheck(const PromptFile& prompts) : thread_([this, &prompts] { Run(prompts); }) {}
+  // Every bad row goes to the file `log`.
+  DatasetCheck(const PromptFile& prompts, std::string log)
+      : log_(std::move(log)), thread_([this, &prompts] { Run(prompts); }) {}
 
   ~DatasetCheck() {
     stop_ = true;
@@ -128,7 +131,7 @@ class DatasetCheck {
  private:
   void Run(const PromptFile& prompts) {
     ::setpriority(PRIO_PROCESS, 0, kCheckNice);  // of this thread alone
-    const auto dropped = prompts.CheckRows(stop_);
+    const auto dropped = prompts.CheckRows(stop_, log_);
     if (dropped.ok()) LogChecked(prompts, *dropped);
     Status status = dropped.status();
     if (status.code() == StatusCode::kCancelled) status = OkStatus();
@@ -138,6 +141,7 @@ class DatasetCheck {
     changed_.NotifyAll();
   }
 
+  const std::string log_;
   std::atomic<bool> stop_ = false;
   mutable Mutex mutex_;
   CondVar changed_;
@@ -171,7 +175,7 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
       const std::unique_ptr<PromptFile> prompts,
       PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer,
                        AnswerFormsOf(config.run.reward), JoinPath(config.local.out, "data")));
-  DatasetCheck check(*prompts);
+  DatasetCheck check(*prompts, BadRowsPath(config.local.out, "prompts"));
   BUTTRESS_RETURN_IF_ERROR(check.WaitFor(kCheckTime));
   Metrics metrics("coordinator");
   BUTTRESS_ASSIGN_OR_RETURN(

@@ -40,7 +40,10 @@ void CheckAllCredentials(const LocalSettings& local, Findings& findings) {
 Findings CheckRun(const RunConfig& config, const ProcessCounts& here, CheckDepth depth) {
   Findings findings;
   const ModelFacts model = CheckModel(config.run, findings);
-  CheckPrompts(config.run, model, depth == CheckDepth::kQuick ? kQuickRows : kAllRows, findings);
+  // Only a run that begins writes to its folder.
+  const bool quick = depth == CheckDepth::kQuick;
+  CheckPrompts(config.run, model, quick ? kQuickRows : kAllRows, quick ? config.local.out : "",
+               findings);
   CheckPrograms(config.local, findings);
   CheckAllCredentials(config.local, findings);
   CheckListeners(config.local, here, findings);

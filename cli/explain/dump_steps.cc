@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "cli/explain/dump_row.h"
-#include "cli/explain/line_reader.h"
 #include "cli/explain/step_source.h"
 #include "lib/base/random.h"
 #include "lib/base/reward_bounds.h"
+#include "lib/data/line_reader.h"
 
 namespace buttress {
 namespace {

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -11,11 +10,10 @@
 #include "lib/base/bounded_json.h"
 #include "lib/config/choice.h"
 #include "lib/data/prompt_file.h"
+#include "lib/data/row_faults.h"
 
 namespace buttress {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t kShownRows = 3;
 
@@ -73,17 +71,17 @@ void Judge(const std::string& key, const std::string& path, const RunSettings& r
               fmt::format("{} rows read, prompts of {} tokens at most", rows.read, rows.longest));
 }
 
-void CheckFile(const std::string& key, const std::string& path, const RunSettings& run,
-               const ModelFacts& model, std::size_t most, Findings& findings) {
-  std::error_code error;
-  if (!fs::exists(path, error))
-    return findings.Error(key, "no file " + path + "; name a file of prompts");
-  if (fs::is_directory(path, error))
-    return findings.Error(key, path + " is a folder; name the file of prompts in it");
+void CheckFile(const std::string& key, const std::string& path, const std::string& bad_rows,
+               const RunSettings& run, const ModelFacts& model, std::size_t most,
+               Findings& findings) {
   if (!model.tokenizer) return;  // an error of the model says why
   const auto file = PromptFile::Open(path, run.data, *model.tokenizer);
   if (!file.ok()) return findings.Error(key, file.status().message());
-  Judge(key, path, run, model, ReadRows(**file, most), findings);
+  const Rows rows = ReadRows(**file, most);
+  if (rows.bad == 0 || bad_rows.empty()) return Judge(key, path, run, model, rows, findings);
+  const Status all = (*file)->CheckRows(/*stop=*/false, bad_rows).status();
+  const std::string advice = FieldAdvice(path, run.data);
+  findings.Error(key, advice.empty() ? all.message() : advice + "\n    " + all.message());
 }
 
 }  // namespace
@@ -108,10 +106,13 @@ std::string FieldAdvice(const std::string& path, const DataConfig& data) {
 }
 
 void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
-                  Findings& findings) {
-  CheckFile("run.data.prompts", run.data.prompts, run, model, rows, findings);
-  if (!run.data.held_out.empty())
-    CheckFile("run.data.held_out", run.data.held_out, run, model, rows, findings);
+                  const std::string& out, Findings& findings) {
+  const auto check = [&](const std::string& name, const std::string& path) {
+    const std::string log = out.empty() ? "" : BadRowsPath(out, name);
+    CheckFile("run.data." + name, path, log, run, model, rows, findings);
+  };
+  check("prompts", run.data.prompts);
+  if (!run.data.held_out.empty()) check("held_out", run.data.held_out);
 }
 
 }  // namespace buttress

@@ -11,9 +11,10 @@
 namespace buttress {
 
 // Checks the first `rows` rows of both files: fields, prompts that are too long or that the model
-// has no positions for, answers that are empty.
+// has no positions for, answers that are empty. If one of them is bad, checks all rows and writes
+// the bad ones to files in the run folder `out` (row_faults.h), unless it is empty.
 void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
-                  Findings& findings);
+                  const std::string& out, Findings& findings);
 
 // Returns "; the rows have the fields a, b; did you mean 'a'? ..." if the first row of the JSONL
 // file `path` lacks run.data.prompt_field or answer_field; empty if it does not, or is no object.

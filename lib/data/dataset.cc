@@ -151,7 +151,7 @@ Result<JsonlFile> OpenAsJsonl(const std::string& path, const std::string& cache)
   // Without O_NONBLOCK a FIFO that has come since would wait for a writer.
   JsonlFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), /*converted=*/false);
   if (file.fd() >= 0) return file;
-  return InvalidArgument(fmt::format("cannot open the prompts {}: {}", path, std::strerror(errno)));
+  return InvalidArgument(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
 }
 
 }  // namespace buttress

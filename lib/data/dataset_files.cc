@@ -24,9 +24,7 @@ constexpr std::int64_t kStateBytesMax = std::int64_t{16} << 20;
 
 Result<DatasetFiles> FileOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return InvalidArgument(
-        fmt::format("cannot open the prompts {}: {}", path, std::strerror(errno)));
+  if (!file) return InvalidArgument(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   std::array<char, kSniffedBytes> bytes{};
   file.read(bytes.data(), bytes.size());
   const std::string_view head(bytes.data(), static_cast<std::size_t>(file.gcount()));

@@ -2,24 +2,24 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
+#include "lib/data/line_reader.h"
+#include "lib/data/row_faults.h"
 
 namespace buttress {
 namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::size_t kReportedMax = 20;
 constexpr int kDepthMax = 64;  // values are copied and printed recursively
 
-Result<JsonRow> ParseRow(const std::string& text, std::int64_t line) {
+Result<JsonRow> ParseRow(std::string_view text, std::int64_t line) {
   bool too_deep = false;
   const auto guard = [&too_deep](int depth, json::parse_event_t, json&) {
     too_deep = too_deep || depth > kDepthMax;
     return !too_deep;
   };
   JsonRow row;
-  row.fields = json::parse(text, guard, /*allow_exceptions=*/false);
+  row.fields = json::parse(text.begin(), text.end(), guard, /*allow_exceptions=*/false);
   row.line = line;
   if (too_deep) {
     return InvalidArgument(fmt::format("nested deeper than {}; flatten it", kDepthMax));
@@ -32,7 +32,7 @@ Result<JsonRow> ParseRow(const std::string& text, std::int64_t line) {
   return row;
 }
 
-Status Use(const std::string& text, std::int64_t line,
+Status Use(std::string_view text, std::int64_t line,
            const std::function<Status(JsonRow row)>& use) {
   BUTTRESS_ASSIGN_OR_RETURN(JsonRow row, ParseRow(text, line));
   return use(std::move(row));
@@ -41,25 +41,20 @@ Status Use(const std::string& text, std::int64_t line,
 }  // namespace
 
 Status ForEachJsonRow(const std::string& path, const std::function<Status(JsonRow row)>& use) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("cannot read " + path + "; name a JSONL file");
-  std::int64_t line = 0;
-  std::size_t rows = 0, bad = 0;
-  std::string report;
-  for (std::string text; std::getline(file, text);) {
-    ++line;
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<LineReader> reader, LineReader::Open(path));
+  RowFaults faults;
+  std::size_t rows = 0;
+  while (true) {
+    std::string_view text;
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, reader->Next(text));
+    if (!found) break;
+    if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     ++rows;
-    const Status status = Use(text, line, use);
-    if (!status.ok() && ++bad <= kReportedMax) {
-      report += fmt::format("\n  {}:{}: {}", path, line, status.message());
-    }
+    const Status status = Use(text, reader->number(), use);
+    if (!status.ok()) faults.Add(reader->Place(), status.message());
   }
-  if (file.bad()) return Unavailable(fmt::format("reading {} failed after line {}", path, line));
-  if (rows == 0) return InvalidArgument(path + " has no rows; expected JSONL, one object a line");
-  if (bad == 0) return OkStatus();
-  if (bad > kReportedMax) report += fmt::format("\n  ... and {} more", bad - kReportedMax);
-  return InvalidArgument(fmt::format("{} of {} rows cannot be used:{}", bad, rows, report));
+  if (rows == 0) return InvalidArgument(path + " has no rows; expected one object a line");
+  return faults.Finish(path, rows);
 }
 
 Result<std::vector<std::int32_t>> TokenIdsOf(const JsonRow& row, std::int64_t vocab_size) {

@@ -1,4 +1,4 @@
-// Rows of the JSONL files that commands work on: {"id": ..., "token_ids": [...]} and the like.
+// Rows of the datasets that commands work on: {"id": ..., "token_ids": [...]} and the like.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ std::string IdText(const Json& id) {
   return id.is_string() ? id.template get<std::string>() : id.dump();
 }
 
-// Calls `use` with each row of `path`, in order; blank lines are not rows. kInvalidArgument lists
-// the rows that are not JSON objects or that `use` refuses, by file and line, and an empty file.
-// kNotFound if there is no such file.
+// Calls `use` with each row of a dataset of any format (dataset.h), in order; blank lines are not
+// rows. kInvalidArgument lists the rows that are not JSON objects or that `use` refuses, by file
+// and line, or says that the file cannot be opened or has no rows.
 Status ForEachJsonRow(const std::string& path, const std::function<Status(JsonRow row)>& use);
 
 // Returns the field "token_ids", a list of one or more ids. kInvalidArgument names the id and its

@@ -8,6 +8,7 @@
 
 #include "lib/base/digest.h"
 #include "lib/base/random.h"
+#include "lib/data/row_faults.h"
 
 namespace buttress {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // A lease carries the row and, once more, its answer and its prompt's tokens: less than
 // kMaxResponseBytes of lib/rpc/channel.h.
 constexpr std::size_t kMaxRowBytes = std::size_t{16} << 20;
-constexpr std::size_t kMaxReported = 20;
+constexpr std::size_t kMaxDroppedShown = 20;
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
 bool IsBlank(std::string_view row) {
@@ -27,10 +28,9 @@ bool IsBlank(std::string_view row) {
 // Collects invalid rows and finds duplicate ids.
 class PromptFile::Check {
  public:
-  void Reject(const std::string& place, const std::string& what) {
-    ++bad_;
-    if (bad_ <= kMaxReported) report_ += "\n  " + place + ": " + what;
-  }
+  explicit Check(const std::string& log) : faults_(log) {}
+
+  void Reject(const std::string& place, const std::string& what) { faults_.Add(place, what); }
 
   // Accepts a row unless its id is a duplicate. Only hashes of ids are kept, so that a million rows
   // take little memory; rows with equal hashes are read again.
@@ -48,26 +48,22 @@ class PromptFile::Check {
   }
 
   void Drop(std::size_t line) {
-    if (dropped_.count == kMaxReported) dropped_.first += ", ...";
-    if (++dropped_.count > kMaxReported) return;
+    if (dropped_.count == kMaxDroppedShown) dropped_.first += ", ...";
+    if (++dropped_.count > kMaxDroppedShown) return;
     dropped_.first += (dropped_.count == 1 ? "" : ", ") + std::to_string(line);
   }
 
-  Result<DroppedRows> Finish(const PromptFile& file) const {
+  Result<DroppedRows> Finish(const PromptFile& file) {
     if (dropped_.count == file.size())
       return InvalidArgument(file.path_ +
                              ": every prompt is longer than run.data.max_prompt_tokens; raise it");
-    if (bad_ == 0) return dropped_;
-    const std::string more =
-        bad_ > kMaxReported ? "\n  ... and " + std::to_string(bad_ - kMaxReported) + " more" : "";
-    return InvalidArgument(
-        fmt::format("{}: {} rows cannot be used:{}{}", file.path_, bad_, report_, more));
+    BUTTRESS_RETURN_IF_ERROR(faults_.Finish(file.path_, file.size()));
+    return dropped_;
   }
 
  private:
   DroppedRows dropped_;
-  std::size_t bad_ = 0;
-  std::string report_;
+  RowFaults faults_;
   std::unordered_multimap<std::uint64_t, std::size_t> row_by_id_hash_;
 };
 
@@ -125,8 +121,9 @@ std::string PromptFile::Place(std::uint32_t line) const {
   return (file_.converted() ? "row " : "line ") + std::to_string(line);
 }
 
-Result<DroppedRows> PromptFile::CheckRows(const std::atomic<bool>& stop) const {
-  Check check;
+Result<DroppedRows> PromptFile::CheckRows(const std::atomic<bool>& stop,
+                                          const std::string& log) const {
+  Check check(log);
   for (std::size_t row = 0; row < rows_.size(); ++row) {
     if (stop) return Cancelled("the check of the dataset was stopped");
     const auto prompt = ReadRow(row);

@@ -76,8 +76,9 @@ class PromptFile {
   // Parses every row. One kInvalidArgument reports all invalid rows by line, or by number where the
   // dataset is not JSONL: rows that are not JSON, fields that are missing or of the wrong type,
   // empty prompts, too many tokens, duplicate ids. It also reports a file whose prompts are all too
-  // long. kCancelled soon after `stop` becomes true.
-  Result<DroppedRows> CheckRows(const std::atomic<bool>& stop) const;
+  // long. The message shows the first invalid rows; the file `log` gets all of them, unless it is
+  // empty (row_faults.h). kCancelled soon after `stop` becomes true.
+  Result<DroppedRows> CheckRows(const std::atomic<bool>& stop, const std::string& log = "") const;
 
   std::size_t size() const { return rows_.size(); }
 

@@ -67,9 +67,8 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeText(std::string_view text)
   return tokenizer_->AddSpecialTokens(std::move(tokens));
 }
 
-Result<std::vector<std::int32_t>> TextEncoder::EncodeMessages(const json& messages,
-                                                              bool add_generation_prompt,
-                                                              const json& tools) const {
+Result<std::string> TextEncoder::RenderMessages(const json& messages, bool add_generation_prompt,
+                                                const json& tools) const {
   BUTTRESS_RETURN_IF_ERROR(CheckMessages(messages));
   if (!chat_template_) {
     return InvalidArgument(
@@ -78,8 +77,14 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeMessages(const json& messag
   }
   json variables = variables_;
   if (!tools.is_null()) variables["tools"] = tools;
+  return chat_template_->Render(messages, add_generation_prompt, variables);
+}
+
+Result<std::vector<std::int32_t>> TextEncoder::EncodeMessages(const json& messages,
+                                                              bool add_generation_prompt,
+                                                              const json& tools) const {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text,
-                            chat_template_->Render(messages, add_generation_prompt, variables));
+                            RenderMessages(messages, add_generation_prompt, tools));
   return tokenizer_->Encode(text);
 }
 

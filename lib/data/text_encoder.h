@@ -44,6 +44,13 @@ class TextEncoder {
       const nlohmann::ordered_json& messages, bool add_generation_prompt,
       const nlohmann::ordered_json& tools = nullptr) const;
 
+  // Returns the text whose tokens EncodeMessages returns. Errors as there.
+  Result<std::string> RenderMessages(const nlohmann::ordered_json& messages,
+                                     bool add_generation_prompt,
+                                     const nlohmann::ordered_json& tools = nullptr) const;
+
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+
   // Encodes the field "text" or "messages" of a row, whichever it has, the messages with its
   // "tools".
   Result<std::vector<std::int32_t>> EncodeRow(const JsonRow& row,

@@ -74,6 +74,19 @@ TEST(SupervisorTest, TheCauseIsTheLastLineAndTheBannerOfMpirunIsNotShown) {
   EXPECT_EQ(LastErrorInLog(log), "learner: NOT_FOUND: no weights");
 }
 
+TEST(SupervisorTest, ALongErrorKeepsItsLastLine) {
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "coordinator.log");
+  std::string rows;
+  for (int i = 0; i < 100; ++i) rows += "\n  line " + std::to_string(i) + ": no field 'answer'";
+  const std::string begin = "coordinator: INVALID_ARGUMENT: 100 rows cannot be used:";
+  ASSERT_TRUE(WriteFileAtomic(log, begin + rows + "\nall of them: out/bad.txt\n").ok());
+  const std::string error = LastErrorInLog(log);
+  EXPECT_LT(error.size(), 1100U);
+  EXPECT_TRUE(error.starts_with(begin + "\n  line 0: no field")) << error;
+  EXPECT_TRUE(error.ends_with(": no field 'answer'\n  ...\nall of them: out/bad.txt")) << error;
+}
+
 TEST(SupervisorTest, AnotherFailureIsRestartedUpToTheBound) {
   const TempDir dir;
   Supervisor supervisor(dir.path(), 1);

@@ -67,7 +67,7 @@ TEST_F(DatasetTest, JsonlStaysAsItIs) {
   EXPECT_EQ(Content(*file), "{\"a\": 1}\n[2]\n");
   EXPECT_FALSE(OpenAsJsonl(Write("rows.jsonl", "[2]\n"), "")->converted());
   EXPECT_THAT(ErrorOf(Write("rows.jsonl.gz", "\x1F\x8B...")), HasSubstr("gunzip"));
-  EXPECT_THAT(ErrorOf(JoinPath(folder_.path(), "none")), HasSubstr("cannot open the prompts"));
+  EXPECT_THAT(ErrorOf(JoinPath(folder_.path(), "none")), HasSubstr("cannot open"));
   EXPECT_THAT(ErrorOf(folder_.path()), HasSubstr("a folder without a dataset"));
 }
 

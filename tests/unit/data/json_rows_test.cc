@@ -51,7 +51,19 @@ TEST_F(JsonRowsTest, AnEmptyFileAndAMissingOneAreErrors) {
   std::vector<JsonRow> rows;
   EXPECT_EQ(Read("\n \n", rows).code(), StatusCode::kInvalidArgument);
   const auto ignore = [](const JsonRow&) { return OkStatus(); };
-  EXPECT_EQ(ForEachJsonRow(dir_.path() + "/none", ignore).code(), StatusCode::kNotFound);
+  EXPECT_EQ(ForEachJsonRow(dir_.path() + "/none", ignore).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(JsonRowsTest, OtherFormatsAreReadAndTheirRowsNumbered) {
+  const std::string path = JoinPath(dir_.path(), "rows.csv");
+  ASSERT_TRUE(WriteFileAtomic(path, "x,id\n1,a\n2,b\n").ok());
+  std::string seen;
+  const Status status = ForEachJsonRow(path, [&seen](const JsonRow& row) -> Status {
+    seen += row.fields["x"].get<std::string>() + row.id.get<std::string>();
+    return row.line == 2 ? InvalidArgument("is bad") : OkStatus();
+  });
+  EXPECT_EQ(seen, "1a2b");
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("1 of 2 rows"), HasSubstr("rows.csv, row 2: is")));
 }
 
 TEST_F(JsonRowsTest, DeepNestingIsRefused) {

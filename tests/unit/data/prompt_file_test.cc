@@ -197,13 +197,27 @@ TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
   EXPECT_EQ(file.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(
       file.status().message(),
-      AllOf(HasSubstr("9 rows"), Not(HasSubstr("line 1:")), HasSubstr("line 2: not JSON"),
+      AllOf(HasSubstr("9 of 10 rows"), Not(HasSubstr("line 1:")), HasSubstr("line 2: not JSON"),
             HasSubstr("line 3: expected an object"), HasSubstr("line 4: no field 'prompt'"),
             HasSubstr("line 5: no field 'answer'"), HasSubstr("line 6: 'prompt': expected text"),
             HasSubstr("line 7: 'prompt' is empty"),
             HasSubstr("line 8: the prompt has 6 tokens, at most 5"),
             HasSubstr("line 9: id 'a' stands in line 1"),
             HasSubstr("line 10: 'prompt': message 0: no content")));
+}
+
+TEST_F(PromptFileTest, AllBadRowsAreInTheFileThatEndsTheMessage) {
+  std::string jsonl = "{\"prompt\": \"x\", \"answer\": \"1\"}\n";
+  for (int i = 0; i < 300; ++i) jsonl += "{\"prompt\": \"x\"}\n";
+  const std::string path = JoinPath(folder_.path(), "prompts.jsonl");
+  const std::string log = JoinPath(folder_.path(), "out/bad.txt");
+  ASSERT_TRUE(WriteFileAtomic(path, jsonl).ok());
+  const auto file = PromptFile::Open(path, config_, tokenizer_);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const std::string message = (*file)->CheckRows(/*stop=*/false, log).status().message();
+  EXPECT_THAT(message, HasSubstr("300 of 301 rows cannot be used:\n  line 2: no field 'answer'"));
+  EXPECT_THAT(message, testing::EndsWith("\n  ... and 295 more\nall of them: " + log));
+  EXPECT_THAT(*ReadFile(log), HasSubstr("line 301: no field 'answer'; the row has prompt;"));
 }
 
 TEST_F(PromptFileTest, ARowThatIsNestedTooDeeplyIsRefused) {

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "cli/explain/dump_row.h"
-#include "cli/explain/line_reader.h"
 #include "cli/explain/step_source.h"
+#include "lib/data/line_reader.h"
 #include "lib/explain/post_mortem.h"
 #include "tests/support/temp_dir.h"
 
