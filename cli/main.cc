@@ -33,7 +33,7 @@ constexpr CommandEntry kCommands[] = {
     {"uncordon", "take back cordon and drain", AddUncordon, kMachines},
     {"drain", "let rollout workers finish or hand back what they hold, and exit", AddDrain,
      kMachines},
-    {"sft", "supervised fine-tuning on pairs of prompt and response", AddSft, kModels},
+    {"sft", "supervised fine-tuning on messages or prompts and responses", AddSft, kModels},
     {"eval", "measure the accuracy of a model folder on a file of prompts", AddEval, kModels},
     {"logprobs", "compute the log-probs of token sequences under a model folder", AddLogprobs,
      kModels},

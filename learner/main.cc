@@ -26,6 +26,7 @@
 #include "lib/config/choice_option.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
+#include "lib/data/template_argument_option.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/finite_check.h"
 
@@ -210,16 +211,45 @@ int Report(const Status& status) {
   return ExitCode(status);
 }
 
+void AddSftData(CLI::App& app, SftDataOptions& data) {
+  app.add_option("--data", data.path,
+                 "JSONL, JSON, CSV, Parquet or Arrow, or a folder of Hugging Face (docs/data.md); "
+                 "rows of messages, or of a prompt and a response")
+      ->required();
+  app.add_option("--messages-field", data.messages_field,
+                 "field of a conversation, of which the assistant's turns are trained; dotted "
+                 "paths name fields inside others")
+      ->capture_default_str();
+  app.add_option("--prompt-field", data.prompt_field, "field of the prompt: a text or messages")
+      ->capture_default_str();
+  app.add_option("--response-field", data.response_field,
+                 "field of the response: a text or messages")
+      ->capture_default_str();
+  app.add_option("--tools-field", data.tools_field, "field of the tools that the template shows")
+      ->capture_default_str();
+  app.add_flag("--chat-template", data.chat_template,
+               "render prompts of text as messages of the user, as run.data.chat_template does");
+  app.add_option("--system-prompt", data.system_prompt, "message of the system before them");
+  AddTemplateArgument(app, data.template_arguments);
+  app.add_option("--max-tokens", data.max_tokens,
+                 "tokens of a sequence [the positions of the model]")
+      ->check(CLI::NonNegativeNumber);
+  AddChoice(app, "--over-long", data.over_long, "sequences of more tokens");
+}
+
 void AddSft(CLI::App& app, SftOptions& options) {
   app.add_option("--model", options.model,
                  "Hugging Face folder; random weights if it has no safetensors")
       ->required();
-  app.add_option("--data", options.data, "JSONL with one prompt and response per line")->required();
   app.add_option("--out", options.out, "folder to write the model to")->required();
-  app.add_option("--prompt-field", options.prompt_field, "field of the prompt")
-      ->capture_default_str();
-  app.add_option("--response-field", options.response_field, "field of the response")
-      ->capture_default_str();
+  AddSftData(app, options.data);
+  app.add_option("--held-out", options.held_out,
+                 "dataset whose loss is shown before, during and after");
+  app.add_option("--held-out-share", options.held_out_share,
+                 "share of the rows to hold out instead, for example 0.05");
+  app.add_option("--eval-every", options.eval_every,
+                 "steps between held-out losses [a tenth of --steps]")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--steps", options.steps, "optimizer steps")->capture_default_str();
   app.add_option("--batch", options.batch, "examples per step, over all ranks")
       ->capture_default_str();
@@ -247,8 +277,8 @@ int Run(int argc, char** argv) {
   int expected_world = 0;
   app.add_option("--expect-world", expected_world, "refuse to run with another number of ranks");
   SftOptions sft;
-  CLI::App& sft_command =
-      *app.add_subcommand("sft", "supervised training on prompt and response pairs");
+  CLI::App& sft_command = *app.add_subcommand(
+      "sft", "supervised training on conversations, or on prompts and responses");
   AddSft(sft_command, sft);
   CLI11_PARSE(app, argc, argv);
   InstallShutdownHandlers();

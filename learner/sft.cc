@@ -47,26 +47,61 @@ Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options, ModelD
   return Transformer::Random(config, options.dtype, device, options.seed);
 }
 
-Result<std::int32_t> EndToken(const SftOptions& options, const ModelConfig& config,
-                              const Tokenizer& tokenizer) {
-  const auto& ends = config.eos_token_ids;
-  const std::int32_t own = tokenizer.eos_token_id();
-  if (own >= 0 && std::find(ends.begin(), ends.end(), own) != ends.end()) return own;
-  if (!ends.empty()) return ends.front();
-  return InvalidArgument(options.model +
-                         ": config.json has no eos_token_id, so responses would never end");
+// The tokens at which samplers stop, with the tokenizer's own first.
+Result<std::vector<std::int32_t>> EndTokens(const SftOptions& options, const ModelConfig& config,
+                                            const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ends = config.eos_token_ids;
+  if (ends.empty())
+    return InvalidArgument(options.model +
+                           ": config.json has no eos_token_id, so responses would never end");
+  const auto own = std::find(ends.begin(), ends.end(), tokenizer.eos_token_id());
+  if (own != ends.end()) std::iter_swap(ends.begin(), own);
+  return ends;
 }
 
-Result<std::vector<SftExample>> LoadExamples(const SftOptions& options, const ModelConfig& config) {
+// The rows that are trained, and those that are only measured.
+struct SftSets {
+  std::vector<SftExample> trained;
+  std::vector<SftExample> held_out;
+};
+
+void ShowSet(const SftData& data, const char* what, std::int64_t max_tokens) {
+  std::size_t sequences = 0;
+  for (const auto& row : data.rows) sequences += row.size();
+  std::printf("sft: %s: %zu rows, %zu sequences\n", what, data.rows.size(), sequences);
+  if (data.dropped > 0)
+    std::printf("sft: %zu sequences of more than %lld tokens were left out\n", data.dropped,
+                static_cast<long long>(max_tokens));
+  if (data.unended > 0)
+    std::printf(
+        "sft: warning: %lld of %lld turns have no end token of the model, so it does not "
+        "learn where to end them; see eos_token_id of config.json\n",
+        static_cast<long long>(data.unended), static_cast<long long>(data.turns));
+}
+
+Result<SftSets> LoadSets(const SftOptions& options, const ModelConfig& config, bool show) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model));
-  SftDataOptions data;
-  data.path = options.data;
-  data.prompt_field = options.prompt_field;
-  data.response_field = options.response_field;
-  data.max_tokens = config.max_positions;
+  SftDataOptions data = options.data;
+  if (data.max_tokens == 0) data.max_tokens = config.max_positions;
+  if (data.max_tokens > config.max_positions) {
+    return InvalidArgument(c10::str("--max-tokens is ", data.max_tokens, ", but the model has ",
+                                    config.max_positions, " positions"));
+  }
   data.vocab_size = config.vocab_size;
-  BUTTRESS_ASSIGN_OR_RETURN(data.eos_token_id, EndToken(options, config, *tokenizer));
-  return ReadSftExamples(data, *tokenizer);
+  BUTTRESS_ASSIGN_OR_RETURN(data.ends, EndTokens(options, config, *tokenizer));
+  BUTTRESS_ASSIGN_OR_RETURN(SftData trained, ReadSftData(data, *tokenizer));
+  SftData held_out;
+  if (!options.held_out.empty()) {
+    data.path = options.held_out;
+    BUTTRESS_ASSIGN_OR_RETURN(held_out, ReadSftData(data, *tokenizer));
+  } else if (options.held_out_share > 0) {
+    BUTTRESS_ASSIGN_OR_RETURN(held_out, TakeHeldOut(trained, options.held_out_share, options.seed));
+  }
+  if (show) {
+    ShowSet(trained, "trained", data.max_tokens);
+    if (!held_out.rows.empty()) ShowSet(held_out, "held out", data.max_tokens);
+  }
+  return SftSets{std::move(trained).TakeExamples(), std::move(held_out).TakeExamples()};
 }
 
 class Progress {
@@ -99,40 +134,78 @@ class SftRun {
  public:
   // `control` carries bytes on the CPU, `tensors` gradients.
   SftRun(const SftOptions& options, Collective& control, Collective& tensors, Transformer& model,
-         std::vector<SftExample> examples)
+         SftSets sets)
       : options_(options),
         optim_(OptimOf(options)),
         control_(control),
         model_(model),
-        examples_(std::move(examples)),
-        indices_(examples_.size(), options.seed),
+        sets_(std::move(sets)),
+        indices_(sets_.trained.size(), options.seed),
         optimizer_(model.units(), optim_, options.seed),
         reducer_(model.units(), tensors, kCollectiveTimeout) {}
 
   Status Train() {
     Progress progress(options_.steps);
+    const std::int64_t tenth = std::max<std::int64_t>(1, options_.steps / 10);
+    const std::int64_t every = options_.eval_every > 0 ? options_.eval_every : tenth;
+    BUTTRESS_RETURN_IF_ERROR(ShowHeldOut(0));
     for (std::int64_t step = 1; step <= options_.steps; ++step) {
       if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
       BUTTRESS_RETURN_IF_ERROR(Step(step));
       if (control_.rank() == 0)
         progress.Show(step, loss_, LearningRate(optim_, static_cast<double>(step), options_.steps),
                       batch_tokens_);
+      if (step % every == 0 || step == options_.steps) BUTTRESS_RETURN_IF_ERROR(ShowHeldOut(step));
     }
     return OkStatus();
   }
 
  private:
+  // Shows the mean loss over the trained tokens of all held-out rows; every rank takes its share.
+  Status ShowHeldOut(std::int64_t step) {
+    if (sets_.held_out.empty()) return OkStatus();
+    const at::NoGradGuard no_grad;
+    double sums[] = {0, 0};  // of losses and of tokens
+    TokenBatch micro_batch;
+    const auto run = [&] {
+      if (micro_batch.empty()) return;
+      const ModelPass pass = micro_batch.Run(model_, {1.0, kChunkRows, EntropyMode::kNone});
+      sums[0] -= pass.output().logprobs_M.sum().item<double>();
+      sums[1] += static_cast<double>(micro_batch.trained_tokens());
+      micro_batch = TokenBatch();
+    };
+    for (std::size_t i = 0; i < sets_.held_out.size(); ++i) {
+      if (static_cast<int>(i % static_cast<std::size_t>(control_.size())) != control_.rank())
+        continue;
+      if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
+      const SftExample& example = sets_.held_out[i];
+      if (IsFull(micro_batch, example)) run();
+      micro_batch.Add(example.prompt, example.response, example.trained);
+    }
+    run();
+    BUTTRESS_RETURN_IF_ERROR(
+        control_.AllReduceSum({sums, 2, DType::kFloat64})->Wait(kCollectiveTimeout));
+    if (control_.rank() == 0) {
+      std::printf("sft: held-out loss %.4f at step %lld (%.0f tokens)\n", sums[0] / sums[1],
+                  static_cast<long long>(step), sums[1]);
+      std::fflush(stdout);
+    }
+    return OkStatus();
+  }
+
+  bool IsFull(const TokenBatch& micro_batch, const SftExample& example) const {
+    return !micro_batch.empty() &&
+           micro_batch.input_tokens() + example.tokens() > options_.micro_batch_tokens;
+  }
+
   Status Step(std::int64_t step) {
     const std::vector<const SftExample*> mine = DrawBatch();
     reducer_.Clear();
     loss_ = 0;
     TokenBatch micro_batch;
     for (const SftExample* example : mine) {
-      const auto more =
-          static_cast<std::int64_t>(example->prompt.size() + example->response.size());
-      if (!micro_batch.empty() && micro_batch.input_tokens() + more > options_.micro_batch_tokens)
-        Backward(micro_batch);
-      micro_batch.Add(example->prompt, example->response, {});
+      if (IsFull(micro_batch, *example)) Backward(micro_batch);
+      micro_batch.Add(example->prompt, example->response, example->trained);
     }
     if (!micro_batch.empty()) Backward(micro_batch);
     BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
@@ -155,9 +228,9 @@ class SftRun {
     std::vector<const SftExample*> mine;
     trained_tokens_ = batch_tokens_ = 0;
     for (std::int64_t i = 0; i < options_.batch; ++i) {
-      const SftExample& example = examples_[indices_.Next()];
-      trained_tokens_ += static_cast<std::int64_t>(example.response.size());
-      batch_tokens_ += static_cast<std::int64_t>(example.prompt.size() + example.response.size());
+      const SftExample& example = sets_.trained[indices_.Next()];
+      trained_tokens_ += example.trained_tokens();
+      batch_tokens_ += example.tokens();
       if (i % control_.size() == control_.rank()) mine.push_back(&example);
     }
     return mine;
@@ -176,12 +249,12 @@ class SftRun {
   const OptimConfig optim_;
   Collective& control_;
   Transformer& model_;
-  const std::vector<SftExample> examples_;
+  const SftSets sets_;
   ShuffledIndices indices_;
   AdamW optimizer_;
   GradReducer reducer_;
-  double loss_ = 0;                  // mean over the response tokens of the batch
-  std::int64_t trained_tokens_ = 0;  // response tokens of the batch, over all ranks
+  double loss_ = 0;                  // mean over the trained tokens of the batch
+  std::int64_t trained_tokens_ = 0;  // of the batch, over all ranks
   std::int64_t batch_tokens_ = 0;
 };
 
@@ -190,6 +263,10 @@ class SftRun {
 Status RunSft(const SftOptions& options, Collective& control) {
   if (options.steps < 1 || options.batch < 1)
     return InvalidArgument("--steps and --batch must be at least 1");
+  if (options.held_out_share < 0 || options.held_out_share >= 1)
+    return InvalidArgument("--held-out-share must be in [0, 1)");
+  if (!options.held_out.empty() && options.held_out_share > 0)
+    return InvalidArgument("--held-out and --held-out-share exclude each other");
   const bool cuda = options.device == ComputeDevice::kCuda;
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
                             OpenRankDevice({.kind = options.device,
@@ -199,8 +276,8 @@ Status RunSft(const SftOptions& options, Collective& control) {
                                            control));
   Collective& tensors = own.nccl ? *own.nccl : control;
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, MakeModel(options, own.device));
-  BUTTRESS_ASSIGN_OR_RETURN(auto examples, LoadExamples(options, model->config()));
-  BUTTRESS_RETURN_IF_ERROR(SftRun(options, control, tensors, *model, std::move(examples)).Train());
+  BUTTRESS_ASSIGN_OR_RETURN(SftSets sets, LoadSets(options, model->config(), control.rank() == 0));
+  BUTTRESS_RETURN_IF_ERROR(SftRun(options, control, tensors, *model, std::move(sets)).Train());
   if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
   if (control.rank() != 0) return OkStatus();
   return SaveModelFolder(*model, options.model, options.out);

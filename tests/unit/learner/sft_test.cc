@@ -4,10 +4,8 @@
 #include <torch/types.h>
 
 #include <filesystem>
-#include <set>
 
 #include "cli/new_model_folder.h"
-#include "learner/sft_data.h"
 #include "learner/token_batch.h"
 #include "lib/base/file.h"
 #include "lib/policy/transformer.h"
@@ -32,7 +30,7 @@ class SftTest : public testing::Test {
     const Status written = WriteNewModel(model, Path("model"));
     ASSERT_TRUE(written.ok()) << written.ToString();
     options.model = Path("model");
-    options.data = Path("data.jsonl");
+    options.data.path = Path("data.jsonl");
     options.out = Path("out");
     options.steps = 60;
     options.batch = 4;
@@ -72,23 +70,49 @@ TEST_F(SftTest, MemorizesItsResponsesAndWritesAFolderThatLoads) {
   EXPECT_GT(logprobs_M.min().item<float>(), -0.1);
 }
 
-TEST_F(SftTest, ErrorsNameTheBadLine) {
+// The losses and numbers of tokens that a run printed for the held-out rows.
+std::vector<std::pair<double, int>> HeldOutLosses(const std::string& text) {
+  constexpr char kLine[] = "sft: held-out loss ";
+  std::vector<std::pair<double, int>> losses;
+  for (std::size_t at = text.find(kLine); at != std::string::npos; at = text.find(kLine, at + 1)) {
+    losses.push_back({std::stod(text.substr(at + sizeof kLine - 1)),
+                      std::stoi(text.substr(text.find('(', at) + 1))});
+  }
+  return losses;
+}
+
+TEST_F(SftTest, TurnsOfTheAssistantAreTrainedAndTheHeldOutLossIsShown) {
+  ASSERT_TRUE(WriteFileAtomic(Path("model/chat_template.jinja"),
+                              "{% for m in messages %}{{ m.content }}{% endfor %}")
+                  .ok());
+  WriteData(
+      R"({"messages": [{"role": "user", "content": "1+2="}, {"role": "assistant", "content": "3"},)"
+      R"({"role": "user", "content": "4+4="}, {"role": "assistant", "content": "8"}]})");
+  options.held_out = options.data.path;
+  options.eval_every = 20;
+  const auto group = MakeLocalCollective();
+  testing::internal::CaptureStdout();
+  const Status status = RunSft(options, *group);
+  const std::string text = testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  const auto losses = HeldOutLosses(text);
+  ASSERT_EQ(losses.size(), 4U) << text;  // before, at steps 20 and 40, and after
+  EXPECT_EQ(losses[0].second, 2) << "the digits of the assistant, and none of the user's";
+  EXPECT_LT(losses.back().first, 0.1);
+  EXPECT_GT(losses.front().first, 1.0);
+  EXPECT_NE(text.find("2 of 2 turns have no end token"), std::string::npos) << text;
+}
+
+TEST_F(SftTest, ErrorsNameTheBadLineAndOptionsThatExclude) {
   WriteData("{\"prompt\":\"1+2=\",\"response\":\"3\"}\n{\"prompt\":\"1+2=\",\"answer\":\"3\"}\n");
   const auto group = MakeLocalCollective();
   const Status status = RunSft(options, *group);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("data.jsonl:2: no field 'response'"), std::string::npos)
       << status.message();
-}
-
-TEST_F(SftTest, FieldsAreConfigurableAndExamplesThatAreTooLongAreRejected) {
-  WriteData("{\"q\":\"1+2=\",\"a\":\"3333333333333333333333333333333333\"}\n");
-  options.prompt_field = "q";
-  options.response_field = "a";
-  const auto group = MakeLocalCollective();
-  const Status status = RunSft(options, *group);
-  EXPECT_NE(status.message().find("39 tokens, the model has 32 positions"), std::string::npos)
-      << status.message();
+  options.held_out = options.data.path;
+  options.held_out_share = 0.5;
+  EXPECT_NE(RunSft(options, *group).message().find("exclude"), std::string::npos);
 }
 
 TEST(TokenBatchTest, OnlyTrainedSpansAreTargets) {
@@ -98,16 +122,6 @@ TEST(TokenBatchTest, OnlyTrainedSpansAreTargets) {
   batch.Add(prompt, completion, spans);
   EXPECT_EQ(batch.input_tokens(), 5);  // all but the last
   EXPECT_EQ(batch.trained_tokens(), 3);
-}
-
-TEST(ShuffledIndicesTest, EachPassHasEveryIndexOnceInAnotherOrder) {
-  ShuffledIndices indices(20, 3);
-  std::vector<std::size_t> first, second;
-  for (int i = 0; i < 20; ++i) first.push_back(indices.Next());
-  for (int i = 0; i < 20; ++i) second.push_back(indices.Next());
-  EXPECT_EQ(std::set<std::size_t>(first.begin(), first.end()).size(), 20u);
-  EXPECT_EQ(std::set<std::size_t>(second.begin(), second.end()).size(), 20u);
-  EXPECT_NE(first, second);
 }
 
 }  // namespace
