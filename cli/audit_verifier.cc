@@ -107,12 +107,12 @@ void PrintNoise(const LabelNoise& noise, bool as_json) {
 }
 
 Status Audit(const AuditFlags& flags) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier, flags.verifier.Make());
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<VerifierSet> verifiers, flags.verifier.Make());
   const bool extracts =
       std::ranges::find(kExtracting, flags.verifier.verifier) != std::end(kExtracting);
-  VerifierAudit audit(*verifier, extracts);
-  BUTTRESS_RETURN_IF_ERROR(
-      ForEachVerifyRow(flags.verifier.path, [&](const VerifyRow& row) { audit.Add(row); }));
+  VerifierAudit audit(extracts);
+  BUTTRESS_RETURN_IF_ERROR(flags.verifier.ForEachRow(
+      [&](const VerifyRow& row) { audit.Add(row, verifiers->For(row.source)); }));
   for (const AuditCheck& check : audit.checks()) {
     if (check.tried > 0) PrintCheck(check, flags);
   }

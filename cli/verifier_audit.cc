@@ -21,10 +21,41 @@ std::string BareAnswer(const std::string& answer) {
   return found.empty() || found.front().joined ? "" : found.front().text;
 }
 
+Verdict VerdictOf(const VerifyRow& row, const Verifier& verifier, const std::string& response,
+                  const std::string& answer) {
+  return verifier.Verify({.prompt = row.prompt,
+                          .response = response,
+                          .answer = answer,
+                          .extra_json = row.json,
+                          .truncated = false,
+                          .source = row.source});
+}
+
 }  // namespace
 
-VerifierAudit::VerifierAudit(const Verifier& verifier, bool extracts)
-    : verifier_(verifier), extracts_(extracts), checks_(kChecks) {
+// Compares the verdicts on a row with what is expected.
+class VerifierAudit::Judge {
+ public:
+  Judge(const VerifyRow& row, const Verifier& verifier) : row_(row), verifier_(verifier) {}
+
+  Outcome operator()(AuditCheck& check, std::string_view what, const std::string& response,
+                     const std::string& answer, bool expect_correct) const {
+    Verdict verdict = VerdictOf(row_, verifier_, response, answer);
+    const Outcome outcome = verdict.outcome;
+    ++check.tried;
+    if ((outcome == Outcome::kCorrect) == expect_correct) return outcome;
+    ++check.failed;
+    if (check.examples.size() < kMaxAuditExamples)
+      check.examples.push_back({row_.id, std::string(what), answer, response, std::move(verdict)});
+    return outcome;
+  }
+
+ private:
+  const VerifyRow& row_;
+  const Verifier& verifier_;
+};
+
+VerifierAudit::VerifierAudit(bool extracts) : extracts_(extracts), checks_(kChecks) {
   checks_[kGold] = {.name = "gold equals gold", .meaning = "the answer itself is correct"};
   checks_[kNothing] = {.name = "nothing is wrong",
                        .meaning = "an empty response and a refusal are not correct"};
@@ -38,53 +69,31 @@ VerifierAudit::VerifierAudit(const Verifier& verifier, bool extracts)
                         .meaning = "a near miss as the reference does not make the answer correct"};
 }
 
-Outcome VerifierAudit::Judge(const VerifyRow& row, AuditCheck& check, std::string_view what,
-                             const std::string& response, const std::string& answer,
-                             bool expect_correct) {
-  Verdict verdict = verifier_.Verify({.prompt = row.prompt,
-                                      .response = response,
-                                      .answer = answer,
-                                      .extra_json = row.json,
-                                      .truncated = false});
-  const Outcome outcome = verdict.outcome;
-  ++check.tried;
-  if ((outcome == Outcome::kCorrect) == expect_correct) return outcome;
-  ++check.failed;
-  if (check.examples.size() < kMaxAuditExamples)
-    check.examples.push_back({row.id, std::string(what), answer, response, std::move(verdict)});
-  return outcome;
-}
-
-void VerifierAudit::CheckAnswer(const VerifyRow& row) {
+void VerifierAudit::CheckAnswer(const VerifyRow& row, const Judge& judge) {
   for (const char* response : {"", "I do not know."})
-    Judge(row, checks_[kNothing], "gives up", response, row.answer, false);
+    judge(checks_[kNothing], "gives up", response, row.answer, false);
   if (!extracts_) {
-    Judge(row, checks_[kGold], "as it is", row.answer, row.answer, true);
+    judge(checks_[kGold], "as it is", row.answer, row.answer, true);
     return;
   }
   const std::string answer = BareAnswer(row.answer);
   if (answer.empty()) return;
-  if (Judge(row, checks_[kGold], "boxed", Boxed(answer), row.answer, true) != Outcome::kCorrect)
-    return;
+  if (judge(checks_[kGold], "boxed", Boxed(answer), row.answer, true) != Outcome::kCorrect) return;
   for (const FormatVariant& variant : FormatVariants(answer))
-    Judge(row, checks_[kFormats], variant.name, variant.response, row.answer, true);
+    judge(checks_[kFormats], variant.name, variant.response, row.answer, true);
   for (const NearMiss& miss : NearMisses(answer, kMisses)) {
-    Judge(row, checks_[kPerturbed], miss.rule, Boxed(miss.text), row.answer, false);
-    Judge(row, checks_[kBothWays], miss.rule, Boxed(answer), Boxed(miss.text), false);
+    judge(checks_[kPerturbed], miss.rule, Boxed(miss.text), row.answer, false);
+    judge(checks_[kBothWays], miss.rule, Boxed(answer), Boxed(miss.text), false);
   }
 }
 
-void VerifierAudit::CountLabels(const VerifyRow& row) {
+void VerifierAudit::CountLabels(const VerifyRow& row, const Verifier& verifier) {
   if (row.labels.empty()) return;
   LabelledGroup group;
   std::vector<double> rewards;
   std::vector<Outcome> outcomes;
   for (std::size_t i = 0; i < row.responses.size(); ++i) {
-    const Verdict verdict = verifier_.Verify({.prompt = row.prompt,
-                                              .response = row.responses[i],
-                                              .answer = row.answer,
-                                              .extra_json = row.json,
-                                              .truncated = false});
+    const Verdict verdict = VerdictOf(row, verifier, row.responses[i], row.answer);
     if (verdict.outcome == Outcome::kUnscorable) {
       ++noise_.unscorable;
       continue;
@@ -102,9 +111,9 @@ void VerifierAudit::CountLabels(const VerifyRow& row) {
   noise_.groups.push_back(group);
 }
 
-void VerifierAudit::Add(const VerifyRow& row) {
-  CheckAnswer(row);
-  CountLabels(row);
+void VerifierAudit::Add(const VerifyRow& row, const Verifier& verifier) {
+  CheckAnswer(row, Judge(row, verifier));
+  CountLabels(row, verifier);
 }
 
 }  // namespace buttress

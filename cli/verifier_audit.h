@@ -46,23 +46,23 @@ struct LabelNoise {
 // Not thread-safe.
 class VerifierAudit {
  public:
-  // `extracts`: the verifier searches a text for an answer (math, number). Only such verifiers get
+  // `extracts`: the verifiers search a text for an answer (math, number). Only such verifiers get
   // the checks on near misses and format variants.
-  VerifierAudit(const Verifier& verifier, bool extracts);
+  explicit VerifierAudit(bool extracts);
 
-  void Add(const VerifyRow& row);
+  // Checks `verifier`, that of the row's source, on the row.
+  void Add(const VerifyRow& row, const Verifier& verifier);
 
   const std::vector<AuditCheck>& checks() const { return checks_; }
 
   const LabelNoise& noise() const { return noise_; }
 
  private:
-  Outcome Judge(const VerifyRow& row, AuditCheck& check, std::string_view what,
-                const std::string& response, const std::string& answer, bool expect_correct);
-  void CheckAnswer(const VerifyRow& row);
-  void CountLabels(const VerifyRow& row);
+  class Judge;
 
-  const Verifier& verifier_;
+  void CheckAnswer(const VerifyRow& row, const Judge& judge);
+  void CountLabels(const VerifyRow& row, const Verifier& verifier);
+
   const bool extracts_;
   std::vector<AuditCheck> checks_;
   LabelNoise noise_;

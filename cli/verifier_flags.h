@@ -19,21 +19,23 @@ namespace buttress {
 
 struct VerifierFlags {
   std::string path;
+  VerifyFields fields;
   std::string verifier = "math";
   std::vector<std::string> overrides;
   bool use_all = false;
   std::string mode;
   std::vector<std::string> anchors;
 
-  // Adds FILE, --verifier, --set, and short forms of some settings: --use-all, --mode, --anchors.
+  // Adds FILE, the names of its fields, --verifier, --set, and short forms of some settings:
+  // --use-all, --mode, --anchors.
   void AddTo(CLI::App& app);
 
   // kInvalidArgument for an unknown name or an invalid setting.
-  Result<std::unique_ptr<Verifier>> Make() const;
-};
+  Result<std::unique_ptr<VerifierSet>> Make() const;
 
-// Calls `row` with each row of the file and reports its progress on stderr every ten thousand rows.
-// kNotFound if the file cannot be opened; kDataLoss names the line of a bad row.
-Status ForEachVerifyRow(const std::string& path, const std::function<void(const VerifyRow&)>& row);
+  // Calls `use` with each row of the dataset and reports its progress on stderr every ten thousand
+  // rows. kInvalidArgument for a file that cannot be read, or with all bad rows.
+  Status ForEachRow(const std::function<void(const VerifyRow&)>& use) const;
+};
 
 }  // namespace buttress

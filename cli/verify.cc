@@ -110,7 +110,8 @@ void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Coun
                                              .response = row.responses[i],
                                              .answer = row.answer,
                                              .extra_json = row.json,
-                                             .truncated = false});
+                                             .truncated = false,
+                                             .source = row.source});
     PrintVerdict(row, i, verdict, as_json);
     rewards.push_back(verdict.raw_reward);
     outcomes.push_back(verdict.outcome);
@@ -131,10 +132,10 @@ void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Coun
 }
 
 Status ScoreFile(const VerifyFlags& flags) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier, flags.verifier.Make());
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<VerifierSet> verifiers, flags.verifier.Make());
   Counts counts;
-  BUTTRESS_RETURN_IF_ERROR(ForEachVerifyRow(flags.verifier.path, [&](const VerifyRow& row) {
-    ScoreRow(row, *verifier, flags.json, counts);
+  BUTTRESS_RETURN_IF_ERROR(flags.verifier.ForEachRow([&](const VerifyRow& row) {
+    ScoreRow(row, verifiers->For(row.source), flags.json, counts);
   }));
   PrintSummary(counts, flags.json);
   if (counts.responses() == 0 || counts.unscorable < counts.responses()) return OkStatus();

@@ -2,75 +2,125 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
-#include "lib/base/bounded_json.h"
+#include "lib/config/run_config.h"
+#include "lib/data/field_path.h"
 
 namespace buttress {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 std::string Text(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+bool IsMessages(const json& value) {
+  return value.is_array() && !value.empty() && std::ranges::all_of(value, [](const json& message) {
+           return message.is_object() && message.contains("content");
+         });
+}
+
+// A text, the contents of chat messages, or any other value as JSON.
+std::string ResponseText(const json& value) {
+  if (!IsMessages(value)) return Text(value);
+  std::string text;
+  for (const json& message : value) text += (text.empty() ? "" : "\n") + Text(message["content"]);
+  return text;
+}
+
 std::optional<bool> Label(const json& value) {
-  if (value == true || value == 1 || value == "correct") return true;
-  if (value == false || value == 0 || value == "wrong") return false;
+  for (const char* yes : {"correct", "true", "True", "1"}) {
+    if (value == yes) return true;
+  }
+  for (const char* no : {"wrong", "false", "False", "0"}) {
+    if (value == no) return false;
+  }
+  if (value == true || value == 1) return true;
+  if (value == false || value == 0) return false;
   return std::nullopt;
 }
 
-// Returns a field of `row` as an array: the plural field ("responses") as it is, or the singular
-// field ("response") as an array of one element.
-Result<json> FieldAsArray(const json& row, const std::string& one, bool is_group) {
-  const std::string name = is_group ? one + "s" : one;
-  if (!row.contains(name)) return DataLoss("no field '" + name + "'");
-  if (!is_group) return json::array({row[name]});
-  if (!row[name].is_array()) return DataLoss("'" + name + "' is not an array");
-  return row[name];
+// Finds a field, or that of its plural.
+FoundField FindOneOrMany(json& row, const std::string& path) {
+  const FoundField one = FindField(row, path);
+  return one ? one : FindField(row, path + "s");
 }
 
-Status Read(const json& row, VerifyRow& parsed) {
-  if (row.contains("prompt")) parsed.prompt = Text(row["prompt"]);
-  if (!row.contains("answer")) return DataLoss("no field 'answer'");
-  parsed.answer = Text(row["answer"]);
-  parsed.is_group = row.contains("responses");
-  BUTTRESS_ASSIGN_OR_RETURN(const json responses, FieldAsArray(row, "response", parsed.is_group));
-  for (const json& response : responses) parsed.responses.push_back(Text(response));
-  const std::string labels_name = parsed.is_group ? "labels" : "label";
-  if (!row.contains(labels_name) || row[labels_name].is_null()) return OkStatus();
-  BUTTRESS_ASSIGN_OR_RETURN(const json labels, FieldAsArray(row, "label", parsed.is_group));
-  if (labels.size() != parsed.responses.size()) {
-    return DataLoss(
-        fmt::format("{} labels for {} responses", labels.size(), parsed.responses.size()));
+Status ReadLabels(json& row, const VerifyFields& fields, VerifyRow& read) {
+  const FoundField found = FindOneOrMany(row, fields.label);
+  if (!found || found.value().is_null()) return OkStatus();
+  const bool list = found.value().is_array();
+  const json labels = list ? found.value() : json::array({found.value()});
+  if (list != read.is_group || labels.size() != read.responses.size()) {
+    return InvalidArgument(
+        fmt::format("{} labels for {} responses", labels.size(), read.responses.size()));
   }
   for (const json& value : labels) {
     const std::optional<bool> label = Label(value);
-    if (!label)
-      return DataLoss("label " + value.dump() +
-                      "; expected true, false, 1, 0, \"correct\" or \"wrong\"");
-    parsed.labels.push_back(*label);
+    if (!label) {
+      return InvalidArgument("label " + value.dump() +
+                             "; expected true, false, 1, 0, \"correct\" or \"wrong\"");
+    }
+    read.labels.push_back(*label);
   }
+  return OkStatus();
+}
+
+Status ReadResponses(json& row, const VerifyFields& fields, VerifyRow& read) {
+  const FoundField found = FindOneOrMany(row, fields.response);
+  if (!found) {
+    return InvalidArgument(DescribeMissing(row, fields.response) +
+                           "; --response-field names the field of the response");
+  }
+  const json& value = found.value();
+  read.is_group = value.is_array() && !IsMessages(value);
+  if (!read.is_group && found.name.ends_with('s') && !fields.response.ends_with('s'))
+    return InvalidArgument("'" + fields.response + "s' is not a list");
+  if (!read.is_group) {
+    read.responses.push_back(ResponseText(value));
+  } else {
+    for (const json& response : value) read.responses.push_back(ResponseText(response));
+  }
+  return OkStatus();
+}
+
+Status ReadAnswer(json& row, const VerifyFields& fields, VerifyRow& read) {
+  if (fields.answer.empty()) return OkStatus();
+  const FoundField found = FindField(row, fields.answer);
+  if (!found) {
+    return InvalidArgument(DescribeMissing(row, fields.answer) +
+                           "; --answer-field names the field of the answer");
+  }
+  read.answer = Text(found.value());
   return OkStatus();
 }
 
 }  // namespace
 
-Result<VerifyRow> ParseVerifyRow(const std::string& line, std::int64_t number) {
-  const std::string where = "line " + std::to_string(number);
-  if (NestedDeeper(line))
-    return DataLoss(where + ": nested deeper than " + std::to_string(kMaxJsonDepth));
-  const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!row.is_object()) return DataLoss(where + ": not a JSON object");
-  VerifyRow parsed;
-  parsed.json_id = number;
-  if (row.contains("id")) parsed.json_id = row["id"];
-  parsed.id = Text(parsed.json_id);
-  parsed.json = line;
-  if (const Status status = Read(row, parsed); !status.ok()) return status.Annotate(where);
-  return parsed;
+Result<VerifyRow> ReadVerifyRow(JsonRow row, const VerifyFields& fields) {
+  json& object = row.fields;
+  VerifyRow read;
+  const FoundField id = FindField(object, fields.id);
+  read.json_id = id ? id.value() : json(row.line);
+  read.id = IdText(read.json_id);
+  const FoundField source = FindField(object, fields.source);
+  read.source = source && !source.value().is_null() ? Text(source.value()) : kDefaultSource;
+  BUTTRESS_RETURN_IF_ERROR(ReadAnswer(object, fields, read));
+  BUTTRESS_RETURN_IF_ERROR(ReadResponses(object, fields, read));
+  BUTTRESS_RETURN_IF_ERROR(ReadLabels(object, fields, read));
+  if (const FoundField prompt = FindField(object, fields.prompt)) {
+    json value = std::move(prompt.value());
+    read.prompt = Text(value);
+    prompt.object->erase(prompt.name);
+    object["prompt"] = std::move(value);
+  }
+  read.json = object.dump();
+  return read;
 }
 
 }  // namespace buttress

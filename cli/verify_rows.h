@@ -7,23 +7,36 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/data/json_rows.h"
 
 namespace buttress {
 
-struct VerifyRow {
-  std::string id;          // the row's "id" as text, or its line number
-  nlohmann::json json_id;  // the row's "id" with its JSON type
-  std::string prompt;
-  std::string answer;
-  std::vector<std::string> responses;
-  std::vector<bool> labels;  // whether each is correct; empty if the row has none
-  bool is_group = false;     // the row has "responses" instead of "response"
-  std::string json;          // the line
+// Where the fields of a row are: names, or dotted paths as in run.data (lib/data/field_path.h).
+struct VerifyFields {
+  std::string prompt = "prompt";
+  std::string response = "response";
+  std::string answer = "answer";  // empty: the verifier needs no answer
+  std::string source = "source";
+  std::string id = "id";
+  std::string label = "label";
 };
 
-// Parses {"id", "prompt", "answer", "response", "label"} or {"id", "prompt", "answer",
-// "responses": [...], "labels": [...]}. The fields id, prompt and labels are optional. A label is
-// true, false, 1, 0, "correct" or "wrong". kDataLoss names the line and the field.
-Result<VerifyRow> ParseVerifyRow(const std::string& line, std::int64_t number);
+struct VerifyRow {
+  std::string id;          // the row's id as text, or its line number
+  nlohmann::json json_id;  // the row's id with its JSON type
+  std::string prompt;
+  std::string answer;
+  std::string source;  // kDefaultSource if the row names none
+  std::vector<std::string> responses;
+  std::vector<bool> labels;  // whether each is correct; empty if the row has none
+  bool is_group = false;     // the row has a list of responses
+  std::string json;          // the row, with the prompt as its field "prompt"
+};
+
+// Reads a row of one response, or of a group: a list of responses, in the field of the response or
+// in that of its plural ("responses"), with a list of labels likewise. A response of chat messages
+// is the text of their contents. Prompt, id, source and labels are optional. A label is true,
+// false, 1, 0, "correct" or "wrong", or such a text of CSV. kInvalidArgument names the field.
+Result<VerifyRow> ReadVerifyRow(JsonRow row, const VerifyFields& fields);
 
 }  // namespace buttress

@@ -4,6 +4,7 @@
 
 #include "cli/group_file.h"
 #include "cli/verify_rows.h"
+#include "lib/base/bounded_json.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"
 #include "lib/data/prompt_file.h"
@@ -70,7 +71,10 @@ std::vector<std::string> Rows() {
 
 void RunRows(std::string_view input) {
   const std::string text(input);
-  (void)ParseVerifyRow(text, 1);
+  JsonRow row;
+  row.fields = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  row.line = 1;
+  if (!NestedDeeper(text) && row.fields.is_object()) (void)ReadVerifyRow(std::move(row), {});
   (void)ParseGroups(text, "fuzz.jsonl");
   static const ByteTokenizer tokenizer("{{ messages[0].content }}");
   static const auto parser = PromptParser::Create(DataConfig{}, tokenizer);

@@ -36,10 +36,10 @@ const AuditCheck& Named(const VerifierAudit& audit, std::string_view name) {
 
 TEST(VerifierAudit, TheMathVerifierPassesForPlainAnswers) {
   const auto verifier = MakeVerifier("math", RewardConfig{});
-  VerifierAudit audit(**verifier, true);
+  VerifierAudit audit(true);
   for (const char* answer :
        {"12", "#### 1,234", "so $x = \\boxed{\\frac{3}{4}}$", "(1, 2)", "\\boxed{5\\text{ cm}}"})
-    audit.Add(Row(answer));
+    audit.Add(Row(answer), **verifier);
   for (const AuditCheck& check : audit.checks()) {
     EXPECT_GT(check.tried, 0) << check.name;
     EXPECT_EQ(check.failed, 0) << check.name << ": "
@@ -49,8 +49,8 @@ TEST(VerifierAudit, TheMathVerifierPassesForPlainAnswers) {
 
 TEST(VerifierAudit, ACarelessVerifierFailsTheChecks) {
   const LastCharacter verifier;
-  VerifierAudit audit(verifier, true);
-  audit.Add(Row("12"));
+  VerifierAudit audit(true);
+  audit.Add(Row("12"), verifier);
   EXPECT_EQ(Named(audit, "gold equals gold").failed, 0);
   const AuditCheck& misses = Named(audit, "perturbed gold differs");
   EXPECT_GT(misses.failed, 0);
@@ -60,12 +60,12 @@ TEST(VerifierAudit, ACarelessVerifierFailsTheChecks) {
 
 TEST(VerifierAudit, LabelsGiveErrorRatesAndGroups) {
   const LastCharacter verifier;
-  VerifierAudit audit(verifier, true);
+  VerifierAudit audit(true);
   VerifyRow row = Row("12");
   row.responses = {"12", "42", "7", "8"};
   row.labels = {true, false, false, true};
   row.is_group = true;
-  audit.Add(row);
+  audit.Add(row, verifier);
   EXPECT_EQ(audit.noise().false_positive.errors, 1);
   EXPECT_EQ(audit.noise().false_positive.trials, 2);
   EXPECT_EQ(audit.noise().false_negative.errors, 1);
