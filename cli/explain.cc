@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/explain/metric_log.h"
 #include "cli/explain/report.h"
 #include "cli/explain/step_source.h"
 #include "lib/base/clock.h"
@@ -71,7 +72,7 @@ std::string PagePath(const ExplainFlags& flags) {
   return run.empty() ? "" : JoinPath(run, "explain.html");
 }
 
-Status Run(const ExplainFlags& flags) {
+Status ExplainGroups(const ExplainFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<StepSource> source,
                             OpenSteps(flags.path, flags.source));
   BUTTRESS_ASSIGN_OR_RETURN(const Report report, ReadAll(*source, flags));
@@ -86,13 +87,25 @@ Status Run(const ExplainFlags& flags) {
   return OkStatus();
 }
 
+// What holds no groups may be a log of metrics.
+Status Run(const ExplainFlags& flags) {
+  Status groups = ExplainGroups(flags);
+  if (groups.code() != StatusCode::kInvalidArgument || !RunFolderOf(flags.path).empty())
+    return groups;
+  const Result<std::optional<MetricLog>> log = ReadMetricLog(flags.path);
+  if (!log.ok() || !*log) return groups;
+  std::fputs((flags.json ? MetricLogJson(**log) : MetricLogText(**log)).c_str(), stdout);
+  return OkStatus();
+}
+
 }  // namespace
 
 std::function<Status()> AddExplain(CLI::App& app) {
   const auto flags = std::make_shared<ExplainFlags>();
   app.add_option("path", flags->path,
-                 "run folder, ledger.db, or folder or file of JSONL: verl's rollout_data_dir, "
-                 "TRL's completions, or rows with prompt, completion and reward")
+                 "run folder, ledger.db, or folder or file of JSONL, Parquet, Arrow or CSV: "
+                 "verl's rollout_data_dir, TRL's completions, or rows with prompt, completion and "
+                 "reward; or a trainer's log of metrics, such as trainer_state.json")
       ->required();
   app.add_option(
       "--html", flags->html,
@@ -106,6 +119,10 @@ std::function<Status()> AddExplain(CLI::App& app) {
                  "token limit of the run: completions of that length count as truncated");
   app.add_option("--stale-after", flags->rules.stale_steps,
                  "age in steps above which weights count as stale")
+      ->capture_default_str();
+  app.add_option("--history-steps", flags->rules.history_steps,
+                 "age in steps above which an earlier visit of a prompt says nothing about it")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_flag("--skip-bad", flags->source.skip_bad,
                "leave bad rows out instead of stopping with a list of them");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -18,6 +19,7 @@ using nlohmann::json;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kShownPrompt = 100;   // bytes
+constexpr std::size_t kShownFields = 300;   // bytes
 constexpr std::size_t kLongestTruth = 400;  // bytes; a longer text is not a final answer
 
 constexpr Dialect kVerl = {.name = "verl",
@@ -144,10 +146,33 @@ Result<const Dialect*> FindDialect(const json& row) {
   if (has({"reward"}) && (has({"prompt"}) || has({"id"}) || has({"group"}))) return &kPlain;
   std::string fields;
   for (const auto& [field, value] : row.items()) fields += (fields.empty() ? "" : ", ") + field;
-  return InvalidArgument("the fields " + fields +
+  return InvalidArgument("the fields " + std::string(FirstBytes(fields, kShownFields)) +
                          " belong to no known dump: verl (input, output, score), TRL (prompt, "
                          "completion, advantage and reward columns), plain (prompt or id, reward; "
                          "completion), groups (rewards)");
+}
+
+Result<const Dialect*> DialectOf(LineReader& file) {
+  constexpr int kRows = 20;
+  Status first;
+  for (int rows = 0; rows < kRows;) {
+    std::string_view line;
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, file.Next(line));
+    if (!found) break;
+    if (Trim(line).empty()) continue;
+    ++rows;
+    const json row = ParseLine(line);
+    const auto dialect = row.is_object() ? FindDialect(row)
+                                         : Result<const Dialect*>(InvalidArgument(
+                                               "its rows are no objects of JSON, the first: " +
+                                               std::string(FirstBytes(Trim(line), kShownPrompt))));
+    if (dialect.ok()) {
+      file.Rewind();
+      return dialect;
+    }
+    if (first.ok()) first = dialect.status();
+  }
+  return first.ok() ? InvalidArgument("it has no rows") : first;
 }
 
 Result<RowReader> RowReader::Make(const Dialect& dialect, const StepSourceOptions& options) {
@@ -319,6 +344,19 @@ Result<DumpRow> RowReader::Read(const json& row) {
     read.facts.version_step = static_cast<std::int64_t>(version->get<double>());
   }
   return read;
+}
+
+void ReadNumbers(const Dialect& dialect, json& row) {
+  const std::string_view texts[] = {dialect.prompt, dialect.text,    dialect.truth, dialect.group,
+                                    dialect.source, dialect.sampler, "id"};
+  for (const auto& [field, value] : row.items()) {
+    if (!value.is_string() || std::ranges::find(texts, field) != std::end(texts)) continue;
+    const std::string text = value.get<std::string>();
+    if (text.empty()) value = nullptr;
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (!text.empty() && error == std::errc() && end == text.data() + text.size()) value = number;
+  }
 }
 
 json ParseLine(std::string_view line) {

@@ -18,6 +18,7 @@
 
 #include "cli/explain/step_source.h"
 #include "lib/base/status.h"
+#include "lib/data/line_reader.h"
 #include "lib/explain/facts.h"
 #include "lib/verify/verifier.h"
 
@@ -32,6 +33,10 @@ struct Dialect {
 
 // Recognises the dialect by the fields of the first row. kInvalidArgument lists the known dialects.
 Result<const Dialect*> FindDialect(const nlohmann::json& row);
+
+// Recognises the dialect of a file by the first of its rows that has one, among the first 20, and
+// begins it again. kInvalidArgument says what the first row is instead.
+Result<const Dialect*> DialectOf(LineReader& file);
 
 struct DumpRow {
   std::optional<std::int64_t> step;
@@ -70,6 +75,10 @@ class RowReader {
   std::unique_ptr<Verifier> second_;  // the math verifier, beside the trainer's own verdict
   std::vector<std::string> reward_columns_;
 };
+
+// Makes numbers of the texts of a row of CSV, where every field is a text, and nulls of empty ones;
+// what `dialect` calls texts stays.
+void ReadNumbers(const Dialect& dialect, nlohmann::json& row);
 
 // Parses JSON and reads the NaN and Infinity that Python writes as null. The result is discarded if
 // the line is not JSON.

@@ -25,12 +25,7 @@ constexpr std::size_t kGroupsWithoutStep = 128;  // groups per step if rows name
 class DumpSteps : public StepSource {
  public:
   DumpSteps(std::vector<std::string> files, const StepSourceOptions& options)
-      : files_(std::move(files)), options_(options) {
-    for (const std::string& file : files_) {
-      std::error_code ignored;
-      total_bytes_ += std::filesystem::file_size(file, ignored);
-    }
-  }
+      : files_(std::move(files)), options_(options) {}
 
   Result<std::vector<GroupFacts>> Next() override {
     while (true) {
@@ -40,17 +35,22 @@ class DumpSteps : public StepSource {
   }
 
   double progress() const override {
-    const double read = static_cast<double>(finished_bytes_ + (reader_ ? reader_->bytes() : 0));
-    return total_bytes_ == 0 ? 1.0 : read / static_cast<double>(total_bytes_);
+    double files = static_cast<double>(next_file_);
+    if (reader_ && reader_->size() > 0)
+      files += static_cast<double>(reader_->bytes()) / static_cast<double>(reader_->size()) - 1;
+    return files / static_cast<double>(std::max<std::size_t>(1, files_.size()));
   }
 
   std::string description() const override {
     return (rows_reader_ ? std::string(rows_reader_->dialect().name) : "empty") + " dump, " +
-           std::to_string(files_.size()) + (files_.size() == 1 ? " file" : " files");
+           std::to_string(dumps_) + (dumps_ == 1 ? " file" : " files");
   }
 
   std::vector<std::string> remarks() const override {
     std::vector<std::string> remarks;
+    if (others_ > 0)
+      remarks.push_back(fmt::format("{} of {} files are no such dumps and were left out: {}",
+                                    others_, files_.size(), other_files_));
     if (bad_rows_ > 0)
       remarks.push_back(std::to_string(bad_rows_) + " bad rows were left out, the first: " +
                         errors_.substr(0, errors_.find('\n')));
@@ -120,17 +120,46 @@ class DumpSteps : public StepSource {
     return groups;
   }
 
+  // Opens the next file that is a dump, or returns null at the end. Dumps of one run have one
+  // dialect, that of the first.
+  Result<std::unique_ptr<LineReader>> OpenNext() {
+    while (next_file_ < files_.size()) {
+      BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<LineReader> file,
+                                LineReader::Open(files_[next_file_++]));
+      Result<const Dialect*> dialect = DialectOf(*file);
+      if (dialect.ok() && rows_reader_ && *dialect != &rows_reader_->dialect())
+        dialect = InvalidArgument(fmt::format("it is of {}, the files before it are of {}",
+                                              (*dialect)->name, rows_reader_->dialect().name));
+      if (!dialect.ok()) {
+        LeaveOut(file->path(), dialect.status());
+        continue;
+      }
+      if (!rows_reader_) {
+        BUTTRESS_ASSIGN_OR_RETURN(rows_reader_, RowReader::Make(**dialect, options_));
+      }
+      ++dumps_;
+      return file;
+    }
+    if (dumps_ > 0) return std::unique_ptr<LineReader>();
+    return InvalidArgument((others_ == 1 ? "not a dump: " : "no file is a dump: ") + other_files_);
+  }
+
+  void LeaveOut(const std::string& path, const Status& why) {
+    constexpr std::size_t kNamed = 5;
+    if (++others_ > kNamed) return;
+    other_files_ += (others_ == 1 ? "" : "; ") + path + ": " + why.message();
+  }
+
   // Returns the next valid row with its step, or nullopt at the end. Records invalid rows.
   Result<std::optional<DumpRow>> NextRow() {
     while (true) {
       if (!reader_) {
-        if (next_file_ == files_.size()) return std::optional<DumpRow>();
-        BUTTRESS_ASSIGN_OR_RETURN(reader_, LineReader::Open(files_[next_file_++]));
+        BUTTRESS_ASSIGN_OR_RETURN(reader_, OpenNext());
+        if (!reader_) return std::optional<DumpRow>();
       }
       std::string_view line;
       BUTTRESS_ASSIGN_OR_RETURN(const bool found, reader_->Next(line));
       if (!found) {
-        finished_bytes_ += reader_->bytes();
         reader_.reset();
         continue;
       }
@@ -152,15 +181,12 @@ class DumpSteps : public StepSource {
   }
 
   Result<DumpRow> ReadRow(std::string_view line) {
-    const nlohmann::json json = ParseLine(line);
+    nlohmann::json json = ParseLine(line);
     if (!json.is_object())
       return InvalidArgument(reader_->ended()
                                  ? "not a JSON object"
                                  : "not a JSON object: the file ends inside this line");
-    if (!rows_reader_) {
-      BUTTRESS_ASSIGN_OR_RETURN(const Dialect* dialect, FindDialect(json));
-      BUTTRESS_ASSIGN_OR_RETURN(rows_reader_, RowReader::Make(*dialect, options_));
-    }
+    if (reader_->path().ends_with(".csv")) ReadNumbers(rows_reader_->dialect(), json);
     return rows_reader_->Read(json);
   }
 
@@ -228,8 +254,9 @@ class DumpSteps : public StepSource {
   std::unique_ptr<LineReader> reader_;
   std::optional<RowReader> rows_reader_;
   std::optional<DumpRow> pending_row_;
-  std::uintmax_t total_bytes_ = 0;
-  std::int64_t finished_bytes_ = 0;
+  std::size_t dumps_ = 0;    // files that are dumps
+  std::size_t others_ = 0;   // files that are none
+  std::string other_files_;  // the first of them, with what they are
   std::int64_t rows_ = 0;
   std::int64_t last_step_ = 0;
   bool no_step_ = false;

@@ -48,17 +48,6 @@ Result<std::vector<std::string>> FilesIn(const std::string& folder, std::string_
   return files;
 }
 
-Status ParquetNeedsJsonl(const std::string& folder) {
-  return InvalidArgument(
-      folder +
-      " has Parquet files, which TRL's log_completions writes; convert them where TRL is "
-      "installed:\n  cd " +
-      folder +
-      " && python3 -c \"import glob, pandas; [pandas.read_parquet(f).to_json(f[:-7] + 'jsonl', "
-      "orient='records', lines=True, double_precision=15) for f in "
-      "glob.glob('*.parquet')]\"");
-}
-
 Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
                                                const StepSourceOptions& options) {
   std::error_code ignored;
@@ -66,14 +55,18 @@ Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
   // TRL writes to <output_dir>/completions.
   for (const std::string& place : {folder, JoinPath(folder, "completions")}) {
     if (!fs::is_directory(place, ignored)) continue;
-    BUTTRESS_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesIn(place, ".jsonl"));
-    if (!files.empty()) return OpenDumpSteps(std::move(files), options);
-    BUTTRESS_ASSIGN_OR_RETURN(files, FilesIn(place, ".parquet"));
-    if (!files.empty()) return ParquetNeedsJsonl(place);
+    if (fs::exists(JoinPath(place, "state.json"), ignored))  // of save_to_disk
+      return OpenDumpSteps({place}, options);
+    // One kind of file only: a folder may have the same rows in two.
+    for (const char* ending : {".jsonl", ".parquet", ".arrow", ".csv"}) {
+      BUTTRESS_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesIn(place, ending));
+      if (!files.empty()) return OpenDumpSteps(std::move(files), options);
+    }
   }
   return InvalidArgument(folder +
-                         " has neither ledger.db nor *.jsonl; name a run folder, or a folder that "
-                         "verl's rollout_data_dir or TRL's log_completions wrote");
+                         " has neither ledger.db nor *.jsonl, *.parquet, *.arrow or *.csv; name a "
+                         "run folder, or a folder that verl's rollout_data_dir or TRL's "
+                         "log_completions wrote");
 }
 
 }  // namespace
@@ -93,7 +86,6 @@ Result<std::unique_ptr<StepSource>> OpenSteps(const std::string& path,
   if (fs::is_directory(path, ignored)) return OpenFolder(path, options);
   if (!fs::exists(path, ignored)) return InvalidArgument(path + ": no such file or folder");
   if (IsSqlite(path)) return OpenLedgerSteps(path);
-  if (path.ends_with(".parquet")) return ParquetNeedsJsonl(fs::path(path).parent_path().string());
   return OpenDumpSteps({path}, options);
 }
 

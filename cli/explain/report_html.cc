@@ -35,7 +35,7 @@ summary { cursor: pointer; font-weight: 600; }
 // Colors by cause: muted for difficulty, bright for faults.
 constexpr std::array<const char*, kCauses> kColors = {"#57ab5a", "#c9786b", "#d4a72c", "#6e7781",
                                                       "#8250df", "#bf3989", "#0969da", "#cf222e",
-                                                      "#1b7c83", "#afb8c1"};
+                                                      "#1b7c83", "#afb8c1", "#8ddb8c", "#e3b5ab"};
 
 double Share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -62,9 +62,10 @@ std::string Tiles(const Report& report) {
   std::string html =
       "<div class=\"tiles\">\n" + Tile(fmt::format("{:.3f}", c.acr()), "ACR, observed");
   if (report.with_history > 0) {
-    html += Tile(fmt::format("{:.3f}", report.expected.rate),
-                 fmt::format("expected, {:.3f} to {:.3f}; {:.3f} observed there",
-                             report.expected.low, report.expected.high, report.observed_acr));
+    html += Tile(
+        fmt::format("{:.3f}", report.expected.rate),
+        fmt::format("expected, {:.3f} to {:.3f}; {:.3f} observed there: {}", report.expected.low,
+                    report.expected.high, report.observed_acr, DescribeExcess(report.excess)));
   }
   html += Tile(std::to_string(c.groups), "groups") +
           Tile(fmt::format("{:.1f} %", 100 * Share(c.all_correct, c.groups)), "all correct") +

@@ -106,6 +106,8 @@ std::string ReportJson(const ReportHead& head, const Report& report) {
                {"expected_acr", report.expected.rate},
                {"expected_low", report.expected.low},
                {"expected_high", report.expected.high},
+               {"excess_probability", report.excess.probability},
+               {"history_steps", report.history_steps},
                {"never_right", report.never_right},
                {"acr_100", report.acr_100},
                {"sigma_acr", report.sigma_acr}});

@@ -22,6 +22,20 @@ Cause Largest(const CauseCounts& causes) {
   return static_cast<Cause>(std::ranges::max_element(causes) - causes.begin());
 }
 
+// The observed rate beside the one that difficulty predicts.
+std::string Comparison(const Report& report) {
+  if (report.with_history == 0) {
+    return fmt::format(
+        "no prompt was seen twice within {} steps, so it is not known what difficulty explains\n",
+        report.history_steps);
+  }
+  return fmt::format(
+      "prompts seen in the {} steps before: observed {:.3f}, expected {:.3f} ({:.3f} to {:.3f}; {} "
+      "groups): {}\n",
+      report.history_steps, report.observed_acr, report.expected.rate, report.expected.low,
+      report.expected.high, report.with_history, DescribeExcess(report.excess));
+}
+
 std::string Overview(const Report& report) {
   const CollapseCounts& c = report.counts;
   std::string text = fmt::format("{} groups, {} completions, {} steps\n", c.groups,
@@ -31,12 +45,7 @@ std::string Overview(const Report& report) {
       "{}, near collapse {}, by rounding only {}\n",
       c.acr(), c.constant(), c.constant() + c.mixed, c.all_correct, c.all_wrong, c.other_constant,
       c.unscorable, report.near_collapse, report.rounding_only);
-  if (report.with_history > 0) {
-    text += fmt::format(
-        "prompts with a history: observed {:.3f}, expected {:.3f} ({:.3f} to {:.3f}; {} groups)\n",
-        report.observed_acr, report.expected.rate, report.expected.low, report.expected.high,
-        report.with_history);
-  }
+  text += Comparison(report);
   return text + fmt::format("ACR-100 {:.3f}, sigma-ACR {:.3f}\n", report.acr_100, report.sigma_acr);
 }
 

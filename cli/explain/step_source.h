@@ -37,8 +37,8 @@ struct StepSourceOptions {
   bool skip_bad = false;             // leaves bad rows out and counts them
 };
 
-// Opens a run folder, a ledger.db, a folder of JSONL files, or one JSONL file. kInvalidArgument
-// says what was found instead.
+// Opens a run folder, a ledger.db, a dump in a file of any format of lib/data/dataset.h, or a
+// folder of them. kInvalidArgument says what was found instead.
 Result<std::unique_ptr<StepSource>> OpenSteps(const std::string& path,
                                               const StepSourceOptions& options);
 

@@ -44,18 +44,18 @@ std::vector<std::string> NextSteps(const Report& report) {
         fmt::format("{} ({} groups, {:.1f} % of all): {}.", info.name, report.all.causes[i],
                     100 * static_cast<double>(report.all.causes[i]) / groups, info.fix));
   }
-  if (report.with_history > 0 && report.observed_acr > report.expected.high) {
+  if (report.excess.significant() && report.excess.difference > 0) {
     steps.push_back(fmt::format(
-        "Of the groups of prompts seen before, {:.0f} % collapse where their difficulty predicts "
-        "{:.0f} to {:.0f} %: something other than difficulty is the cause.",
-        100 * report.observed_acr, 100 * report.expected.low, 100 * report.expected.high));
+        "Of the groups of prompts seen in the {} steps before, {:.0f} % collapse where their "
+        "difficulty predicts {:.0f} to {:.0f} %, {}: something other than difficulty is the cause.",
+        report.history_steps, 100 * report.observed_acr, 100 * report.expected.low,
+        100 * report.expected.high, DescribeExcess(report.excess)));
   }
-  const double difficulty =
-      static_cast<double>(report.all.causes[static_cast<std::size_t>(Cause::kTooEasy)] +
-                          report.all.causes[static_cast<std::size_t>(Cause::kTooHard)] +
-                          report.all.causes[static_cast<std::size_t>(Cause::kUnknown)]) /
-      groups;
-  if (difficulty >= kMinShare) {
+  std::int64_t difficulty = 0;
+  for (const Cause cause :
+       {Cause::kTooEasy, Cause::kTooHard, Cause::kEasySource, Cause::kHardSource, Cause::kUnknown})
+    difficulty += report.all.causes[static_cast<std::size_t>(cause)];
+  if (static_cast<double>(difficulty) / groups >= kMinShare) {
     steps.push_back("By the spread of success rates over prompts, a larger group gives ACR " +
                     Sizes(report) + ".");
     if (report.remedies.skip.skipped > 0) {

@@ -39,6 +39,15 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
      "compare raw rewards in double precision instead of a deviation with an epsilon"},
     {"unknown", "no other cause applies; at middling success rates a group is constant by chance",
      "a larger group makes collapse by chance rare"},
+    {"easy source",
+     "the prompt has no recent visit, and by the difficulty of its source the policy solves it "
+     "nearly always",
+     "add harder prompts, or order them by difficulty; skipping prompts one by one needs visits "
+     "that are less far apart"},
+    {"hard source",
+     "the prompt has no recent visit, and by the difficulty of its source the policy solves it "
+     "nearly never",
+     "use a larger group or partial credit, or begin with the easier prompts of the source"},
 }};
 
 struct Range {
@@ -214,8 +223,29 @@ std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, 
                    fmt::format("this source has only ever given reward {:g}", range.low)};
 }
 
-Diagnosis ByDifficulty(Level level, const Range& range, const GroupContext& context,
-                       const CauseRules& rules) {
+// Where the prompt has no visit of late, the other prompts of its source are all there is.
+Diagnosis BySource(const GroupFacts& group, bool best, const Range& range, double certainty,
+                   const GroupContext& context, const CauseRules& rules) {
+  const std::int64_t n = range.scorable;
+  const std::string seen = context.last_visit ? fmt::format("last seen {} steps before",
+                                                            group.step - *context.last_visit)
+                                              : "first seen";
+  const Cause cause = certainty < 1 - rules.chance ? Cause::kUnknown
+                      : best                       ? Cause::kEasySource
+                                                   : Cause::kHardSource;
+  const double alike =
+      best ? context.difficulty.AllCorrect({}, n) : context.difficulty.AllWrong({}, n);
+  const std::string basis =
+      context.difficulty_groups == 0
+          ? std::string("with all success rates equally likely, as nothing is known of its source")
+          : fmt::format("by its source, of which {:.0f} % of such groups are", 100 * alike);
+  return {cause, fmt::format("all {} {}, {}; its success rate is {} {} with probability {:.2f} {}",
+                             n, best ? "correct" : "wrong", seen, best ? "above" : "below",
+                             best ? rules.easy_rate : rules.hard_rate, certainty, basis)};
+}
+
+Diagnosis ByDifficulty(const GroupFacts& group, Level level, const Range& range,
+                       const GroupContext& context, const CauseRules& rules) {
   const auto n = static_cast<double>(range.scorable);
   if (level == Level::kBetween) {
     return {Cause::kUnknown,
@@ -226,11 +256,10 @@ Diagnosis ByDifficulty(Level level, const Range& range, const GroupContext& cont
   const Trials past = {context.past_correct, context.past_scored};
   const double chance = best ? context.difficulty.Below(rules.easy_rate, past, {n, n})
                              : 1 - context.difficulty.Below(rules.hard_rate, past, {0, n});
-  std::string evidence = fmt::format("all {} {}; P(chance) {:.2f}", range.scorable,
-                                     best ? "correct" : "wrong", chance);
-  evidence += past.scored == 0 ? ", first seen"
-                               : fmt::format(", success rate {:.2f} at earlier visits",
-                                             past.correct / past.scored);
+  if (past.scored == 0) return BySource(group, best, range, 1 - chance, context, rules);
+  const std::string evidence =
+      fmt::format("all {} {}; P(chance) {:.2f}, success rate {:.2f} at earlier visits",
+                  range.scorable, best ? "correct" : "wrong", chance, past.correct / past.scored);
   if (chance <= rules.chance) return {best ? Cause::kTooEasy : Cause::kTooHard, evidence};
   return {Cause::kUnknown, evidence};
 }
@@ -299,7 +328,7 @@ Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const C
   }
   if (auto found = ModeCollapsed(copies, level, rules)) return *found;
   if (auto found = VerifierConstant(group, level, range, context, rules)) return *found;
-  return ByDifficulty(level, range, context, rules);
+  return ByDifficulty(group, level, range, context, rules);
 }
 
 }  // namespace buttress

@@ -12,6 +12,8 @@
 //   mode-collapsed      the policy produces nearly one text
 //   verifier constant   the verdict does not depend on the completion
 //   too easy, too hard  by the prompt's success rate, this group included
+//   easy, hard source   the same where the prompt has no recent visit, so that only the difficulty
+//                       of its source and this group speak
 //   unknown             none of these; at middling success rates mostly chance
 #pragma once
 
@@ -38,9 +40,11 @@ enum class Cause : std::uint8_t {
   kStaleWeights,
   kFloatNoise,
   kUnknown,
+  kEasySource,
+  kHardSource,
 };
 
-inline constexpr std::size_t kCauses = 10;
+inline constexpr std::size_t kCauses = 12;
 
 struct CauseInfo {
   std::string_view name;     // in text and JSON, for example "too easy"
@@ -115,14 +119,22 @@ struct CauseRules {
   // difficulty of its source, this group and earlier ones, where each visit has half the weight of
   // the next. With all rates equally likely, three equal results are below it, two are not.
   double chance = 0.5;
+
+  // Age in steps above which an earlier visit of a prompt says nothing about it: the policy has
+  // moved on. Runs of papers visit a prompt each 50 to 500 steps; where visits are further apart,
+  // what they predict is the policy of another time.
+  std::int64_t history_steps = 500;
 };
 
 // What the run so far says about a group. RunHistory makes it.
 struct GroupContext {
-  double lowest = 0;        // smallest raw reward of the run so far
-  double highest = 0;       // largest raw reward of the run so far
-  double past_correct = 0;  // correct completions of the prompt; older visits weigh less
-  double past_scored = 0;   // scored completions of the prompt; older visits weigh less
+  double lowest = 0;   // smallest raw reward of the run so far
+  double highest = 0;  // largest raw reward of the run so far
+  // Correct and scored completions of the prompt at visits of the last history_steps steps, where
+  // older visits weigh less.
+  double past_correct = 0;
+  double past_scored = 0;
+  std::optional<std::int64_t> last_visit;  // step of the prompt's last visit, however old
   // Share of completions whose text the prompt also gave at its last visit, and that visit's step.
   std::optional<double> repeated_share;
   std::int64_t repeated_step = 0;
@@ -139,6 +151,7 @@ struct GroupContext {
   // more; else 0.
   std::int64_t never_right = 0;
   Difficulty difficulty;                  // of the source
+  std::int64_t difficulty_groups = 0;     // to which it was fitted; 0: all rates are equally likely
   std::optional<double> truth_agreement;  // agreement of the second verifier with mixed groups
 };
 

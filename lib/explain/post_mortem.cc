@@ -71,17 +71,17 @@ PostMortem::PostMortem(const CauseRules& rules,
     : rules_(rules), on_collapsed_(std::move(on_collapsed)), run_history_(rules) {}
 
 // Compares the observed and the expected rate over the same groups, those with a history.
-void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups,
-                                const std::vector<PromptHistory>& history, StepPoint& point) const {
+void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint& point) const {
   double expected = 0;
   std::int64_t constant = 0;
-  for (std::size_t k = 0; k < groups.size(); ++k) {
-    const CollapseClass collapse = ClassifyGroup(groups[k].raw_rewards(), groups[k].outcomes());
-    if (history[k].scored == 0 || collapse == CollapseClass::kUnscorable) continue;
+  for (const GroupFacts& group : groups) {
+    const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
+    const PromptHistory recent = run_history_.RecentOf(group);
+    if (recent.scored == 0 || collapse == CollapseClass::kUnscorable) continue;
     ++point.with_history;
     constant += collapse == CollapseClass::kMixed ? 0 : 1;
-    expected += run_history_.DifficultyOf(groups[k].source)
-                    .Constant(TrialsOf(history[k]), CountScorable(groups[k]));
+    expected +=
+        run_history_.DifficultyOf(group.source).Constant(TrialsOf(recent), CountScorable(group));
   }
   if (point.with_history == 0) return;
   point.observed_acr = static_cast<double>(constant) / static_cast<double>(point.with_history);
@@ -129,7 +129,7 @@ Status PostMortem::Add(const std::vector<GroupFacts>& groups) {
   BUTTRESS_RETURN_IF_ERROR(remedies_.Add(groups[0].step, groups, history, last_constant));
   StepPoint& point = report_.steps.emplace_back();
   point.step = groups[0].step;
-  AddExpectedAcr(groups, history, point);
+  AddExpectedAcr(groups, point);
   const std::vector<GroupContext> contexts = run_history_.Contexts(groups);
   AddMeans(groups, contexts, rules_, point);
   std::vector<std::optional<Cause>> causes;
@@ -164,7 +164,10 @@ Report PostMortem::Finish() {
     report_.expected =
         IntervalOf(expected / static_cast<double>(report_.with_history), report_.with_history,
                    report_.counts.constant() + report_.counts.mixed);
+    report_.excess = ExcessOf(report_.observed_acr, report_.expected.rate, report_.with_history,
+                              report_.counts.constant() + report_.counts.mixed);
   }
+  report_.history_steps = rules_.history_steps;
   report_.never_right = run_history_.NeverRight();
   report_.acr_100 = Acr100(acr);
   report_.sigma_acr = SigmaAcr(acr);

@@ -20,6 +20,7 @@
 #include "lib/base/status.h"
 #include "lib/explain/beta_fit.h"
 #include "lib/explain/cause.h"
+#include "lib/explain/excess.h"
 #include "lib/explain/facts.h"
 #include "lib/explain/remedies.h"
 #include "lib/explain/run_history.h"
@@ -46,8 +47,8 @@ struct StepPoint {
   std::int64_t near_collapse = 0;
   std::int64_t rounding_only = 0;  // constant groups whose rewards differ by rounding
   CauseCounts causes{};
-  // Over groups whose prompt has a history: the observed ACR and the one that histories and the
-  // difficulty of the sources predict.
+  // Over groups whose prompt has a recent visit (RunHistory::RecentOf): the observed ACR and the
+  // one that these visits and the difficulty of the sources predict.
   std::int64_t with_history = 0;
   double observed_acr = 0;
   double expected_acr = 0;
@@ -77,8 +78,10 @@ struct Report {
   std::int64_t rounding_only = 0;
   std::int64_t near_collapse = 0;
   std::int64_t with_history = 0;
-  double observed_acr = 0;  // over groups with a history
-  ExpectedRate expected;    // over groups with a history
+  double observed_acr = 0;         // over groups with a history
+  ExpectedRate expected;           // over groups with a history
+  Excess excess;                   // of the observed rate over the expected one
+  std::int64_t history_steps = 0;  // CauseRules::history_steps
   // Sources of which no completion was ever right, with their completions.
   std::map<std::string, std::int64_t> never_right;
   double acr_100 = 0;
@@ -109,8 +112,7 @@ class PostMortem {
  private:
   std::optional<Cause> Classify(const GroupFacts& group, const GroupContext& context,
                                 StepPoint& point);
-  void AddExpectedAcr(const std::vector<GroupFacts>& groups,
-                      const std::vector<PromptHistory>& history, StepPoint& point) const;
+  void AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint& point) const;
 
   const CauseRules rules_;
   const std::function<void(const CollapsedGroup&)> on_collapsed_;

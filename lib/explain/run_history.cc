@@ -30,7 +30,7 @@ std::optional<double> ConstantOf(const GroupFacts& group) {
 
 bool DependsOnPrompt(Cause cause) {
   return cause == Cause::kTooEasy || cause == Cause::kTooHard || cause == Cause::kModeCollapsed ||
-         cause == Cause::kUnknown;
+         cause == Cause::kUnknown || cause == Cause::kEasySource || cause == Cause::kHardSource;
 }
 
 template <class Value>
@@ -58,6 +58,17 @@ PromptHistory RunHistory::HistoryOf(const GroupFacts& group) const {
   if (group.history) return *group.history;
   const auto found = prompts_.find(group.prompt_id);
   return found == prompts_.end() ? PromptHistory{} : found->second.history;
+}
+
+PromptHistory RunHistory::RecentOf(const GroupFacts& group) const {
+  const auto found = prompts_.find(group.prompt_id);
+  if (found == prompts_.end()) return group.history.value_or(PromptHistory{});
+  PromptHistory recent;
+  for (const PromptVisit& visit : found->second.visits) {
+    if (group.step - visit.step <= rules_.history_steps)
+      recent.Add({visit.correct, visit.scored}, kVisitDecay);
+  }
+  return recent;
 }
 
 std::optional<double> RunHistory::similarity() const {
@@ -110,7 +121,7 @@ std::map<std::string, RunHistory::StepOfSource> RunHistory::StepBySource(
                                                    : 0;
       rate = static_cast<double>(alike + 1) / static_cast<double>(source->second.groups + 2);
     }
-    const Trials history = TrialsOf(HistoryOf(group));
+    const Trials history = TrialsOf(RecentOf(group));
     const auto n = static_cast<std::int64_t>(group.completions.size());
     const Difficulty& difficulty = DifficultyOf(group.source);
     const double own = history.scored == 0 ? 0.0
@@ -154,8 +165,7 @@ void RunHistory::SetRepeats(const GroupFacts& group, GroupContext& context) cons
   const auto found = prompts_.find(group.prompt_id);
   if (found == prompts_.end()) return;
   const SeenPrompt& prompt = found->second;
-  context.past_correct = prompt.history.recent_correct;
-  context.past_scored = prompt.history.recent_scored;
+  context.last_visit = prompt.last_step;
   if (prompt.last_texts.empty()) return;
   std::int64_t known = 0, repeated = 0;
   for (const CompletionFacts& c : group.completions) {
@@ -186,10 +196,9 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
   for (const GroupFacts& group : groups) {
     GroupContext& context = contexts.emplace_back(common);
     SetRepeats(group, context);
-    if (context.past_scored == 0 && group.history) {
-      context.past_correct = group.history->recent_correct;
-      context.past_scored = group.history->recent_scored;
-    }
+    const PromptHistory recent = RecentOf(group);
+    context.past_correct = recent.recent_correct;
+    context.past_scored = recent.recent_scored;
     const StepOfSource& step = by_source.at(group.source);
     if (step.constant) context.constant_chance = step.chance;
     context.constant_groups = step.groups;
@@ -198,6 +207,7 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
     const bool plain = value == 0 || value == 1 || value == -1 ||
                        (highest_ > lowest_ && (IsBest(value) || IsWorst(value)));
     context.difficulty = DifficultyOf(group.source);
+    if (source != sources_.end()) context.difficulty_groups = source->second.fitted;
     if (source == sources_.end() || source->second.groups < rules_.verifier_memory) continue;
     context.constant_always =
         step.constant && !plain && source->second.low == value && source->second.high == value;
@@ -210,7 +220,7 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
 void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
   Source& source = sources_[group.source];
   ++source.groups;
-  const Trials before = TrialsOf(HistoryOf(group));
+  const Trials before = TrialsOf(RecentOf(group));
   if (const auto value = ConstantOf(group)) {
     source.all_high += IsBest(*value) ? 1 : 0;
     source.all_low += IsWorst(*value) ? 1 : 0;
@@ -229,6 +239,9 @@ void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
   ++source.since_fit;
   if (prompt == nullptr) return;
   prompt->history.Add({correct, scored}, kVisitDecay);
+  prompt->visits.push_back(
+      {group.step, static_cast<std::int32_t>(correct), static_cast<std::int32_t>(scored)});
+  if (prompt->visits.size() > kVisits) prompt->visits.erase(prompt->visits.begin());
 }
 
 // Fits again what has a sixteenth of new groups.
@@ -238,6 +251,7 @@ void RunHistory::FitDifficulty() {
     if (source.since_fit == 0) continue;
     source.difficulty = source.recent.Fit();
     source.since_fit = 0;
+    source.fitted = static_cast<std::int64_t>(source.recent.groups());
   }
 }
 

@@ -18,9 +18,16 @@
 
 namespace buttress {
 
+// One visit of a prompt that says something about it.
+struct PromptVisit {
+  std::int64_t step = 0;
+  std::int32_t correct = 0, scored = 0;
+};
+
 // The visits of one prompt.
 struct SeenPrompt {
   std::string source;
+  std::vector<PromptVisit> visits;  // the last kVisits
   std::int64_t groups = 0;
   std::int64_t collapsed = 0;
   PromptHistory history;  // its recent part with kVisitDecay
@@ -35,6 +42,7 @@ class RunHistory {
   static constexpr std::size_t kRecent = 8192;
   static constexpr std::size_t kRecentGroups = 512;
   static constexpr std::size_t kLastTexts = 16;
+  static constexpr std::size_t kVisits = 8;
   static constexpr double kVisitDecay = 0.5;  // weight of a prompt's older visits at each visit
 
   explicit RunHistory(const CauseRules& rules) : rules_(rules) {}
@@ -43,8 +51,12 @@ class RunHistory {
   // Record with the same groups afterwards.
   std::vector<GroupContext> Contexts(std::span<const GroupFacts> groups);
 
-  // Returns the prompt's history before this step; the trainer's own record takes precedence.
+  // Returns the prompt's whole history before this step; the trainer's own record takes precedence.
   PromptHistory HistoryOf(const GroupFacts& group) const;
+
+  // Returns what the prompt gave at its visits of the last CauseRules::history_steps steps, kVisits
+  // at most. The trainer's own record, which has no steps, counts for a prompt that was not seen.
+  PromptHistory RecentOf(const GroupFacts& group) const;
 
   // Records the groups of a step. `causes` has one element per group, nullopt for a group with a
   // signal. A fault of the sampler, the verifier or the token limit says nothing about a prompt and
@@ -78,6 +90,7 @@ class RunHistory {
     RecentDifficulty recent;
     Difficulty difficulty;  // fitted to `recent`, but for the last `since_fit` groups
     std::int64_t since_fit = 0;
+    std::int64_t fitted = 0;  // groups of the fit
   };
 
   // The groups of one source at one step.

@@ -47,8 +47,21 @@ def all_types():
     })
 
 
+def write_trl():
+    """What TRL's log_completions writes: a file for each step, a column for each reward."""
+    folder = FOLDER / "trl"
+    folder.mkdir(exist_ok=True)
+    for step in (9, 10):
+        pq.write_table(pa.table({
+            "step": [step] * 4, "prompt": ["1+1?", "1+1?", "2+2?", "2+2?"],
+            "completion": ["2", f"{step}", "5", "6"], "accuracy": [1.0, 0.0, 0.0, 0.0],
+            "format": [0.5, 0.5, None, float("nan")], "advantage": [0.7, -0.7, 0.0, 0.0],
+        }), folder / f"completions_{step:05d}.parquet")
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
+    write_trl()
     rows = pa.Table.from_pylist(verl_rows(0, 5))
     pq.write_table(rows, FOLDER / "verl.parquet", row_group_size=2, compression="snappy")
     types = all_types()

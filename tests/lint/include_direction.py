@@ -7,7 +7,7 @@ from sources import CPP, PROGRAMS, check_files, files, finish
 LIBRARIES = {
     "base": set(),
     "checks": {
-        "base", "collectives", "config", "data", "http", "policy", "rpc", "tokenizer", "verify",
+        "base", "collectives", "config", "data", "http", "measure", "policy", "rpc", "tokenizer", "verify",
         "weights"
     },
     "collectives": {"base"},

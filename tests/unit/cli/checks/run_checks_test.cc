@@ -50,7 +50,7 @@ class RunChecksTest : public ::testing::Test {
   Findings Check() const {
     Findings findings;
     const ModelFacts model = CheckModel(run_, findings);
-    CheckPrompts(run_, model, 100, findings);
+    CheckPrompts(run_, model, 100, /*out=*/"", findings);
     return findings;
   }
 

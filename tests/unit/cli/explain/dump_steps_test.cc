@@ -223,13 +223,55 @@ TEST_F(DumpStepsTest, AnUnknownDialectIsRefusedWithItsFields) {
   EXPECT_THAT(ErrorOf(), HasSubstr("the fields loss, lr belong to no known dump"));
 }
 
-TEST_F(DumpStepsTest, ParquetIsRefusedWithAConversionCommand) {
-  Write("completions/completions_00001.parquet", "PAR1");
-  EXPECT_THAT(ErrorOf(), HasSubstr("read_parquet"));
+TEST_F(DumpStepsTest, FieldsOfCsvAreNumbersWhereTheDialectHasNumbers) {
+  Write("a.csv", "prompt,completion,reward,step,outcome\n7,x,1,3,correct\n7,\"4\",0.5,3,wrong\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  const GroupFacts& group = (*steps)[0][0];
+  EXPECT_EQ(group.step, 3);
+  ASSERT_EQ(group.completions.size(), 2);
+  EXPECT_EQ(group.completions[1].raw_reward, 0.5);
+  EXPECT_EQ(group.completions[1].outcome, Outcome::kWrong);
+  Write("a.csv", "prompt,completion,reward\np,x,high\n");
+  EXPECT_THAT(ErrorOf(), HasSubstr("a.csv:1: reward = \"high\"; expected a number"));
+}
+
+// Written by tests/golden/make_columns.py in the form of TRL's log_completions.
+TEST_F(DumpStepsTest, ParquetOfTrlIsReadInTheOrderOfItsSteps) {
+  if (!BUTTRESS_HAS_ARROW) GTEST_SKIP() << "built without Arrow";
+  for (const char* name : {"completions_00009.parquet", "completions_00010.parquet"}) {
+    std::filesystem::create_directories(folder_.path() + "/completions");
+    std::filesystem::copy_file(std::string(BUTTRESS_GOLDEN_DIR "/columns/trl/") + name,
+                               folder_.path() + "/completions/" + name);
+  }
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ(steps->size(), 2);
+  ASSERT_EQ((*steps)[0].size(), 2);
+  EXPECT_EQ((*steps)[0][0].step, 9);
+  EXPECT_EQ((*steps)[0][0].completions[0].raw_reward, 1.5);
+  EXPECT_EQ((*steps)[0][1].completions[1].raw_reward, 0.0);
+  EXPECT_EQ((*steps)[1][0].step, 10);
+}
+
+TEST_F(DumpStepsTest, FilesThatAreNoDumpsAreLeftOutAndNamed) {
+  Write("1.jsonl", "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":1,\"step\":5}\n");
+  Write("2.jsonl", "{\"input\":\"p\",\"output\":\"x\",\"score\":1,\"step\":6}\n");
+  Write("metrics.jsonl", "{\"loss\":1,\"lr\":2}\n{\"loss\":1,\"lr\":2}\n");
+  Write("notes.jsonl", "remember to\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  EXPECT_EQ(steps->size(), 1);
+  ASSERT_EQ(remarks_.size(), 1);
+  EXPECT_THAT(remarks_[0], HasSubstr("3 of 4 files are no such dumps and were left out: "));
+  EXPECT_THAT(remarks_[0], HasSubstr("2.jsonl: it is of verl, the files before it are of plain"));
+  EXPECT_THAT(remarks_[0], HasSubstr("metrics.jsonl: the fields loss, lr belong to no known dump"));
+  EXPECT_THAT(remarks_[0],
+              HasSubstr("notes.jsonl: its rows are no objects of JSON, the first: rem"));
 }
 
 TEST_F(DumpStepsTest, AnEmptyFolderIsRefusedWithTheExpectedFiles) {
-  EXPECT_THAT(ErrorOf(), HasSubstr("neither ledger.db nor *.jsonl"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("neither ledger.db nor *.jsonl, *.parquet"));
 }
 
 TEST_F(DumpStepsTest, LinesLongerThanTheBufferAreReadWhole) {

@@ -24,7 +24,11 @@ Confusion Explain(const SyntheticDump& dump, const StepSourceOptions& options = 
   PostMortem post_mortem(CauseRules{}, [&](const CollapsedGroup& group) {
     const int prompt = std::stoi(group.prompt_id.substr(group.prompt_id.find("Problem ") + 8));
     const auto injected = dump.truth().find({group.step, prompt});
-    if (injected != dump.truth().end()) ++confusion[injected->second][group.diagnosis.cause];
+    // At a first visit only the source speaks.
+    const Cause named = group.diagnosis.cause == Cause::kEasySource   ? Cause::kTooEasy
+                        : group.diagnosis.cause == Cause::kHardSource ? Cause::kTooHard
+                                                                      : group.diagnosis.cause;
+    if (injected != dump.truth().end()) ++confusion[injected->second][named];
   });
   while (true) {
     const Result<std::vector<GroupFacts>> groups = (*source)->Next();

@@ -113,8 +113,8 @@ TEST(LedgerStepsTest, EveryFaultVisibleInALedgerIsNamed) {
   };
 
   const Case cases[] = {
-      {Cause::kTooEasy, 1, [](Group&) {}},
-      {Cause::kTooHard, 0, [](Group&) {}},
+      {Cause::kEasySource, 1, [](Group&) {}},
+      {Cause::kHardSource, 0, [](Group&) {}},
       {Cause::kTruncated, 0,
        [](Group& g) {
          for (Completion& c : g.completions) c.finish_reason = FinishReason::kLength;

@@ -49,8 +49,9 @@ TEST(ReportTest, CountsAreExact) {
                                            .mixed = 20,
                                            .unscorable = 0}));
   EXPECT_EQ(report.all.collapsed, 20);
-  EXPECT_EQ(report.all.causes[static_cast<std::size_t>(Cause::kTooEasy)], 10);
-  EXPECT_EQ(report.all.causes[static_cast<std::size_t>(Cause::kTooHard)], 10);
+  EXPECT_EQ(report.all.causes[static_cast<std::size_t>(Cause::kEasySource)], 1);  // first visit
+  EXPECT_EQ(report.all.causes[static_cast<std::size_t>(Cause::kTooEasy)], 9);
+  EXPECT_EQ(report.all.causes[static_cast<std::size_t>(Cause::kHardSource)], 10);
   EXPECT_EQ(report.near_collapse, 10);  // one of four correct
   EXPECT_EQ(report.with_history, 9);    // the easy prompt from its second visit on
   EXPECT_EQ(report.observed_acr, 1.0);
@@ -65,6 +66,32 @@ TEST(ReportTest, ExpectedAcrFollowsFromTheDifficulty) {
   const Report report = SmallRun();
   EXPECT_GT(report.expected.rate, 0.85);
   EXPECT_TRUE(report.expected.contains(report.observed_acr));
+}
+
+// A prompt of many other results long ago does not speak about today.
+TEST(ReportTest, OnlyVisitsOfTheLastStepsAreCompared) {
+  const auto run = [](std::int64_t between) {
+    PostMortem post_mortem(CauseRules{}, nullptr);
+    for (const std::int64_t step : {std::int64_t{1}, 1 + between}) {
+      std::vector<GroupFacts> groups(20);
+      for (std::size_t k = 0; k < groups.size(); ++k) {
+        groups[k].step = step;
+        groups[k].prompt_id = fmt::format("p{}", k);
+        for (int i = 0; i < 4; ++i)
+          groups[k].completions.emplace_back().raw_reward = step == 1 ? i % 2 : 1;
+      }
+      EXPECT_TRUE(post_mortem.Add(groups).ok());
+    }
+    return post_mortem.Finish();
+  };
+  const Report near = run(500);
+  EXPECT_EQ(near.with_history, 20);
+  EXPECT_TRUE(near.excess.significant()) << near.excess.probability;
+  EXPECT_THAT(ReportText(kHead, near), HasSubstr("): above what difficulty explains (p "));
+  EXPECT_THAT(ReportText(kHead, near), HasSubstr("something other than difficulty is the cause"));
+  const Report far = run(501);
+  EXPECT_EQ(far.with_history, 0);
+  EXPECT_THAT(ReportText(kHead, far), HasSubstr("no prompt was seen twice within 500 steps"));
 }
 
 TEST(ReportTest, RemediesEqualTheEstimators) {
@@ -108,10 +135,11 @@ TEST(ReportTest, TheTextHasCausesStepsAndAdvice) {
   EXPECT_THAT(text, HasSubstr("note: a remark"));
   EXPECT_THAT(text,
               HasSubstr("ACR 0.500 = 20 of 40 groups (all-correct 10, all-wrong 10, other 0)"));
-  EXPECT_THAT(text, HasSubstr("too easy                 10   50.0 %"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("what to do next:\n  - too easy (10 groups, 25.0 % of all): draw it less often"));
+  EXPECT_THAT(text, HasSubstr("too easy                  9   45.0 %"));
+  EXPECT_THAT(text, HasSubstr("prompts seen in the 500 steps before: observed 1.000, expected "));
+  EXPECT_THAT(text, HasSubstr("; 9 groups): within chance (p = "));
+  EXPECT_THAT(text,
+              HasSubstr("what to do next:\n  - hard source (10 groups, 25.0 % of all): use "));
 }
 
 TEST(ReportTest, ASourceWithoutACorrectCompletionPointsAtTheVerifierFirst) {
@@ -143,7 +171,7 @@ TEST(ReportTest, TheSummaryIsOneObjectOnOneLine) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   ASSERT_TRUE(json.contains("summary"));
   EXPECT_EQ(json["summary"]["acr"], 0.5);
-  EXPECT_EQ(json["summary"]["causes"]["too hard"], 10);
+  EXPECT_EQ(json["summary"]["causes"]["hard source"], 10);
   EXPECT_EQ(json["summary"]["steps"].size(), 10);
   EXPECT_EQ(json["summary"]["remedies"]["estimators"][0]["with_advantage"], 20);
 }

@@ -1,0 +1,159 @@
+#include "cli/explain/metric_log.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/explain/dump_row.h"
+#include "cli/explain/metric_names.h"
+#include "lib/base/file.h"
+#include "lib/data/line_reader.h"
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::int64_t kStateBytesMax = std::int64_t{256} << 20;
+constexpr std::size_t kPointsMax = 1'000'000;
+
+// The value of a metric of this name, or one that ends in it.
+std::optional<double> Find(const MetricLine& line, std::string_view name) {
+  for (const auto& [key, value] : line.values) {
+    if (key == name) return value;
+    if (key.size() > name.size() && key.ends_with(name) && key[key.size() - name.size() - 1] == '/')
+      return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> ValueOf(const MetricLine& line, const MetricName& metric) {
+  const std::optional<double> value = Find(line, metric.name);
+  if (!value || metric.whole.empty())
+    return value ? std::optional(*value * metric.scale) : std::nullopt;
+  const std::optional<double> whole = Find(line, metric.whole);
+  if (!whole || *whole <= 0) return std::nullopt;
+  return *value * metric.scale / *whole;
+}
+
+std::optional<double> FirstOf(const MetricLine& line, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const auto value = Find(line, name)) return value;
+  }
+  return std::nullopt;
+}
+
+class LogBuilder {
+ public:
+  explicit LogBuilder(const std::string& path) { log_.path = path; }
+
+  void Add(const MetricLine& line) {
+    CollapsePoint point;
+    bool found = false;
+    for (const MetricName& metric : MetricNames()) {
+      const std::optional<double> value = ValueOf(line, metric);
+      if (!value) continue;
+      found = Use(metric, *value, point) || found;
+    }
+    if (!found || log_.points.size() == kPointsMax) return;
+    if (!point.acr && point.all_correct && point.all_wrong)
+      point.acr = *point.all_correct + *point.all_wrong;
+    point.step = line.step.value_or(static_cast<std::int64_t>(log_.points.size()) + 1);
+    point.reward = FirstOf(line, {"reward", "critic/rewards/mean", "critic/score/mean",
+                                  "reward/mean", "rollout_reward/_mean"});
+    point.length = FirstOf(line, {"completions/mean_length", "response_length/mean",
+                                  "response_length", "completion_length"});
+    log_.points.push_back(point);
+  }
+
+  std::optional<MetricLog> Take() {
+    if (log_.points.empty()) return std::nullopt;
+    return std::move(log_);
+  }
+
+ private:
+  bool Use(const MetricName& metric, double value, CollapsePoint& point) {
+    std::optional<double>& place = metric.use == MetricUse::kAllCorrect ? point.all_correct
+                                   : metric.use == MetricUse::kAllWrong ? point.all_wrong
+                                   : metric.use == MetricUse::kDropped  ? point.dropped
+                                                                        : point.acr;
+    if (place) return false;
+    place = metric.use == MetricUse::kInformative ? 1 - value : value;
+    if (log_.trainer.empty()) log_.trainer = metric.trainer;
+    const std::string name(metric.name);
+    if (std::ranges::find(log_.names, name) == log_.names.end()) log_.names.push_back(name);
+    return true;
+  }
+
+  MetricLog log_;
+};
+
+Result<std::optional<MetricLog>> ReadLines(const std::string& path) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<LineReader> reader, LineReader::Open(path));
+  LogBuilder builder(path);
+  while (true) {
+    std::string_view line;
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, reader->Next(line));
+    if (!found) return builder.Take();
+    builder.Add(ReadMetricLine(line));
+  }
+}
+
+// The state of a Hugging Face Trainer, which is one object over many lines.
+Result<std::optional<MetricLog>> ReadState(const std::string& path) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kStateBytesMax));
+  const json state = ParseLine(text);
+  if (!state.is_object() || !state.contains("log_history") || !state["log_history"].is_array())
+    return std::optional<MetricLog>();
+  LogBuilder builder(path);
+  for (const json& entry : state["log_history"]) builder.Add(ReadMetricObject(entry));
+  return builder.Take();
+}
+
+Result<std::optional<MetricLog>> ReadLog(const std::string& path) {
+  if (path.ends_with(".json")) {
+    auto state = ReadState(path);
+    if (!state.ok() || *state) return state;
+  }
+  return ReadLines(path);
+}
+
+std::int64_t NumberBehindDash(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  return std::atoll(name.c_str() + name.rfind('-') + 1);
+}
+
+// The files of a folder that may be logs, the best one first.
+std::vector<std::string> Candidates(const std::string& folder) {
+  std::vector<std::string> files;
+  std::vector<fs::path> checkpoints;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".jsonl" || extension == ".log") files.push_back(entry.path().string());
+    if (entry.path().filename().string().starts_with("checkpoint-"))
+      checkpoints.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  std::ranges::sort(checkpoints, std::greater<>(), NumberBehindDash);
+  if (!checkpoints.empty())
+    files.insert(files.begin(), (checkpoints.front() / "trainer_state.json").string());
+  files.insert(files.begin(), JoinPath(folder, "trainer_state.json"));
+  return files;
+}
+
+}  // namespace
+
+Result<std::optional<MetricLog>> ReadMetricLog(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return ReadLog(path);
+  for (const std::string& file : Candidates(path)) {
+    if (!fs::is_regular_file(file, error)) continue;
+    BUTTRESS_ASSIGN_OR_RETURN(std::optional<MetricLog> log, ReadLog(file));
+    if (log) return log;
+  }
+  return std::optional<MetricLog>();
+}
+
+}  // namespace buttress

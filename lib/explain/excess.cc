@@ -1,0 +1,34 @@
+#include "lib/explain/excess.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "lib/rl/collapse/difficulty.h"
+
+namespace buttress {
+
+Excess ExcessOf(double observed, double expected, std::int64_t groups, std::int64_t fitted) {
+  Excess excess{.difference = observed - expected};
+  if (groups <= 0 || fitted <= 0) return excess;
+  const double distance = std::abs(excess.difference) - kFitBias;
+  const double variance = std::clamp(expected * (1 - expected), 0.0, 0.25) *
+                          (1 / static_cast<double>(groups) + 1 / static_cast<double>(fitted));
+  if (distance <= 0) return excess;
+  excess.probability = std::erfc(distance / std::sqrt(variance) / std::numbers::sqrt2);
+  return excess;
+}
+
+std::string DescribeExcess(const Excess& excess) {
+  // Smaller numbers are beyond what the normal approximation can tell.
+  constexpr double kLeast = 1e-9;
+  const std::string p = excess.probability < kLeast ? fmt::format("p < {:.0e}", kLeast)
+                                                    : fmt::format("p = {:.2g}", excess.probability);
+  if (!excess.significant()) return "within chance (" + p + ")";
+  return fmt::format("{} what difficulty explains ({})", excess.difference > 0 ? "above" : "below",
+                     p);
+}
+
+}  // namespace buttress
