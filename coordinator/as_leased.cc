@@ -28,6 +28,8 @@ std::string PromptDigest(std::span<const std::int32_t> token_ids) {
 
 SamplingParams SamplingOf(const RunTerms& terms, const DrawnPrompt& prompt) {
   SamplingParams sampling = terms.sampling;
+  if (const auto own = terms.max_tokens.find(prompt.source); own != terms.max_tokens.end())
+    sampling.max_tokens = own->second;
   sampling.seed = MixSeed(MixSeed(terms.seed, HashText(prompt.prompt_id)), prompt.pass);
   return sampling;
 }

@@ -35,13 +35,13 @@ constexpr std::int64_t kHoldsPerLease = 3;
 std::string RandomId() { return ToHex(MakeSecret()).substr(0, 32); }
 
 SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string& config_sha256,
-                                      const PromptFile& prompts) {
+                                      const PromptSet& prompts) {
   SchedulerOptions options;
   options.run_name = run.name;
   options.config_sha256 = config_sha256;
   options.new_run_id = RandomId();
   options.start_id = RandomId();
-  options.sources = {{.name = {}, .dataset = {prompts.size(), prompts.sha256()}, .cursor = {}}};
+  options.sources = PromptMix::NewSources(prompts);
   options.steps = static_cast<std::uint64_t>(run.steps);
   options.prompts = run.batch.prompts;
   options.max_age = run.batch.max_age;
@@ -66,6 +66,9 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
   terms.config_sha256 = config_sha256;
   terms.seed = run.seed;
   terms.sampling = std::move(sampling);
+  for (const auto& [name, source] : run.data.sources) {
+    if (source.max_tokens) terms.max_tokens[name] = static_cast<std::int32_t>(*source.max_tokens);
+  }
   terms.max_hold_ms = run.lease_ms / kHoldsPerLease;
   return terms;
 }
@@ -92,7 +95,7 @@ Status CheckSettings(const RunRow& run, const std::string& identity, const RunCo
 }  // namespace
 
 Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
-                                                        const PromptFile& prompts,
+                                                        const PromptSet& prompts,
                                                         const GroupLimits& limits,
                                                         SamplingParams sampling, Metrics& metrics,
                                                         const Credentials& credentials) {
@@ -114,7 +117,7 @@ Coordinator::Coordinator() = default;
 
 Coordinator::~Coordinator() { Stop().IgnoreError(); }
 
-Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts,
+Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts,
                                SamplingParams sampling) {
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
@@ -133,11 +136,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
       payloads_, PayloadStore::Open(
                      JoinPath(config.local.out, "payloads"), ledger_->payload_end(),
                      static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes)));
-  PromptSource source(prompts,
-                      {config.run.seed, config.run.data.shuffle,
-                       static_cast<std::int32_t>(config.run.sampling.group_size),
-                       config.run.data.selection, config.run.data.over_long == OverLong::kDrop});
-  BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.sources().front().cursor));
+  PromptMix mix(prompts, config.run);
+  BUTTRESS_RETURN_IF_ERROR(mix.Resume(scheduler.sources()));
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(StoredConfigPath(config.local.out), PrintRunConfig(config)));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
@@ -146,8 +146,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
       TermsFrom(config.run, RunConfigHash(config), options.start_id, std::move(sampling)),
-      std::move(scheduler), std::move(source), *ledger_, *payloads_, *metrics_, RealClock(),
-      last_plan, config.local.coordinator.keep_payloads,
+      std::move(scheduler), std::move(mix), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
+      config.local.coordinator.keep_payloads,
       DiskPause(
           config.local.out, [folder = config.local.out] { return FreeBytes(folder); }, *metrics_),
       config.local.out});

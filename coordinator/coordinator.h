@@ -10,7 +10,7 @@
 #include "lib/base/metrics.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/data/prompt_file.h"
+#include "lib/data/prompt_set.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
@@ -31,7 +31,7 @@ class Coordinator {
   // another version; kInvalidArgument if it belongs to another run, configuration or dataset;
   // kUnavailable if the port is taken.
   static Result<std::unique_ptr<Coordinator>> Start(const RunConfig& config,
-                                                    const PromptFile& prompts,
+                                                    const PromptSet& prompts,
                                                     const GroupLimits& limits,
                                                     SamplingParams sampling, Metrics& metrics,
                                                     const Credentials& credentials = {});
@@ -58,7 +58,7 @@ class Coordinator {
  private:
   Coordinator();
 
-  Status OpenLedger(const RunConfig& config, const PromptFile& prompts, SamplingParams sampling);
+  Status OpenLedger(const RunConfig& config, const PromptSet& prompts, SamplingParams sampling);
   Status Listen(const CoordinatorConfig& config, const Credentials& credentials);
 
   std::unique_ptr<CoordinatorMetrics> metrics_;

@@ -251,8 +251,7 @@ bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
     return false;
   }
   turn.may_draw -= wanted;
-  parts_.scheduler.Admit(drawn->prompts, drawn->skipped, {&parts_.prompts.cursor(), 1},
-                         turn.changes);
+  parts_.scheduler.Admit(drawn->prompts, drawn->skipped, parts_.prompts.cursors(), turn.changes);
   return true;
 }
 

@@ -34,7 +34,7 @@
 #include "buttress/v1/weights.pb.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/disk_pause.h"
-#include "coordinator/prompt_source.h"
+#include "coordinator/prompt_mix.h"
 #include "coordinator/run_reports.h"
 #include "coordinator/scheduler.h"
 #include "lib/base/bounded_queue.h"
@@ -51,6 +51,8 @@ struct RunTerms {
   std::string config_sha256;
   std::uint64_t seed = 1;
   SamplingParams sampling;
+  // Of sources whose completions have another bound than `sampling`.
+  std::map<std::string, std::int32_t> max_tokens = {};
   std::int64_t max_hold_ms = 10000;  // bound of a long poll: its caller renews leases between calls
 };
 
@@ -67,7 +69,7 @@ struct AnnouncedManifest {
 struct Turn {
   const RunTerms& terms;
   Scheduler& scheduler;
-  PromptSource& prompts;
+  PromptMix& prompts;
   PayloadStore& payloads;
   CoordinatorMetrics& metrics;
   LedgerChanges& changes;
@@ -126,7 +128,7 @@ class CoordinatorLoop {
   struct Parts {
     RunTerms terms;
     Scheduler scheduler;
-    PromptSource prompts;
+    PromptMix prompts;
     Ledger& ledger;
     PayloadStore& payloads;
     CoordinatorMetrics& metrics;

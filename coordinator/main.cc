@@ -77,11 +77,16 @@ Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, 
                          BoundAddress(local.coordinator.metrics, metrics.port()) + "\n");
 }
 
-void LogChecked(const PromptFile& prompts, const DroppedRows& dropped) {
+void LogChecked(const PromptSet::Source& source, const DroppedRows& dropped) {
+  const std::string& path = source.settings.data.prompts;
   if (dropped.count == 0)
-    return Log(kInfo, "every row of the dataset can be used", {{"rows", prompts.size()}});
-  Log(kWarn, "prompts longer than run.data.max_prompt_tokens are never drawn",
-      {{"rows", prompts.size()}, {"dropped", dropped.count}, {"lines", dropped.first}});
+    return Log(kInfo, "every row of the dataset can be used",
+               {{"dataset", path}, {"rows", source.file->size()}});
+  Log(kWarn, "prompts longer than max_prompt_tokens are never drawn",
+      {{"dataset", path},
+       {"rows", source.file->size()},
+       {"dropped", dropped.count},
+       {"lines", dropped.first}});
 }
 
 // The run continues without its page if that cannot be served. Null without one. `coordinator` and
@@ -100,12 +105,12 @@ std::unique_ptr<PageServer> ServePage(const RunConfig& config, const Credentials
   return nullptr;
 }
 
-// Checks all rows of the dataset beside the run, which parses a row only when it draws it.
+// Checks all rows of the datasets beside the run, which parses a row only when it draws it.
 class DatasetCheck {
  public:
-  // Every bad row goes to the file `log`.
-  DatasetCheck(const PromptFile& prompts, std::string log)
-      : log_(std::move(log)), thread_([this, &prompts] { Run(prompts); }) {}
+  // The bad rows of each dataset go to a file in the run folder `out`.
+  DatasetCheck(const PromptSet& prompts, std::string out)
+      : out_(std::move(out)), thread_([this, &prompts] { Run(prompts); }) {}
 
   ~DatasetCheck() {
     stop_ = true;
@@ -129,11 +134,16 @@ class DatasetCheck {
   }
 
  private:
-  void Run(const PromptFile& prompts) {
+  void Run(const PromptSet& prompts) {
     ::setpriority(PRIO_PROCESS, 0, kCheckNice);  // of this thread alone
-    const auto dropped = prompts.CheckRows(stop_, log_);
-    if (dropped.ok()) LogChecked(prompts, *dropped);
-    Status status = dropped.status();
+    Status status = OkStatus();
+    for (const PromptSet::Source& source : prompts.sources()) {
+      const std::string log = BadRowsPath(out_, "prompts", source.settings.name);
+      const auto dropped = source.file->CheckRows(stop_, log);
+      if (dropped.ok()) LogChecked(source, *dropped);
+      status = dropped.status();
+      if (!status.ok()) break;
+    }
     if (status.code() == StatusCode::kCancelled) status = OkStatus();
     MutexLock lock(mutex_);
     status_ = std::move(status);
@@ -141,7 +151,7 @@ class DatasetCheck {
     changed_.NotifyAll();
   }
 
-  const std::string log_;
+  const std::string out_;
   std::atomic<bool> stop_ = false;
   mutable Mutex mutex_;
   CondVar changed_;
@@ -172,22 +182,20 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
   BUTTRESS_ASSIGN_OR_RETURN(SamplingParams sampling,
                             SamplingFrom(config.run.sampling, *model, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(
-      const std::unique_ptr<PromptFile> prompts,
-      PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer,
-                       AnswerFormsOf(config.run.reward), JoinPath(config.local.out, "data")));
-  DatasetCheck check(*prompts, BadRowsPath(config.local.out, "prompts"));
+      const PromptSet prompts,
+      PromptSet::Open(config.run, *tokenizer, JoinPath(config.local.out, "data")));
+  DatasetCheck check(prompts, config.local.out);
   BUTTRESS_RETURN_IF_ERROR(check.WaitFor(kCheckTime));
   Metrics metrics("coordinator");
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Coordinator> coordinator,
-      Coordinator::Start(config, *prompts, GroupLimitsFrom(config.run, *model), std::move(sampling),
-                         metrics, credentials));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Coordinator> coordinator,
+                            Coordinator::Start(config, prompts, GroupLimitsFrom(config.run, *model),
+                                               std::move(sampling), metrics, credentials));
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(config.local, credentials, metrics));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(config.local.out, "coordinator.address"),
                                            coordinator->address() + "\n"));
   Log(kInfo, "serving",
       {{"address", coordinator->address()},
-       {"prompts", prompts->size()},
+       {"prompts", prompts.size()},
        {"out", config.local.out}});
   auto page = ServePage(config, credentials, *tokenizer, *coordinator);
   WaitForStop(*coordinator, check, exit_when_finished);

@@ -30,12 +30,12 @@ Status PromptSource::Resume(const PromptCursor& cursor) {
   return OkStatus();
 }
 
-// The order depends only on (seed, pass).
+// The order depends only on (seed, name, pass).
 void PromptSource::StartPass(std::uint64_t pass) {
   if (!options_.shuffle) return;
   order_.resize(file_.size());
   std::iota(order_.begin(), order_.end(), 0U);
-  RandomStream random({MixSeed(options_.seed, HashText("prompt order")), pass});
+  RandomStream random({MixSeed(options_.seed, HashText("prompt order" + options_.name)), pass});
   Shuffle(std::span(order_), random);
 }
 
@@ -62,18 +62,19 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
       if (usable) {
         rows.push_back(RowAt(index));
       } else {
-        draws.skipped.push_back({cursor_.pass, RowAt(index), SkipReason::kOverLong});
+        draws.skipped.push_back({cursor_.pass, Counted(RowAt(index)), SkipReason::kOverLong});
       }
     }
     dropped = rows.empty() ? dropped + 1 : 0;
     if (dropped > file_.size()) {
       return InvalidArgument(
-          "every prompt is longer than run.data.max_prompt_tokens; raise it or change the dataset");
+          (options_.name.empty() ? "" : "source '" + options_.name + "': ") +
+          "every prompt is longer than max_prompt_tokens; raise it or change the dataset");
     }
     const auto reasons = Judge(rows, memory);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (reasons[i]) {
-        draws.skipped.push_back({cursor_.pass, rows[i], *reasons[i]});
+        draws.skipped.push_back({cursor_.pass, Counted(rows[i]), *reasons[i]});
       } else {
         BUTTRESS_RETURN_IF_ERROR(Keep(rows[i], draws));
       }
@@ -99,9 +100,9 @@ std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const std::
       MixSeed(MixSeed(options_.seed, HashText("prompt success rate")), cursor_.pass);
   std::vector<double> rates;
   for (const std::uint64_t row : rows) {
-    const auto record = memory.records.find(row);
+    const auto record = memory.records.find(Counted(row));
     rates.push_back(ThompsonRate(record == memory.records.end() ? PromptRecord() : record->second,
-                                 {seed, row}));
+                                 {seed, Counted(row)}));
   }
   std::vector<std::optional<SkipReason>> reasons(rows.size(), SkipReason::kFarther);
   reasons[NearestRate(rates, options_.selection.mopps.target)].reset();
@@ -110,30 +111,32 @@ std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const std::
 
 std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row,
                                                  const PromptMemory& memory) const {
-  const auto record = memory.records.find(row);
+  const auto record = memory.records.find(Counted(row));
   if (record == memory.records.end()) return std::nullopt;
-  return PassedOver(options_.selection, options_.seed, {cursor_.pass, row}, record->second,
+  return PassedOver(options_.selection, options_.seed, {cursor_.pass, Counted(row)}, record->second,
                     memory.greso);
 }
 
 Status PromptSource::Keep(std::uint64_t row, Draws& draws) {
   BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(row));
-  draws.prompts.push_back({prompt.id, prompt.source, cursor_.pass, row, options_.group_size});
+  draws.prompts.push_back(
+      {prompt.id, prompt.source, cursor_.pass, Counted(row), options_.group_size});
   ++cursor_.drawn;
   if (unread_.size() < kMaxUnread) unread_.insert_or_assign(row, std::move(prompt));
   return OkStatus();
 }
 
 Result<Prompt> PromptSource::Read(const DrawnPrompt& drawn) {
-  if (const auto kept = unread_.extract(drawn.row)) return std::move(kept.mapped());
-  if (drawn.row < file_.size()) {
-    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(drawn.row));
+  const std::uint64_t row = drawn.row - options_.first_row;
+  if (const auto kept = unread_.extract(row)) return std::move(kept.mapped());
+  if (row < file_.size()) {
+    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(row));
     if (prompt.id == drawn.prompt_id) return prompt;
   }
   return InvalidArgument(
       fmt::format("prompt '{}' was drawn from row {}, which now holds another one; "
                   "put the old dataset back, or start a new run",
-                  drawn.prompt_id, drawn.row));
+                  drawn.prompt_id, row));
 }
 
 }  // namespace buttress

@@ -1,13 +1,16 @@
-// Decides which prompt is drawn next: it makes passes over the dataset, each in an order of its own
-// that follows from the run's seed. A prompt may be passed over because of its history
-// (run.data.selection; lib/rl/prompt_selection.h has the formulas). That decision depends on the
-// seed, the place in the order and the records at the time of the draw, and the ledger keeps it.
+// Decides which prompt of a dataset is drawn next: it makes passes over the dataset, each in an
+// order of its own that follows from the run's seed. A prompt may be passed over because of its
+// history (run.data.selection; lib/rl/prompt_selection.h has the formulas). That decision depends
+// on the seed, the place in the order and the records at the time of the draw, and the ledger keeps
+// it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/scheduler_types.h"
@@ -23,7 +26,9 @@ struct PromptSourceOptions {
   bool shuffle = true;          // false for file order in every pass
   std::int32_t group_size = 8;  // completions of a prompt
   SelectionConfig selection = {};
-  bool drop_over_long = false;  // as run.data.over_long of the file's configuration
+  bool drop_over_long = false;  // as over_long of the file's configuration
+  std::string name = {};        // of the source; empty for run.data.prompts
+  std::uint64_t first_row = 0;  // of the file, among the rows of all sources
 };
 
 // The result of a draw, in the order of the pass.
@@ -37,7 +42,7 @@ class PromptSource {
  public:
   // `file` outlives the source.
   PromptSource(const PromptFile& file, PromptSourceOptions options)
-      : file_(file), options_(options) {
+      : file_(file), options_(std::move(options)) {
     StartPass(0);
   }
 
@@ -61,6 +66,10 @@ class PromptSource {
   void StartPass(std::uint64_t pass);
   // Whether the prompt is short enough to be drawn.
   Result<bool> Usable(std::uint64_t row) const;
+
+  // The row as records, draws and skips count it.
+  std::uint64_t Counted(std::uint64_t row) const { return options_.first_row + row; }
+
   // Returns why each of `rows`, the usable ones at the cursor, is passed over; nullopt if it is
   // drawn.
   std::vector<std::optional<SkipReason>> Judge(std::span<const std::uint64_t> rows,
@@ -72,7 +81,7 @@ class PromptSource {
   const PromptSourceOptions options_;
   PromptCursor cursor_;
   std::vector<std::uint32_t> order_;        // of the pass, when shuffled
-  std::map<std::uint64_t, Prompt> unread_;  // drawn and not yet leased, by row
+  std::map<std::uint64_t, Prompt> unread_;  // drawn and not yet leased, by row of the file
 };
 
 }  // namespace buttress

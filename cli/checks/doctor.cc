@@ -57,8 +57,9 @@ Status ShowData(const DoctorFlags& flags) {
   if (!model.tokenizer) return findings.Verdict();
   const auto rows = TryRows(config.run, *model.tokenizer);
   if (!rows.ok()) {
-    return InvalidArgument(rows.status().message() +
-                           FieldAdvice(config.run.data.prompts, config.run.data));
+    std::string message = rows.status().message();
+    for (const PromptDataset& dataset : DatasetsOf(config.run)) message += FieldAdvice(dataset);
+    return InvalidArgument(message);
   }
   for (const TriedRow& row : *rows) PrintRow(row, flags.json);
   return OkStatus();

@@ -1,5 +1,6 @@
 #include "lib/checks/program_checks.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "lib/checks/coordinator_checks.h"
@@ -9,16 +10,20 @@
 #include "lib/checks/model_checks.h"
 #include "lib/checks/prompt_checks.h"
 #include "lib/checks/reward_checks.h"
+#include "lib/config/sources.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::size_t kRows = 2000;
 
-// The machine of a worker need not have the file of prompts, on whose rows the reward is tried.
+// The machine of a worker need not have the prompts, on whose rows the reward is tried.
 void CheckWorkerReward(const RunSettings& run, const ModelFacts& model, Findings& findings) {
-  std::error_code error;
-  if (model.tokenizer && std::filesystem::exists(run.data.prompts, error)) {
+  const bool here = std::ranges::all_of(DatasetsOf(run), [](const PromptDataset& dataset) {
+    std::error_code error;
+    return std::filesystem::exists(dataset.data.prompts, error);
+  });
+  if (model.tokenizer && here) {
     CheckReward(run, *model.tokenizer, findings);
   } else {
     CheckVerifiers(run, findings);
@@ -30,7 +35,7 @@ void CheckWorkerReward(const RunSettings& run, const ModelFacts& model, Findings
 Findings CheckCoordinatorPart(const RunConfig& config) {
   Findings findings;
   const ModelFacts model = CheckModel(config.run, findings);
-  CheckPrompts(config.run, model, kRows, findings);
+  CheckPrompts(config.run, model, kRows, /*out=*/"", findings);
   CheckCredentials(config.local, Program::kCoordinator, findings);
   CheckPorts(CoordinatorListeners(config.local), findings);
   CheckDisk(config, model.parameters, findings);

@@ -9,6 +9,7 @@
 
 #include "lib/base/bounded_json.h"
 #include "lib/config/choice.h"
+#include "lib/data/dataset_files.h"
 #include "lib/data/prompt_file.h"
 #include "lib/data/row_faults.h"
 
@@ -43,51 +44,52 @@ Rows ReadRows(const PromptFile& file, std::size_t most) {
   return rows;
 }
 
-void Judge(const std::string& key, const std::string& path, const RunSettings& run,
-           const ModelFacts& model, const Rows& rows, Findings& findings) {
+void Judge(const std::string& key, const PromptDataset& dataset, const ModelFacts& model,
+           const Rows& rows, Findings& findings) {
   if (rows.bad > 0) {
     findings.Error(key, fmt::format("{} of the first {} rows cannot be used:{}{}", rows.bad,
-                                    rows.read, rows.first_bad, FieldAdvice(path, run.data)));
+                                    rows.read, rows.first_bad, FieldAdvice(dataset)));
     return;
   }
-  const auto tokens = static_cast<std::int64_t>(rows.longest) + run.sampling.max_tokens;
+  const auto tokens = static_cast<std::int64_t>(rows.longest) + dataset.max_tokens;
   const std::int64_t positions = model.config ? model.config->max_positions : tokens;
   // Where a completion alone is too long, the check of the model says so.
-  if (tokens > positions && run.sampling.max_tokens < positions) {
-    findings.Error(key,
-                   fmt::format("the prompt of row {} and run.sampling.max_tokens are {} "
-                               "tokens, the model has {} positions; lower max_tokens, or set "
-                               "run.data.max_prompt_tokens to {} and drop longer rows",
-                               rows.longest_row, tokens, positions,
-                               std::max<std::int64_t>(1, positions - run.sampling.max_tokens)));
+  if (tokens > positions && dataset.max_tokens < positions) {
+    findings.Error(key, fmt::format("the prompt of row {} and run.sampling.max_tokens are {} "
+                                    "tokens, the model has {} positions; lower max_tokens, or set "
+                                    "{}.max_prompt_tokens to {} and drop longer rows",
+                                    rows.longest_row, tokens, positions, dataset.section,
+                                    std::max<std::int64_t>(1, positions - dataset.max_tokens)));
     return;
   }
   if (rows.no_answer > 0) {
     findings.Warn(key, fmt::format("{} of the first {} rows have an empty answer in '{}'",
-                                   rows.no_answer, rows.read, run.data.answer_field));
+                                   rows.no_answer, rows.read, dataset.data.answer_field));
     return;
   }
   findings.Ok(key,
               fmt::format("{} rows read, prompts of {} tokens at most", rows.read, rows.longest));
 }
 
-void CheckFile(const std::string& key, const std::string& path, const std::string& bad_rows,
-               const RunSettings& run, const ModelFacts& model, std::size_t most,
-               Findings& findings) {
+void CheckFile(const std::string& key, const PromptDataset& dataset, const std::string& bad_rows,
+               const ModelFacts& model, std::size_t most, Findings& findings) {
+  if (const auto files = FindDatasetFiles(dataset.data.prompts); !files.ok())
+    return findings.Error(key, files.status().message());
   if (!model.tokenizer) return;  // an error of the model says why
-  const auto file = PromptFile::Open(path, run.data, *model.tokenizer);
+  const auto file = PromptFile::Open(dataset, *model.tokenizer);
   if (!file.ok()) return findings.Error(key, file.status().message());
   const Rows rows = ReadRows(**file, most);
-  if (rows.bad == 0 || bad_rows.empty()) return Judge(key, path, run, model, rows, findings);
+  if (rows.bad == 0 || bad_rows.empty()) return Judge(key, dataset, model, rows, findings);
   const Status all = (*file)->CheckRows(/*stop=*/false, bad_rows).status();
-  const std::string advice = FieldAdvice(path, run.data);
+  const std::string advice = FieldAdvice(dataset);
   findings.Error(key, advice.empty() ? all.message() : advice + "\n    " + all.message());
 }
 
 }  // namespace
 
-std::string FieldAdvice(const std::string& path, const DataConfig& data) {
-  std::ifstream file(path);
+std::string FieldAdvice(const PromptDataset& dataset) {
+  const DataConfig& data = dataset.data;
+  std::ifstream file(data.prompts);
   std::string line;
   if (!std::getline(file, line) || NestedDeeper(line)) return "";
   const auto row = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -99,20 +101,24 @@ std::string FieldAdvice(const std::string& path, const DataConfig& data) {
   for (const auto& [key, field] :
        {std::pair("prompt_field", data.prompt_field), {"answer_field", data.answer_field}}) {
     if (row.contains(field) || field.find('.') != std::string::npos) continue;
-    advice += fmt::format("\n    the first row has no '{}' for run.data.{}{}", field, key,
-                          SuggestNames(field, known));
+    advice += fmt::format("\n    the first row has no '{}' for {}.{}{}", field, dataset.section,
+                          key, SuggestNames(field, known));
   }
   return advice;
 }
 
 void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
                   const std::string& out, Findings& findings) {
-  const auto check = [&](const std::string& name, const std::string& path) {
-    const std::string log = out.empty() ? "" : BadRowsPath(out, name);
-    CheckFile("run.data." + name, path, log, run, model, rows, findings);
+  const auto check = [&](const std::string& name, const PromptDataset& dataset) {
+    const std::string log = out.empty() ? "" : BadRowsPath(out, name, dataset.name);
+    CheckFile(dataset.section + "." + name, dataset, log, model, rows, findings);
   };
-  check("prompts", run.data.prompts);
-  if (!run.data.held_out.empty()) check("held_out", run.data.held_out);
+  for (const PromptDataset& dataset : DatasetsOf(run)) check("prompts", dataset);
+  if (run.data.held_out.empty()) return;
+  PromptDataset held_out{.name = {}, .section = "run.data", .data = run.data};
+  held_out.data.prompts = run.data.held_out;
+  held_out.max_tokens = run.sampling.max_tokens;
+  check("held_out", held_out);
 }
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-// Checks of run.data.prompts and run.data.held_out.
+// Checks of the datasets of run.data: those that are trained on, and run.data.held_out.
 #pragma once
 
 #include <cstddef>
@@ -6,18 +6,18 @@
 
 #include "lib/checks/findings.h"
 #include "lib/checks/model_checks.h"
-#include "lib/config/run_config.h"
+#include "lib/config/sources.h"
 
 namespace buttress {
 
-// Checks the first `rows` rows of both files: fields, prompts that are too long or that the model
+// Checks the first `rows` rows of each file: fields, prompts that are too long or that the model
 // has no positions for, answers that are empty. If one of them is bad, checks all rows and writes
 // the bad ones to files in the run folder `out` (row_faults.h), unless it is empty.
 void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
                   const std::string& out, Findings& findings);
 
 // Returns "; the rows have the fields a, b; did you mean 'a'? ..." if the first row of the JSONL
-// file `path` lacks run.data.prompt_field or answer_field; empty if it does not, or is no object.
-std::string FieldAdvice(const std::string& path, const DataConfig& data);
+// file lacks the prompt_field or the answer_field; empty if it does not, or is no object.
+std::string FieldAdvice(const PromptDataset& dataset);
 
 }  // namespace buttress

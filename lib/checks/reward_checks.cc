@@ -1,10 +1,11 @@
 #include "lib/checks/reward_checks.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "lib/config/sources.h"
 #include "lib/data/prompt_file.h"
 
 namespace buttress {
@@ -28,17 +29,29 @@ Result<TriedRow> Try(const Prompt& prompt, const Tokenizer& tokenizer, const Ver
   return row;
 }
 
+// Those of the datasets, each once.
+std::string Verifiers(const RunSettings& run) {
+  std::vector<std::string> names;
+  for (const PromptDataset& dataset : DatasetsOf(run)) {
+    const auto own = run.reward.by_source.find(dataset.name);
+    const std::string& name = own == run.reward.by_source.end() ? run.reward.verifier : own->second;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto file,
-                            PromptFile::Open(run.data.prompts, run.data, tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(const auto set, VerifierSet::Make(run.reward));
   std::vector<TriedRow> rows;
-  for (std::size_t i = 0; i < std::min(kTriedRows, file->size()); ++i) {
-    BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file->Read(i));
-    BUTTRESS_ASSIGN_OR_RETURN(TriedRow row, Try(prompt, tokenizer, *set));
-    rows.push_back(std::move(row));
+  for (const PromptDataset& dataset : DatasetsOf(run)) {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto file, PromptFile::Open(dataset, tokenizer));
+    for (std::size_t i = 0; i < std::min(kTriedRows, file->size()); ++i) {
+      BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file->Read(i));
+      BUTTRESS_ASSIGN_OR_RETURN(TriedRow row, Try(prompt, tokenizer, *set));
+      rows.push_back(std::move(row));
+    }
   }
   return rows;
 }
@@ -59,14 +72,14 @@ void CheckReward(const RunSettings& run, const Tokenizer& tokenizer, Findings& f
   };
   const auto tried = static_cast<std::int64_t>(rows->size());
   if (tried > 0 && count(Outcome::kUnscorable) == tried) {
-    return findings.Error(
-        key, fmt::format("{} could score none of the first {} rows; the first "
-                         "because: {}",
-                         run.reward.verifier, tried, rows->front().gold.unscorable_reason));
+    return findings.Error(key,
+                          fmt::format("{} could score none of the first {} rows; the first "
+                                      "because: {}",
+                                      Verifiers(run), tried, rows->front().gold.unscorable_reason));
   }
   findings.Ok(key, fmt::format("{}: {} of {} reference answers are correct as responses, {} cannot "
                                "be scored",
-                               run.reward.verifier, count(Outcome::kCorrect), tried,
+                               Verifiers(run), count(Outcome::kCorrect), tried,
                                count(Outcome::kUnscorable)));
 }
 

@@ -26,8 +26,8 @@ struct TriedRow {
 // The response that counts as wrong in TriedRow::wrong.
 inline constexpr const char* kWrongResponse = "I do not know.";
 
-// Makes the verifiers and judges the first kTriedRows rows. Starts Python where a reward does.
-// kInvalidArgument for prompts or verifiers that cannot be used.
+// Makes the verifiers and judges the first kTriedRows rows of each dataset. Starts Python where a
+// reward does. kInvalidArgument for prompts or verifiers that cannot be used.
 Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer);
 
 // The verifiers of run.reward can be made: what they name is there. Needs no prompts.

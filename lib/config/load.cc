@@ -9,6 +9,7 @@
 #include "lib/base/file.h"
 #include "lib/config/bind.h"
 #include "lib/config/describe.h"
+#include "lib/config/sources.h"
 
 namespace buttress {
 namespace {
@@ -81,6 +82,7 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name,
     YamlBinder binder(root, "", name, errors);
     config.Visit(binder);
     binder.CheckUnknownKeys();
+    for (const std::string& error : MergeVerifiers(config.run)) errors.push_back(error);
     if (!errors.empty()) return InvalidArgument(JoinLines(errors));
     return config;
   } catch (const YAML::Exception& e) {

@@ -71,6 +71,9 @@ inline constexpr std::int64_t kMaxTokens = 1 << 20;
 // Longest time that a setting may ask for.
 inline constexpr std::int64_t kDayMs = 86400000;
 
+// run.data (validate_data.cc).
+Rules CheckData(const RunSettings& run);
+
 // run.reward (validate_reward.cc).
 Rules CheckReward(const RewardConfig& reward);
 

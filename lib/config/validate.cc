@@ -40,8 +40,6 @@ void CheckKept(const RunSettings& run, Rules& rules) {
 
 Rules CheckRun(const RunSettings& run) {
   Rules rules("run.");
-  rules.Require(!run.data.prompts.empty(), "data.prompts", run.data.prompts,
-                "name a JSONL file of prompts");
   rules.Require(!run.model.path.empty(), "model.path", run.model.path,
                 "name a Hugging Face model folder");
   rules.AtLeast("steps", run.steps, 1);
@@ -50,7 +48,6 @@ Rules CheckRun(const RunSettings& run) {
   rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms", run.lease_limit_ms,
                 "lease_ms or more, which is " + std::to_string(run.lease_ms));
   rules.AtLeast("max_attempts", run.max_attempts, 1);
-  rules.Between("data.max_prompt_tokens", run.data.max_prompt_tokens, 1, kMaxTokens);
   const SamplingConfig& sampling = run.sampling;
   rules.Require(sampling.group_size >= 2 && sampling.group_size <= 4096, "sampling.group_size",
                 sampling.group_size,
@@ -99,18 +96,6 @@ Rules CheckDeterministic(const RunConfig& config) {
   return rules;
 }
 
-Rules CheckSelection(const SelectionConfig& selection) {
-  Rules rules("run.data.selection.");
-  rules.Between("greso.keep_easy", selection.greso.keep_easy, 0, 1);
-  rules.Between("greso.keep_hard", selection.greso.keep_hard, 0, 1);
-  rules.Between("greso.target", selection.greso.target, 0, 1);
-  rules.Between("speed.rest", selection.speed.rest, 1, 100);
-  rules.Between("mopps.candidates", selection.mopps.candidates, 1, 1024);
-  rules.Between("mopps.target", selection.mopps.target, 0, 1);
-  rules.Between("mopps.decay", selection.mopps.decay, 0, 1);
-  return rules;
-}
-
 Rules CheckZeroVariance(const RunSettings& run) {
   Rules rules("run.batch.");
   const ZeroVariancePolicy policy = run.batch.zero_variance;
@@ -156,11 +141,10 @@ Status ValidateRewardConfig(const RewardConfig& reward) { return CheckReward(rew
 
 Status ValidateRunConfig(const RunConfig& config) {
   Rules rules;
-  for (const Rules& part :
-       {CheckRun(config.run), CheckAlgorithmOfRun(config.run),
-        CheckSelection(config.run.data.selection), CheckZeroVariance(config.run),
-        CheckReward(config.run.reward), CheckAlgorithm(config.run.algorithm),
-        CheckOptim(config.run), CheckDeterministic(config), CheckLocal(config)})
+  for (const Rules& part : {CheckRun(config.run), CheckAlgorithmOfRun(config.run),
+                            CheckData(config.run), CheckZeroVariance(config.run),
+                            CheckReward(config.run.reward), CheckAlgorithm(config.run.algorithm),
+                            CheckOptim(config.run), CheckDeterministic(config), CheckLocal(config)})
     rules.Add(part);
   return rules.Verdict();
 }

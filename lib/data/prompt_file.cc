@@ -55,8 +55,8 @@ class PromptFile::Check {
 
   Result<DroppedRows> Finish(const PromptFile& file) {
     if (dropped_.count == file.size())
-      return InvalidArgument(file.path_ +
-                             ": every prompt is longer than run.data.max_prompt_tokens; raise it");
+      return InvalidArgument(file.path_ + ": every prompt is longer than " +
+                             file.parser_.Key("max_prompt_tokens") + "; raise it");
     BUTTRESS_RETURN_IF_ERROR(faults_.Finish(file.path_, file.size()));
     return dropped_;
   }
@@ -72,8 +72,18 @@ Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path,
                                                      const Tokenizer& tokenizer,
                                                      AnswerForms answers,
                                                      const std::string& cache) {
+  PromptDataset dataset{.name = {}, .section = "run.data", .data = config};
+  dataset.data.prompts = path;
+  return Open(dataset, tokenizer, std::move(answers), cache);
+}
+
+Result<std::unique_ptr<PromptFile>> PromptFile::Open(const PromptDataset& dataset,
+                                                     const Tokenizer& tokenizer,
+                                                     AnswerForms answers,
+                                                     const std::string& cache) {
+  const std::string& path = dataset.data.prompts;
   BUTTRESS_ASSIGN_OR_RETURN(PromptParser parser,
-                            PromptParser::Create(config, tokenizer, std::move(answers)));
+                            PromptParser::Create(dataset, tokenizer, std::move(answers)));
   BUTTRESS_ASSIGN_OR_RETURN(JsonlFile jsonl, OpenAsJsonl(path, cache));
   std::unique_ptr<PromptFile> file(new PromptFile(path, std::move(jsonl), std::move(parser)));
   BUTTRESS_RETURN_IF_ERROR(file->FindRows());

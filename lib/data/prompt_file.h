@@ -15,6 +15,7 @@
 #include "lib/base/status.h"
 #include "lib/config/answer_form.h"
 #include "lib/config/run_config.h"
+#include "lib/config/sources.h"
 #include "lib/data/dataset.h"
 #include "lib/data/text_encoder.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -22,7 +23,7 @@
 namespace buttress {
 
 struct Prompt {
-  std::string id;                       // unique in the file
+  std::string id;                       // unique in the run
   std::string source;                   // selects the verifier
   std::vector<std::int32_t> token_ids;  // not empty
   std::string answer;                   // a text verbatim, any other value as JSON
@@ -33,8 +34,9 @@ struct Prompt {
 class PromptParser {
  public:
   // `tokenizer` must outlive the parser. Returns kInvalidArgument for settings or a chat template
-  // that cannot be used. `answers` says which answers may be lists or objects.
-  static Result<PromptParser> Create(const DataConfig& config, const Tokenizer& tokenizer,
+  // that cannot be used. `answers` says which answers may be lists or objects. The prompts of a
+  // dataset with a name have it as their source, and before their ids: "math/17".
+  static Result<PromptParser> Create(const PromptDataset& dataset, const Tokenizer& tokenizer,
                                      AnswerForms answers = {});
 
   // Parses one row. `line` counts from 1 and is the id of a row without one. Returns
@@ -42,12 +44,22 @@ class PromptParser {
   // where run.data.over_long is drop.
   Result<Prompt> Parse(std::string_view row, std::size_t line) const;
 
- private:
-  PromptParser(DataConfig config, TextEncoder encoder, AnswerForms answers)
-      : config_(std::move(config)), encoder_(std::move(encoder)), answers_(std::move(answers)) {}
+  // "run.data.prompt_field".
+  std::string Key(std::string_view setting) const { return section_ + "." + std::string(setting); }
 
+ private:
+  PromptParser(const PromptDataset& dataset, TextEncoder encoder, AnswerForms answers)
+      : name_(dataset.name),
+        section_(dataset.section),
+        config_(dataset.data),
+        encoder_(std::move(encoder)),
+        answers_(std::move(answers)) {}
+
+  Status ReadName(nlohmann::ordered_json& row, std::size_t line, Prompt& prompt) const;
   Result<std::vector<std::int32_t>> Encode(const nlohmann::ordered_json& asked) const;
 
+  std::string name_;
+  std::string section_;
   DataConfig config_;
   TextEncoder encoder_;
   AnswerForms answers_;
@@ -65,6 +77,11 @@ class PromptFile {
   // Finds the rows, and parses none. What is not JSONL is converted into the folder `cache`
   // (OpenAsJsonl of dataset.h). kInvalidArgument for settings that cannot be used and for a
   // file without rows. `tokenizer` must outlive the file.
+  static Result<std::unique_ptr<PromptFile>> Open(const PromptDataset& dataset,
+                                                  const Tokenizer& tokenizer,
+                                                  AnswerForms answers = {},
+                                                  const std::string& cache = "");
+  // Opens `path` with the settings of run.data.
   static Result<std::unique_ptr<PromptFile>> Open(const std::string& path, const DataConfig& config,
                                                   const Tokenizer& tokenizer,
                                                   AnswerForms answers = {},

@@ -67,22 +67,22 @@ bool HasForm(const json& answer, AnswerForm form) {
 }
 
 // Returns the answer: a text verbatim, any other value as JSON.
-Result<std::string> AnswerField(json& row, const std::string& path, AnswerForm form) {
+Result<std::string> AnswerField(json& row, const std::string& path, const std::string& key,
+                                AnswerForm form) {
   if (path.empty()) {
     if (form == AnswerForm::kAny) return std::string();
-    return InvalidArgument(
-        "run.data.answer_field is empty, but the row's verifier needs an answer");
+    return InvalidArgument(key + " is empty, but the row's verifier needs an answer");
   }
   const FoundField found = FindField(row, path);
   if (!found) {
-    return InvalidArgument(DescribeMissing(row, path) +
-                           "; run.data.answer_field names the field of the answer");
+    return InvalidArgument(DescribeMissing(row, path) + "; " + key +
+                           " names the field of the answer");
   }
   const json& value = found.value();
   if (!HasForm(value, form)) {
-    return InvalidArgument(fmt::format(
-        "'{}' is {}; the row's verifier needs a text, so name its field in run.data.answer_field",
-        path, DescribeValue(value, path)));
+    return InvalidArgument(
+        fmt::format("'{}' is {}; the row's verifier needs a text, so name its field in {}", path,
+                    DescribeValue(value, path), key));
   }
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -93,21 +93,25 @@ json Message(const char* role, const std::string& content) {
 
 }  // namespace
 
-Result<PromptParser> PromptParser::Create(const DataConfig& config, const Tokenizer& tokenizer,
+Result<PromptParser> PromptParser::Create(const PromptDataset& dataset, const Tokenizer& tokenizer,
                                           AnswerForms answers) {
+  const DataConfig& config = dataset.data;
+  const std::string& section = dataset.section;
   BUTTRESS_ASSIGN_OR_RETURN(TextEncoder encoder,
                             TextEncoder::Create(tokenizer, config.template_arguments));
   if (!config.system_prompt.empty() && !config.chat_template) {
     return InvalidArgument(
-        "run.data.system_prompt is set but run.data.chat_template is false; a system message needs "
-        "the chat template");
+        fmt::format("{0}.system_prompt is set but {0}.chat_template is false; a system message "
+                    "needs the chat template",
+                    section));
   }
   if (config.chat_template && !encoder.has_chat_template()) {
     return InvalidArgument(
-        "run.data.chat_template is true, but the model has no chat template; set it to false or "
+        section +
+        ".chat_template is true, but the model has no chat template; set it to false or "
         "give the model one");
   }
-  return PromptParser(config, std::move(encoder), std::move(answers));
+  return PromptParser(dataset, std::move(encoder), std::move(answers));
 }
 
 Result<std::vector<std::int32_t>> PromptParser::Encode(const json& asked) const {
@@ -131,18 +135,30 @@ Result<std::vector<std::int32_t>> PromptParser::Encode(const json& asked) const 
   return tokens;
 }
 
+Status PromptParser::ReadName(json& row, std::size_t line, Prompt& prompt) const {
+  BUTTRESS_ASSIGN_OR_RETURN(prompt.id, NameField(row, config_.id_field, std::to_string(line)));
+  if (name_.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(prompt.source, NameField(row, config_.source_field, kDefaultSource));
+    return OkStatus();
+  }
+  prompt.source = name_;
+  prompt.id = name_ + "/" + prompt.id;
+  if (prompt.id.size() <= kMaxNameBytes) return OkStatus();
+  return InvalidArgument(fmt::format("the id '{}' has {} bytes; expected at most {}", prompt.id,
+                                     prompt.id.size(), kMaxNameBytes));
+}
+
 Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const {
   BUTTRESS_ASSIGN_OR_RETURN(json object, ParseObject(row));
   Prompt prompt;
-  BUTTRESS_ASSIGN_OR_RETURN(prompt.id, NameField(object, config_.id_field, std::to_string(line)));
-  BUTTRESS_ASSIGN_OR_RETURN(prompt.source, NameField(object, config_.source_field, kDefaultSource));
-
-  BUTTRESS_ASSIGN_OR_RETURN(prompt.answer,
-                            AnswerField(object, config_.answer_field, answers_.For(prompt.source)));
+  BUTTRESS_RETURN_IF_ERROR(ReadName(object, line, prompt));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      prompt.answer,
+      AnswerField(object, config_.answer_field, Key("answer_field"), answers_.For(prompt.source)));
   const FoundField asked = FindField(object, config_.prompt_field);
   if (!asked) {
-    return InvalidArgument(DescribeMissing(object, config_.prompt_field) +
-                           "; run.data.prompt_field names the field of the prompt");
+    return InvalidArgument(DescribeMissing(object, config_.prompt_field) + "; " +
+                           Key("prompt_field") + " names the field of the prompt");
   }
   BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, Encode(asked.value()));
   if (prompt.token_ids.empty()) return InvalidArgument("the prompt has no tokens");
@@ -150,8 +166,8 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
     std::string what = fmt::format("the prompt has {} tokens, at most {} are allowed",
                                    prompt.token_ids.size(), config_.max_prompt_tokens);
     if (config_.over_long == OverLong::kDrop) return OutOfRange(std::move(what));
-    return InvalidArgument(what +
-                           "; raise run.data.max_prompt_tokens, or set run.data.over_long to drop");
+    return InvalidArgument(what + "; raise " + Key("max_prompt_tokens") + ", or set " +
+                           Key("over_long") + " to drop");
   }
   // Reward functions get the prompt as the row has it, under the name that TRL gives it.
   json original = std::move(asked.value());

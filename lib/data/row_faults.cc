@@ -15,8 +15,9 @@ constexpr std::size_t kShownAlone = 20;
 
 }  // namespace
 
-std::string BadRowsPath(const std::string& out, const std::string& dataset) {
-  return JoinPath(out, "data/bad_rows_" + dataset + ".txt");
+std::string BadRowsPath(const std::string& out, const std::string& dataset,
+                        const std::string& source) {
+  return JoinPath(out, "data/bad_rows_" + dataset + (source.empty() ? "" : "_" + source) + ".txt");
 }
 
 void RowFaults::Add(const std::string& place, const std::string& fault) {

@@ -10,8 +10,10 @@
 
 namespace buttress {
 
-// The file of the bad rows of a run's dataset: "<out>/data/bad_rows_prompts.txt".
-std::string BadRowsPath(const std::string& out, const std::string& dataset);
+// The file of the bad rows of a run's dataset: "<out>/data/bad_rows_prompts.txt"; with the name of
+// one of run.data.sources, "<out>/data/bad_rows_prompts_NAME.txt".
+std::string BadRowsPath(const std::string& out, const std::string& dataset,
+                        const std::string& source = "");
 
 // Memory holds the first rows only. Not thread-safe.
 class RowFaults {

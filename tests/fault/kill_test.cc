@@ -41,6 +41,71 @@ TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) {
   KillDuringARun("learner", 8);
 }
 
+// Of "lengths" every completion is correct. Its weight is a third of that of "sums".
+constexpr int kSumsOfFour = 3;
+
+std::vector<std::string> TwoSources() {
+  const std::string& rows = TinyTask::Get().folder() + "/train.jsonl";
+  return {"--no-eval",
+          "--set",
+          "run.data.prompts=",
+          "--set",
+          "run.data.sources={sums: {prompts: " + rows + ", weight: 3}, lengths: {prompts: " + rows +
+              ", verifier: length, max_tokens: 6}}",
+          "--set",
+          "run.reward.length={unit: characters, min: 0, max: 1000}"};
+}
+
+// The drawn prompts are those of a run that was never killed, in the same order.
+void ExpectDrawnByWeight(const LaunchedRun& run) {
+  auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
+  ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+  const auto groups = (*reader)->Groups(1, 100000);
+  ASSERT_TRUE(groups.ok());
+  std::int64_t sums = 0, drawn = 0;
+  for (const GroupRecord& record : *groups) {
+    const DrawnPrompt& prompt = record.group.prompt;
+    EXPECT_TRUE(prompt.prompt_id.starts_with(prompt.source + "/")) << prompt.prompt_id;
+    if (record.accepted) {
+      for (const CompletionRow& completion : record.accepted->completions)
+        EXPECT_LE(completion.total_tokens, prompt.source == "sums" ? 8 : 6);
+    }
+    sums += prompt.source == "sums" ? 1 : 0;
+    ++drawn;
+    EXPECT_LE(std::abs(4 * sums - kSumsOfFour * drawn), 4) << drawn;
+  }
+}
+
+TEST(KillTest, ACoordinatorKilledWhileItDrawsFromTwoSourcesLosesAndRepeatsNothing) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(kSteps, TwoSources());
+  run.Start();
+  for (const std::int64_t step : {2, 6}) {
+    ASSERT_TRUE(run.WaitForStep(step, kRunMs)) << run.Text();
+    const std::vector<pid_t> pids = run.Pids("coordinator");
+    ASSERT_FALSE(pids.empty()) << run.Text();
+    ASSERT_EQ(::kill(pids.back(), SIGKILL), 0);
+  }
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  ExpectDrawnByWeight(run);
+  const auto audit = *AuditLedger(**LedgerReader::Open(JoinPath(run.out(), "ledger.db")));
+  const CollapseCounts lengths = audit.recounted_by_source.at("lengths"),
+                       sums = audit.recounted_by_source.at("sums");
+  EXPECT_EQ(lengths.all_correct, lengths.groups);
+  EXPECT_LT(sums.all_correct, sums.groups);
+  EXPECT_EQ(lengths.groups + sums.groups, audit.recounted.groups);
+  const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  ASSERT_TRUE(steps.ok());
+  for (const SourceMeasurements& source : steps->back().sources) {
+    EXPECT_TRUE(source.source == "sums" || source.source == "lengths") << source.source;
+    if (source.source == "lengths") {
+      EXPECT_EQ(source.collapse.acr(), 1);
+    }
+  }
+}
+
 void CrashTheCoordinatorAt(const char* failpoint) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   ::setenv("BUTTRESS_FAILPOINTS", failpoint, 1);

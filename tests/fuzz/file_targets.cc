@@ -77,7 +77,7 @@ void RunRows(std::string_view input) {
   if (!NestedDeeper(text) && row.fields.is_object()) (void)ReadVerifyRow(std::move(row), {});
   (void)ParseGroups(text, "fuzz.jsonl");
   static const ByteTokenizer tokenizer("{{ messages[0].content }}");
-  static const auto parser = PromptParser::Create(DataConfig{}, tokenizer);
+  static const auto parser = PromptParser::Create(PromptDataset{}, tokenizer);
   (void)parser->Parse(input, 1);
 }
 

@@ -30,6 +30,15 @@ bool Allowed(GroupState from, GroupState to) {
   return false;
 }
 
+const std::array<std::string, 2> kSources = {"even", "odd"};
+constexpr std::array<std::uint64_t, 2> kRows = {7, 4};
+
+// Moves the cursor of a source, in file order; returns the pass and the row that it was at.
+std::pair<std::uint64_t, std::uint64_t> NextRow(PromptCursor& cursor, std::size_t source) {
+  if (cursor.index == kRows[source]) cursor = {cursor.pass + 1, 0, cursor.drawn};
+  return {cursor.pass, (source == 0 ? 0 : kRows[0]) + cursor.index++};
+}
+
 }  // namespace
 
 RunSimulation::RunSimulation(std::uint64_t seed, std::function<void(const LedgerChanges&)> written)
@@ -45,7 +54,8 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
   SchedulerOptions options;
   options.run_name = "simulated";
   options.config_sha256 = "c0ffee";
-  options.sources = {{.name = {}, .dataset = {7, "d5"}, .cursor = {}}};
+  for (std::size_t i = 0; i < kSources.size(); ++i)
+    options.sources.push_back({.name = kSources[i], .dataset = {kRows[i], "d5"}, .cursor = {}});
   options.steps = 1 + random.Below(6);
   options.prompts = 1 + static_cast<std::int64_t>(random.Below(4));
   options.max_age = static_cast<std::int64_t>(random.Below(3));
@@ -121,20 +131,22 @@ void RunSimulation::Admit() {
   const std::int64_t wanted = scheduler_.NeedsPrompts();
   if (wanted == 0) return;
   std::vector<DrawnPrompt> prompts(1 + Below(static_cast<std::uint64_t>(wanted)));
+  std::vector<PromptCursor> cursors;
+  for (const SourceRow& source : scheduler_.sources()) cursors.push_back(source.cursor);
   for (DrawnPrompt& prompt : prompts) {
-    const std::uint64_t number = next_prompt_++;
-    prompt = {"p" + std::to_string(number % 7), number % 2 == 0 ? "even" : "odd", number / 7,
-              number % 7, 4};
+    const std::size_t source = Below(kSources.size());
+    ++cursors[source].drawn;
+    const auto [pass, row] = NextRow(cursors[source], source);
+    prompt = {"p" + std::to_string(row), kSources[source], pass, row, 4};
   }
   std::vector<SkipRow> skipped(Chance(30) ? 1 : 0);
   for (SkipRow& skip : skipped) {
-    const std::uint64_t number = next_prompt_++;
-    skip = {number / 7, number % 7, static_cast<SkipReason>(Below(kSkipReasons))};
+    const std::size_t source = Below(kSources.size());
+    const auto [pass, row] = NextRow(cursors[source], source);
+    skip = {pass, row, static_cast<SkipReason>(Below(kSkipReasons))};
   }
   LedgerChanges changes;
-  drawn_ += prompts.size();
-  const PromptCursor cursor{next_prompt_ / 7, next_prompt_ % 7, drawn_};
-  scheduler_.Admit(prompts, skipped, {&cursor, 1}, changes);
+  scheduler_.Admit(prompts, skipped, cursors, changes);
   Finish(changes);
 }
 

@@ -107,8 +107,6 @@ class RunSimulation {
   Learner learner_;
   PolicyVersion announced_;
   std::uint64_t next_incarnation_ = 1;
-  std::uint64_t next_prompt_ = 0;
-  std::uint64_t drawn_ = 0;                        // of them
   std::set<std::uint64_t> released_;               // groups whose slot is free again
   std::map<std::uint64_t, buttress::Plan> plans_;  // as first seen
   std::set<std::uint64_t> holes_;                  // steps whose plan lost a group

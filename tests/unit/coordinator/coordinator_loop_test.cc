@@ -90,10 +90,13 @@ class CoordinatorLoopTest : public testing::Test {
   void SetUp() override {
     const std::string path = JoinPath(folder_.path(), "prompts.jsonl");
     ASSERT_TRUE(WriteFileAtomic(path, "{\"prompt\": \"x\", \"answer\": \"1\"}\n").ok());
-    prompts_ = *PromptFile::Open(path, DataConfig(), tokenizer_);
+    RunSettings run;
+    run.data.prompts = path;
+    prompts_ = *PromptSet::Open(run, tokenizer_);
     ledger_ = *Ledger::Open(JoinPath(folder_.path(), "ledger.db"));
     payloads_ = *PayloadStore::Open(JoinPath(folder_.path(), "payloads"), ledger_->payload_end());
     SchedulerOptions options;
+    options.sources = PromptMix::NewSources(*prompts_);
     options.prompts = 2;
     options.lease_ms = kLeaseMs;
     LedgerChanges changes;
@@ -107,7 +110,7 @@ class CoordinatorLoopTest : public testing::Test {
     metrics_ = std::make_unique<CoordinatorMetrics>(registry_, RunConfig(), "", folder_.path());
     loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{terms,
                                                                      std::move(scheduler),
-                                                                     PromptSource(*prompts_, {}),
+                                                                     PromptMix(*prompts_, run),
                                                                      *ledger_,
                                                                      *payloads_,
                                                                      *metrics_,
@@ -170,7 +173,7 @@ class CoordinatorLoopTest : public testing::Test {
   ByteTokenizer tokenizer_;
   SteppedClock clock_;
   Metrics registry_{"coordinator"};
-  std::unique_ptr<PromptFile> prompts_;
+  std::optional<PromptSet> prompts_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<PayloadStore> payloads_;
   std::unique_ptr<CoordinatorMetrics> metrics_;

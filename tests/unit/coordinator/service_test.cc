@@ -54,13 +54,17 @@ class ServiceTest : public testing::Test {
     config_.run.sampling.group_size = kCompletions;
     config_.run.lease_ms = 3 * kHoldMs;
     config_.local.out = JoinPath(folder_.path(), "run");
-    auto prompts = PromptFile::Open(config_.run.data.prompts, config_.run.data, tokenizer_);
-    ASSERT_TRUE(prompts.ok()) << prompts.status().ToString();
-    prompts_ = *std::move(prompts);
+    OpenPrompts();
     limits_.max_completions = kCompletions;
     sampling_.max_tokens = 99;
     sampling_.stop_token_ids = {7};
     Start();
+  }
+
+  void OpenPrompts() {
+    auto prompts = PromptSet::Open(config_.run, tokenizer_);
+    ASSERT_TRUE(prompts.ok()) << prompts.status().ToString();
+    prompts_ = *std::move(prompts);
   }
 
   void Start() {
@@ -228,7 +232,7 @@ class ServiceTest : public testing::Test {
   RunConfig config_;
   GroupLimits limits_;
   SamplingParams sampling_;
-  std::unique_ptr<PromptFile> prompts_;
+  std::optional<PromptSet> prompts_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Coordinator> coordinator_;
   CoordinatorClient client_{{"", JoinPath(folder_.path(), "run/coordinator.address"), 10000}};
@@ -247,15 +251,17 @@ TEST_F(ServiceTest, ARunIsNotResumedOnAnotherDataset) {
   rows[answer + 1] = '3';
   const std::string changed = JoinPath(folder_.path(), "changed.jsonl");
   ASSERT_TRUE(WriteFileAtomic(changed, rows).ok());
-  const auto prompts = PromptFile::Open(changed, config_.run.data, tokenizer_);
+  RunSettings other = config_.run;
+  other.data.prompts = changed;
+  const auto prompts = PromptSet::Open(other, tokenizer_);
   ASSERT_TRUE(prompts.ok());
   Metrics metrics("coordinator");
   const Status refused =
-      Coordinator::Start(config_, **prompts, limits_, sampling_, metrics).status();
+      Coordinator::Start(config_, *prompts, limits_, sampling_, metrics).status();
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.message(),
-              testing::AllOf(HasSubstr("40 rows with SHA-256 " + prompts_->sha256()),
-                             HasSubstr("put the old dataset back")));
+  EXPECT_THAT(refused.message(), testing::AllOf(HasSubstr("40 rows with SHA-256 " +
+                                                          prompts_->sources()[0].file->sha256()),
+                                                HasSubstr("put the old dataset back")));
   Start();  // with the old one
 }
 
@@ -342,7 +348,7 @@ TEST_F(ServiceTest, LeasesOfLargeRowsComeInAnswersThatFitInAMessage) {
   }
   ASSERT_TRUE(WriteFileAtomic(config_.run.data.prompts, jsonl).ok());
   config_.run.batch.prompts = kLargeRows;
-  prompts_ = *PromptFile::Open(config_.run.data.prompts, config_.run.data, tokenizer_);
+  OpenPrompts();
   Start();
   Begin();
   auto request = ExchangeOf("w0", kLargeRows);

@@ -156,7 +156,7 @@ TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
   LedgerChanges changes;
   changes.run = FirstRun();
   changes.run->greso = GresoBases{0.51, 0.49};
-  changes.run->sources[0].cursor = {1, 2, 5};
+  changes.run->sources = {{.name = {}, .dataset = {2, "bb"}, .cursor = {1, 2, 1}}};
   changes.groups = {Pending(1)};
   changes.records[UINT64_MAX] = {.easy_in_a_row = 3,
                                  .hard_in_a_row = 4,
@@ -165,14 +165,14 @@ TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
                                  .correct = 0.5,
                                  .wrong = 6};
   changes.skipped = {
-      {0, 8, SkipReason::kEasy}, {1, 8, SkipReason::kFarther}, {1, 9, SkipReason::kFarther}};
+      {0, 0, SkipReason::kEasy}, {1, 0, SkipReason::kFarther}, {1, 1, SkipReason::kFarther}};
   ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerSnapshot snapshot = *Open()->Load();
   EXPECT_EQ(snapshot.run, changes.run);
   EXPECT_EQ(snapshot.records, changes.records);
   EXPECT_EQ(snapshot.skipped, (std::array<std::int64_t, kSkipReasons>{1, 0, 0, 2, 0}));
   LedgerChanges again;
-  again.skipped = {{1, 9, SkipReason::kHard}};
+  again.skipped = {{1, 1, SkipReason::kHard}};
   EXPECT_FALSE(Open()->Write(again).ok());
 
   EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations(), IsEmpty());
@@ -180,7 +180,8 @@ TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
   both.skipped = {{changes.groups[0].prompt.pass, changes.groups[0].prompt.row, SkipReason::kHard}};
   ASSERT_TRUE(Open()->Write(both).ok());
   EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations(),
-              testing::ElementsAre(HasSubstr("in the same pass")));
+              testing::ElementsAre(HasSubstr("in the same pass"),
+                                   HasSubstr("pass 0 has 3 prompts drawn or passed over")));
 }
 
 TEST_F(LedgerTest, OrdersStandUntilTheyAreTakenBack) {

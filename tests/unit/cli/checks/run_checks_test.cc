@@ -135,6 +135,31 @@ TEST_F(RunChecksTest, RowsAreTriedWithTheirAnswerAndWithAWrongOne) {
   EXPECT_EQ(rows->front().wrong.outcome, Outcome::kWrong);
 }
 
+TEST_F(RunChecksTest, EverySourceIsCheckedWithItsOwnSettings) {
+  const std::string sums = run_.data.prompts, chats = dir_.path() + "/chats.jsonl";
+  ASSERT_TRUE(WriteFileAtomic(chats, "{\"ask\": \"3>\", \"note\": \"1\"}\n").ok());
+  run_.data.prompts.clear();
+  run_.data.sources["sums"].prompts = sums;
+  SourceConfig& other = run_.data.sources["other"];
+  other.prompts = chats;
+  EXPECT_THAT(Errors(), HasSubstr("run.data.sources.other.prompt_field"));
+  other.prompt_field = "ask";
+  other.answer_field = "";
+  EXPECT_EQ(Errors(), "");
+  run_.reward.by_source["other"] = "length";
+  Findings findings;
+  const ModelFacts model = CheckModel(run_, findings);
+  const auto rows = TryRows(run_, *model.tokenizer);
+  ASSERT_TRUE(rows.ok()) << rows.status().ToString();
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ((*rows)[0].id, "other/1");
+  EXPECT_EQ((*rows)[0].wrong.outcome, Outcome::kCorrect);  // it has a length
+  EXPECT_EQ((*rows)[1].source, "sums");
+  EXPECT_EQ((*rows)[1].wrong.outcome, Outcome::kWrong);
+  CheckReward(run_, *model.tokenizer, findings);
+  EXPECT_THAT(findings.list().back().text, HasSubstr("length, exact: 1 of 2 reference answers"));
+}
+
 TEST_F(RunChecksTest, ARewardThatCannotScoreAnyRowIsAnError) {
   const std::string file = dir_.path() + "/rewards.py";
   ASSERT_TRUE(

@@ -1,0 +1,39 @@
+// The prompts of a run: the files of run.data.prompts or of all run.data.sources.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/config/sources.h"
+#include "lib/data/prompt_file.h"
+
+namespace buttress {
+
+// Rows are counted through all files, in the order of the sources' names. Thread-safe.
+class PromptSet {
+ public:
+  struct Source {
+    PromptDataset settings;
+    std::unique_ptr<PromptFile> file;
+    std::uint64_t first_row = 0;
+  };
+
+  // Opens every file (PromptFile::Open). kInvalidArgument also if all have more rows than a run can
+  // count. `tokenizer` must outlive the set.
+  static Result<PromptSet> Open(const RunSettings& run, const Tokenizer& tokenizer,
+                                const std::string& cache = "");
+
+  const std::vector<Source>& sources() const { return sources_; }
+
+  // Rows of all files.
+  std::uint64_t size() const { return sources_.back().first_row + sources_.back().file->size(); }
+
+ private:
+  explicit PromptSet(std::vector<Source> sources) : sources_(std::move(sources)) {}
+
+  std::vector<Source> sources_;  // one or more
+};
+
+}  // namespace buttress
