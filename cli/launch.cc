@@ -98,10 +98,8 @@ Status MoveEarlierRunAside(const std::string& out) {
   return OkStatus();
 }
 
-// The path of this program as a user types it: relative to the working folder where that is
-// shorter.
-std::string OwnCommand() {
-  const std::string path = SiblingProgram("buttress");
+// A path as a user types it: relative to the working folder where that is shorter.
+std::string AsTyped(const std::string& path) {
   const std::string relative = fs::path(path).lexically_proximate(fs::current_path()).string();
   return relative.size() < path.size() ? relative : path;
 }
@@ -466,7 +464,7 @@ class Launcher {
   }
 
   std::string WhatToDoNext() const {
-    const std::string command = OwnCommand();
+    const std::string command = AsTyped(SiblingProgram("buttress"));
     const Estimator other =
         config_.run.algorithm.advantage == Estimator::kGrpo ? Estimator::kAvspo : Estimator::kGrpo;
     return fmt::format(
@@ -476,7 +474,7 @@ class Launcher {
         "try next\n"
         "  {1} launch {2} --set run.algorithm.advantage={3} --set local.out={0}-{3}\n"
         "  your own model and data: README.md, \"Your own model and data\"",
-        out_, command, options_.config_path, ChoiceName(other));
+        AsTyped(out_), command, options_.config_path, ChoiceName(other));
   }
 
   const LaunchOptions& options_;

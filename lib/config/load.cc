@@ -4,11 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/config/bind.h"
 #include "lib/config/describe.h"
+#include "lib/config/paths.h"
 #include "lib/config/sources.h"
 
 namespace buttress {
@@ -67,16 +70,24 @@ std::string PrintSection(T section) {
   return std::string(out.c_str()) + "\n";
 }
 
-// Binds without checking ranges; types and names are checked.
+void MakePathsAbsolute(const YAML::Node& root, const std::string& folder) {
+  ForEachPath(root, [&folder](const std::string& path) { return AbsolutePath(path, folder); });
+}
+
+// Binds without checking ranges; types and names are checked. Relative paths of the text begin at
+// `folder` and those of the overrides at the current one; without `folder` they stay relative.
 Result<RunConfig> Bind(const std::string& text, const std::string& name,
-                       const std::vector<std::string>& overrides) {
+                       const std::vector<std::string>& overrides,
+                       const std::optional<std::string>& folder = {}) {
   YAML::Node root;
   try {
     root = YAML::Load(text);
     if (root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
     if (!root.IsMap()) return InvalidArgument(name + ": expected the sections 'run' and 'local'");
+    if (folder) MakePathsAbsolute(root, *folder);
     for (const std::string& override : overrides)
       BUTTRESS_RETURN_IF_ERROR(ApplyOverride(root, override));
+    if (folder) MakePathsAbsolute(root, "");
     RunConfig config;
     std::vector<std::string> errors;
     YamlBinder binder(root, "", name, errors);
@@ -84,6 +95,7 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name,
     binder.CheckUnknownKeys();
     for (const std::string& error : MergeVerifiers(config.run)) errors.push_back(error);
     if (!errors.empty()) return InvalidArgument(JoinLines(errors));
+    if (folder) config.local.out = AbsolutePath(config.local.out);  // the default is relative
     return config;
   } catch (const YAML::Exception& e) {
     return InvalidArgument(name + ":" + std::to_string(e.mark.line + 1) + ": not YAML: " + e.msg);
@@ -109,6 +121,17 @@ Result<RunConfig> ParseRunConfig(const std::string& text, const std::string& nam
   return config;
 }
 
+RunConfig WithFileNames(const RunConfig& config) {
+  const YAML::Node root = YAML::Load(PrintRunConfig(config));
+  ForEachPath(root, FileNameOf);
+  RunConfig named;
+  std::vector<std::string> errors;
+  YamlBinder binder(root, "", "", errors);
+  named.Visit(binder);
+  BUTTRESS_CHECK(errors.empty(), JoinLines(errors));
+  return named;
+}
+
 Result<AlgorithmConfig> ParseAlgorithm(const std::vector<std::string>& overrides) {
   BUTTRESS_RETURN_IF_ERROR(CheckSection(overrides, "run.algorithm"));
   BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, Bind("", "--set", overrides));
@@ -128,13 +151,16 @@ Result<RunConfig> LoadRunConfig(const std::string& path,
   constexpr std::int64_t kMaxConfigBytes = 1 << 20;
   auto text = ReadFile(path, kMaxConfigBytes);
   if (!text.ok()) return InvalidArgument("--config: " + text.status().message());
-  return ParseRunConfig(*text, path, overrides);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, Bind(*text, path, overrides, folder));
+  BUTTRESS_RETURN_IF_ERROR(ValidateRunConfig(config).Annotate(path));
+  return config;
 }
 
 std::string PrintRunConfig(const RunConfig& config) { return PrintSection(config); }
 
 std::string RunConfigHash(const RunConfig& config) {
-  return ToHex(Sha256Of(PrintSection(config.run)));
+  return ToHex(Sha256Of(PrintSection(WithFileNames(config).run)));
 }
 
 CLI::Option* AddConfigFile(CLI::App& app, std::string& path) {

@@ -16,12 +16,13 @@ class Option;
 namespace buttress {
 
 // Reads `path`, applies `overrides` ("run.optim.lr=1e-5") to the YAML tree, binds it and validates
-// it. A setting has its default, unless the file has it, unless an override has it. All errors are
-// in one kInvalidArgument message, a line each:
+// it. A setting has its default, unless the file has it, unless an override has it. Paths become
+// absolute: a relative one of the file begins at the file's folder, one of an override at the
+// current folder. All errors are in one kInvalidArgument message, a line each:
 //   b.yaml:4: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'? Choose one of: ...
 Result<RunConfig> LoadRunConfig(const std::string& path, const std::vector<std::string>& overrides);
 
-// LoadRunConfig for text; error messages call it `name`.
+// LoadRunConfig for text, whose paths stay as they are; error messages call it `name`.
 Result<RunConfig> ParseRunConfig(const std::string& text, const std::string& name,
                                  const std::vector<std::string>& overrides);
 
@@ -46,7 +47,13 @@ Result<RewardConfig> ParseReward(const std::vector<std::string>& overrides);
 // YAML that binds to the same configuration again.
 std::string PrintRunConfig(const RunConfig& config);
 
-// SHA-256 (hex) of the printed `run` half.
+// The configuration with file names instead of paths: what does not depend on where a run folder
+// or a mount lies.
+RunConfig WithFileNames(const RunConfig& config);
+
+// SHA-256 (hex) of the printed `run` half. Of a path it covers the name: processes on several
+// machines may have the same files in other folders. Datasets are identified by their content
+// (ledger), weights by the digests of versions and checkpoints.
 std::string RunConfigHash(const RunConfig& config);
 
 // Adds the option that every program and command has for its configuration: FILE or --config FILE.

@@ -101,10 +101,17 @@ std::string RunIdentityHash(const RunConfig& config) {
 std::vector<SettingChange> ChangesOf(const RunConfig& was, const RunConfig& is) {
   const std::vector<std::string> changeable = ChangeableKeys();
   const auto before = Flatten(was), after = Flatten(is);
+  const auto ValueOf = [](const std::vector<Setting>& settings, const std::string& key) {
+    const auto found = std::ranges::find(settings, key, &Setting::first);
+    return found == settings.end() ? "" : found->second;
+  };
+  const auto names_before = Flatten(WithFileNames(was)), names_after = Flatten(WithFileNames(is));
   std::vector<SettingChange> changes;
   const auto add = [&](const std::string& key, const std::string& old, const std::string& now) {
     if (old == now) return;
-    changes.push_back({key, old, now, std::ranges::find(changeable, key) != changeable.end()});
+    const bool moved = ValueOf(names_before, key) == ValueOf(names_after, key);
+    changes.push_back(
+        {key, old, now, moved || std::ranges::find(changeable, key) != changeable.end()});
   };
   // Both have the same keys in the same order, but for those of sources and of absent settings.
   auto next = after.begin();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/config/paths.h"
 #include "lib/verify/verifier.h"
 #include "lib/verify/verifiers.h"
 
@@ -18,10 +19,10 @@ class ConfiguredVerifiers : public VerifierSet {
     BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Verifier> verifier, MakeVerifier(text, config));
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<SumTerm> terms, ParseSum(text));
     for (const SumTerm& term : terms) {
-      if (std::find(names_.begin(), names_.end(), term.name) == names_.end())
-        names_.push_back(term.name);
+      const std::string name = WithFileNames(term.name);
+      if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(name);
     }
-    rewards_[text] = {terms.front().name, std::move(verifier)};
+    rewards_[text] = {WithFileNames(terms.front().name), std::move(verifier)};
     return OkStatus();
   }
 
@@ -84,7 +85,7 @@ Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const Rewa
   std::vector<WeightedVerifier> parts;
   for (const SumTerm& term : terms) {
     BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Verifier> verifier, MakeOne(term.name, config));
-    parts.push_back({term, std::move(verifier)});
+    parts.push_back({{term.weight, WithFileNames(term.name)}, std::move(verifier)});
   }
   return MakeWeightedSum(std::move(parts));
 }

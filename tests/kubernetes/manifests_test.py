@@ -135,7 +135,7 @@ class ManifestsTest(unittest.TestCase):
 
     def test_dev_is_the_quickstart(self):
         text = (ROOT / "configs/quickstart.yaml").read_text()
-        quickstart = yaml.safe_load(text.replace("runs/quickstart-data/", "/data/quickstart/"))
+        quickstart = yaml.safe_load(text.replace("../runs/quickstart-data/", "/data/quickstart/"))
         dev = yaml.safe_load((ROOT / "k8s/overlays/dev/run.yaml").read_text())
         self.assertEqual(dev["run"], quickstart["run"])
 

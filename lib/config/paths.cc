@@ -1,0 +1,117 @@
+#include "lib/config/paths.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Replacement = std::function<std::string(const std::string&)>;
+
+enum class PathKind : std::uint8_t {
+  kPath,      // one, or a list of them
+  kProgram,   // a path if it contains a slash; else found by PATH
+  kVerifier,  // contains paths: math + python:FILE:FUNCTION
+};
+
+struct PathSetting {
+  std::string_view key;  // "*" stands for each name
+  PathKind kind = PathKind::kPath;
+};
+
+constexpr PathSetting kPathSettings[] = {
+    {"run.data.prompts"},
+    {"run.data.held_out"},
+    {"run.data.sources.*.prompts"},
+    {"run.data.sources.*.verifier", PathKind::kVerifier},
+    {"run.model.path"},
+    {"run.reward.verifier", PathKind::kVerifier},
+    {"run.reward.by_source.*", PathKind::kVerifier},
+    {"run.reward.second.verifier", PathKind::kVerifier},
+    {"run.reward.code.read_only"},
+    {"run.reward.python.interpreter", PathKind::kProgram},
+    {"run.reward.http.token_file"},
+    {"local.out"},
+    {"local.security.certificate"},
+    {"local.security.key"},
+    {"local.security.ca"},
+    {"local.security.tokens"},
+    {"local.worker.vllm.api_key_file"},
+    {"local.worker.weights_dir"},
+    {"local.launch.mpirun", PathKind::kProgram},
+};
+
+std::string ReplaceInVerifier(const std::string& text, const Replacement& f) {
+  constexpr std::string_view kPython = "python:";
+  std::string result;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t space = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, space - begin);
+    const std::size_t colon = word.rfind(':');
+    if (word.starts_with(kPython) && colon > kPython.size()) {
+      result += kPython;
+      result += f(word.substr(kPython.size(), colon - kPython.size())) + word.substr(colon);
+    } else {
+      result += word;
+    }
+    if (space < text.size()) result += ' ';
+    begin = space + 1;
+  }
+  return result;
+}
+
+std::string Replaced(const std::string& text, PathKind kind, const Replacement& f) {
+  if (kind == PathKind::kVerifier) return ReplaceInVerifier(text, f);
+  const bool is_path = kind == PathKind::kPath || text.find('/') != std::string::npos;
+  return text.empty() || !is_path ? text : f(text);
+}
+
+// Replaces the values that `key`, the rest of a setting's, names below `node`.
+void Visit(YAML::Node node, std::string_view key, PathKind kind, const Replacement& f) {
+  if (key.empty()) {
+    if (node.IsScalar()) {
+      node = Replaced(node.Scalar(), kind, f);
+    } else if (node.IsSequence()) {
+      for (YAML::Node item : node) Visit(item, key, kind, f);
+    }
+    return;
+  }
+  if (!node.IsMap()) return;
+  const std::size_t dot = key.find('.');
+  const std::string_view name = key.substr(0, dot);
+  const std::string_view rest = dot == std::string_view::npos ? "" : key.substr(dot + 1);
+  for (const auto& item : node) {
+    if (name == "*" || (item.first.IsScalar() && item.first.Scalar() == name))
+      Visit(item.second, rest, kind, f);
+  }
+}
+
+}  // namespace
+
+void ForEachPath(const YAML::Node& root, const Replacement& f) {
+  for (const auto& [key, kind] : kPathSettings) Visit(root, key, kind, f);
+}
+
+std::string AbsolutePath(const std::string& path, const std::string& folder) {
+  const fs::path absolute = (fs::absolute(folder.empty() ? "." : folder) / path).lexically_normal();
+  std::string text = absolute.string();
+  while (text.size() > 1 && text.ends_with('/')) text.pop_back();
+  return text;
+}
+
+std::string FileNameOf(const std::string& path) {
+  return fs::path(AbsolutePath(path, "/")).filename().string();
+}
+
+std::string WithFileNames(const std::string& verifier) {
+  return ReplaceInVerifier(verifier, FileNameOf);
+}
+
+}  // namespace buttress
