@@ -44,6 +44,8 @@
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
+#include "lib/config/sources.h"
+#include "lib/ledger/reader.h"
 #include "lib/measure/eval_file.h"
 #include "lib/measure/pending_evals.h"
 #include "lib/measure/steps_file.h"
@@ -149,14 +151,28 @@ class Launcher {
     return OkStatus();
   }
 
-  // A run that has ended goes on if run.steps was raised since.
+  // The length of a run of this folder, whose ledger has the rows that run.epochs counts; 0 before
+  // the coordinator's first write.
+  std::int64_t StepsOfRun(const RunSettings& run) const {
+    if (run.epochs == 0) return run.steps;
+    const auto reader = LedgerReader::Open(JoinPath(out_, "ledger.db"));
+    const auto row = reader.ok() ? (*reader)->Run() : reader.status();
+    std::uint64_t rows = 0;
+    if (row.ok() && *row) {
+      for (const SourceRow& source : (*row)->sources) rows += source.dataset.rows;
+    }
+    return StepsOf(run, rows);
+  }
+
+  // A run that has ended goes on if run.steps or run.epochs was raised since.
   Status LengthenFinishedRun() const {
     const auto stored = LoadRunConfig(StoredConfigPath(out_), {});
-    if (!stored.ok() || config_.run.steps <= stored->run.steps) {
+    const std::int64_t was = stored.ok() ? StepsOfRun(stored->run) : 0;
+    if (!stored.ok() || StepsOfRun(config_.run) <= was) {
       return FailedPrecondition(
           "the run in " + out_ +
-          " is finished; start it again with --fresh, lengthen it with a larger run.steps, or set "
-          "local.out to another folder");
+          " is finished; start it again with --fresh, lengthen it with a larger run.steps or "
+          "run.epochs, or set local.out to another folder");
     }
     for (const char* result : {"eval_after.json", "summary.json"}) {
       std::error_code error;
@@ -164,8 +180,8 @@ class Launcher {
       if (error)
         return Unavailable(fmt::format("cannot remove {}/{}: {}", out_, result, error.message()));
     }
-    PrintLine(fmt::format("launch: the run of {} steps in {} goes on to step {}", stored->run.steps,
-                          out_, config_.run.steps));
+    PrintLine(fmt::format("launch: the run of {} steps in {} goes on to step {}", was, out_,
+                          StepsOfRun(config_.run)));
     return OkStatus();
   }
 
@@ -198,7 +214,7 @@ class Launcher {
     BUTTRESS_RETURN_IF_ERROR(evaluated);
     if (!ended) {
       return Cancelled(fmt::format("the run was stopped after step {} of {}; launch resumes it",
-                                   printed_step_, config_.run.steps));
+                                   printed_step_, StepsOfRun(config_.run)));
     }
     BUTTRESS_RETURN_IF_ERROR(Evaluate("after", JoinPath(out_, "model"), accuracy_after_));
     return WriteResults(end.end_reason());
@@ -349,6 +365,7 @@ class Launcher {
 
   Status PrintNewSteps() {
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps, steps_tail_.Next());
+    if (!steps.empty() && total_steps_ == 0) total_steps_ = StepsOfRun(config_.run);
     for (const StepMeasurements& step : steps) {
       // A restarted learner repeats the steps after its checkpoint; they are printed once.
       while (!last_steps_.empty() && last_steps_.back().step >= step.step) last_steps_.pop_back();
@@ -356,7 +373,7 @@ class Launcher {
       if (last_steps_.size() > kPaceSteps) last_steps_.erase(last_steps_.begin());
       if (step.step <= printed_step_) continue;
       printed_step_ = step.step;
-      Say(StepLine(step, config_.run.steps, SecondsLeft(last_steps_, config_.run.steps)));
+      Say(StepLine(step, total_steps_, SecondsLeft(last_steps_, total_steps_)));
       step_seconds_ = MonotonicSeconds();
     }
     return OkStatus();
@@ -458,7 +475,7 @@ class Launcher {
     PrintLine(text + WhatToDoNext());
     if (!end_reason.empty()) {
       PrintLine(fmt::format("launch: {}; ended after step {:.0f} of {}", end_reason, printed_step_,
-                            config_.run.steps));
+                            StepsOfRun(config_.run)));
     }
     return OkStatus();
   }
@@ -495,6 +512,7 @@ class Launcher {
   double printed_step_ = 0;
   std::uintmax_t evals_bytes_ = 0;  // of eval.jsonl when it was read last
   double evals_time_ = 0;           // of the newest evaluation that was printed
+  std::int64_t total_steps_ = 0;    // 0 before the first step
   bool page_told_ = false;
   double started_ = 0;
   double wall_seconds_ = 0;

@@ -182,6 +182,7 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
     response->set_learner_epoch(start.learner_epoch);
     response->set_next_step(start.next_step);
     response->set_run_id(turn.scheduler.run().run_id);
+    response->set_steps(turn.scheduler.steps());
     Log(kInfo, "learner registered",
         {{"learner_epoch", start.learner_epoch},
          {"ranks", request->world_size()},

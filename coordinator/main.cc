@@ -170,7 +170,7 @@ void WaitForStop(const Coordinator& coordinator, const DatasetCheck& check,
   }
 }
 
-Status Serve(const RunConfig& config, bool exit_when_finished) {
+Status Serve(RunConfig config, bool exit_when_finished) {
   BUTTRESS_RETURN_IF_ERROR(ArmFailpoints());
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
                             LoadCredentials(config.local.security, Program::kCoordinator));
@@ -184,6 +184,7 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
   BUTTRESS_ASSIGN_OR_RETURN(
       const PromptSet prompts,
       PromptSet::Open(config.run, *tokenizer, JoinPath(config.local.out, "data")));
+  config.run.steps = StepsOf(config.run, prompts.size());
   DatasetCheck check(prompts, config.local.out);
   BUTTRESS_RETURN_IF_ERROR(check.WaitFor(kCheckTime));
   Metrics metrics("coordinator");

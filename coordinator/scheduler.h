@@ -297,6 +297,8 @@ class Scheduler {
   // Prompts that were passed over, by reason.
   const std::array<std::int64_t, kSkipReasons>& skipped() const { return skipped_; }
 
+  std::uint64_t steps() const { return options_.steps; }  // of the run
+
   const std::vector<SourceRow>& sources() const { return run_.sources; }
 
   const SchedulerEvents& events() const { return events_; }

@@ -106,6 +106,7 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     response->set_run_name(turn.terms.run_name);
     response->set_run_id(turn.scheduler.run().run_id);
     response->set_start_id(turn.terms.start_id);
+    response->set_steps(turn.scheduler.steps());
     Log(kInfo, "worker registered",
         {{"worker", id},
          {"engine", request->engine()},

@@ -39,6 +39,7 @@ Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha25
   learner_epoch_ = response.learner_epoch();
   learner_secret_ = response.learner_secret();
   run_id_ = response.run_id();
+  steps_ = static_cast<std::int64_t>(response.steps());
   return LearnerStart{learner_epoch_, response.next_step()};
 }
 

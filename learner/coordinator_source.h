@@ -45,6 +45,9 @@ class CoordinatorSource : public BatchSource {
   // SHA-256 of the secret of this job (32 bytes); on rank 0.
   std::string learner_sha256() const;
 
+  // Length of the run. REQUIRES: Register returned OK.
+  std::int64_t steps() const { return steps_; }
+
   Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds wait) override;
   Result<std::vector<Group>> Fetch(std::int64_t step,
                                    std::span<const std::uint64_t> group_ids) override;
@@ -64,6 +67,7 @@ class CoordinatorSource : public BatchSource {
   std::unique_ptr<CoordinatorClient> client_;
   std::uint64_t learner_epoch_ = 0;
   std::string run_id_;
+  std::int64_t steps_ = 0;
   std::string learner_secret_;  // on rank 0, which alone calls what needs it
   std::string newest_step_;     // the same
 };

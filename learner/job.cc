@@ -124,6 +124,7 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
                              " next, but the checkpoint is of step ", state.step));
   }
   state.learner_epoch = start.learner_epoch;
+  steps_ = source_.steps();
   BUTTRESS_RETURN_IF_ERROR(checkpoints_.PutAsideAfter(state.step));
   BUTTRESS_RETURN_IF_ERROR(TruncateSteps(StepsPath(config_), state.step));
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
@@ -161,17 +162,23 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
   return OkStatus();
 }
 
-// Broadcasts step, epoch, weights and optimizer state of rank 0, which alone reads checkpoints.
+// Broadcasts step, epoch, length of the run, weights and optimizer state of rank 0, which alone
+// registers and reads checkpoints.
 Status LearnerJob::ShareState(CheckpointState& state) {
-  std::int64_t numbers[] = {state.step, static_cast<std::int64_t>(state.learner_epoch),
-                            state.trainer.skipped_in_a_row, trainer_.optimizer().steps(),
-                            checkpoint_step_};
+  std::int64_t numbers[] = {state.step,
+                            static_cast<std::int64_t>(state.learner_epoch),
+                            state.trainer.skipped_in_a_row,
+                            trainer_.optimizer().steps(),
+                            checkpoint_step_,
+                            steps_};
   BUTTRESS_RETURN_IF_ERROR(
       control_.Broadcast({numbers, std::size(numbers), DType::kInt64}, 0)->Wait(timeout_));
   state.step = numbers[0];
   state.learner_epoch = static_cast<std::uint64_t>(numbers[1]);
   state.trainer.skipped_in_a_row = numbers[2];
   checkpoint_step_ = numbers[4];
+  steps_ = numbers[5];
+  trainer_.SetSteps(steps_);
   for (const NamedTensors* tensors : {&model_.parameters(), &trainer_.optimizer().state()}) {
     for (const auto& [name, tensor] : *tensors) {
       BUTTRESS_RETURN_IF_ERROR(
@@ -200,7 +207,7 @@ Status LearnerJob::StartPublishing() {
 
 Status LearnerJob::TrainUntilEnd() {
   step_ended_ = MonotonicSeconds();
-  for (; next_step_ <= config_.run.steps; ++next_step_) {
+  for (; next_step_ <= steps_; ++next_step_) {
     BUTTRESS_ASSIGN_OR_RETURN(StepState state, trainer_.Step(next_step_, LeaveRequested));
     if (state.end == StepEnd::kFinished) break;
     if (state.end == StepEnd::kStopped) {

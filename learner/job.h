@@ -84,6 +84,7 @@ class LearnerJob {
 
   PolicyVersion version_;  // of the current weights
   std::int64_t next_step_ = 1;
+  std::int64_t steps_ = 0;             // of the run
   std::int64_t checkpoint_step_ = -1;  // of the newest durable checkpoint
   std::string checkpoint_digest_;      // of the same; rank 0 only
   std::optional<EarlyEnd> early_end_;  // the same on all ranks after AgreeOnEnd

@@ -410,7 +410,7 @@ Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state
 Status Trainer::Update(const Gradient& gradient, double done, StepState& state) {
   StepMeasurements& measured = state.measured;
   const OptimConfig& optim = options_.run.optim;
-  measured.lr = LearningRate(optim, static_cast<double>(state.step - 1) + done, options_.run.steps);
+  measured.lr = LearningRate(optim, static_cast<double>(state.step - 1) + done, steps_);
   if (!std::isfinite(gradient.norm)) {
     ++measured.skipped;
     ++state_.skipped_in_a_row;

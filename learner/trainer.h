@@ -66,6 +66,9 @@ class Trainer {
 
   void Resume(const TrainerState& state) { state_ = state; }
 
+  // Sets the length of the run, which the learning rate follows; that of the options before.
+  void SetSteps(std::int64_t steps) { steps_ = steps; }
+
   static constexpr std::int64_t kMaxSkippedInARow = 5;
 
  private:
@@ -106,6 +109,7 @@ class Trainer {
   Status WriteBadBatch(const Assignment& assignment) const;
 
   const TrainerOptions options_;
+  std::int64_t steps_ = options_.run.steps;
   const LossOptions loss_;
   const AssignmentOptions assignment_options_;
   const std::chrono::milliseconds timeout_;

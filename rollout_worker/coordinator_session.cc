@@ -14,6 +14,12 @@ void WorkerRegistration::Joined(const v1::RegisterWorkerResponse& response) {
   MutexLock lock(mutex_);
   self_.set_run_id(response.run_id());
   self_.set_start_id(response.start_id());
+  steps_ = static_cast<std::int64_t>(response.steps());
+}
+
+std::int64_t WorkerRegistration::steps() const {
+  MutexLock lock(mutex_);
+  return steps_;
 }
 
 Status CoordinatorSession::Register() {

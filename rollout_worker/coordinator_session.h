@@ -2,6 +2,7 @@
 // worker are repeated after registering.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "buttress/v1/coordinator.pb.h"
@@ -23,9 +24,13 @@ class WorkerRegistration {
 
   void Joined(const v1::RegisterWorkerResponse& response);
 
+  // Length of the run in steps. REQUIRES: Joined was called.
+  std::int64_t steps() const;
+
  private:
   mutable Mutex mutex_;
   v1::RegisterWorkerRequest self_ GUARDED_BY(mutex_);
+  std::int64_t steps_ GUARDED_BY(mutex_) = -1;
 };
 
 // Thread-safe. REQUIRES: `client`, which retries transient failures, and `self` outlive
@@ -39,6 +44,9 @@ class CoordinatorSession {
   // or an older copy of the ledger, than the one that the worker has joined: weights and groups of
   // this process are of no use to it.
   Status Register();
+
+  // Length of the run in steps. REQUIRES: Register returned OK.
+  std::int64_t steps() const { return self_.steps(); }
 
   // Fills worker_id, incarnation and run_id of `request`. kAborted as Register.
   Result<v1::ExchangeResponse> Exchange(v1::ExchangeRequest request);

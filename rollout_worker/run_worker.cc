@@ -92,7 +92,6 @@ Result<std::unique_ptr<ScoringPool>> StartScoring(const RunSettings& run,
   ScoringOptions options;
   options.threads = static_cast<std::size_t>(config.threads);
   options.timeout = std::chrono::milliseconds(config.timeout_ms);
-  options.steps = run.steps;
   BUTTRESS_ASSIGN_OR_RETURN(options.second, SecondVerifier::Make(config, metrics));
   options.noise = RewardNoise::Make(config.noise, run.seed, metrics);
   return ScoringPool::Start(std::move(verifiers), tokenizer, options, metrics);

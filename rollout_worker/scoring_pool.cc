@@ -98,6 +98,8 @@ class ThreadedScoringPool : public ScoringPool {
     threads_.clear();
   }
 
+  void SetSteps(std::int64_t steps) override { steps_ = steps; }
+
   Status Submit(ScoreRequest& request) override {
     if (++inside_ > options_.capacity) {
       --inside_;
@@ -208,7 +210,7 @@ class ThreadedScoringPool : public ScoringPool {
             .source = request.source,
             .token_ids = request.completion.token_ids,
             .step = segments.empty() ? -1 : static_cast<std::int64_t>(segments.back().version.step),
-            .steps = options_.steps};
+            .steps = steps_};
   }
 
   // kFailedPrecondition with the reason if the completion has no text to verify.
@@ -277,6 +279,7 @@ class ThreadedScoringPool : public ScoringPool {
   const std::unique_ptr<const VerifierSet> verifiers_;
   const Tokenizer& tokenizer_;
   const ScoringOptions options_;
+  std::atomic<std::int64_t> steps_ = -1;  // of the run; -1: unknown
   const Clock& clock_;
   std::map<std::string, VerifierMetrics> metrics_;
   SlowRewards slow_;

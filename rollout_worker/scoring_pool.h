@@ -45,7 +45,6 @@ struct ScoringOptions {
   // For one completion or batch; afterwards the outcome is unscorable with reason "timeout".
   std::chrono::milliseconds timeout{5000};
   std::size_t capacity = 4096;  // requests inside at once
-  std::int64_t steps = -1;      // of the run, for reward functions; -1: unknown
   std::shared_ptr<SecondVerifier> second =
       nullptr;  // verifies a share of the completions again; may be null
   std::shared_ptr<RewardNoise> noise = nullptr;  // errors of the outcomes; may be null
@@ -64,6 +63,9 @@ class ScoringPool {
 
   // Stops each thread after its current item and drops the other requests.
   virtual ~ScoringPool() = default;
+
+  // Tells reward functions the length of the run, which they do not know before.
+  virtual void SetSteps(std::int64_t steps) = 0;
 
   // Never blocks. kResourceExhausted, with `request` unchanged, when `capacity` requests are
   // inside: the caller polls and submits again.

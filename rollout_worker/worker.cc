@@ -42,6 +42,7 @@ Worker::Worker(WorkerParts parts, WorkerOptions options)
 Status Worker::Run() {
   const Status registered = parts_.control.Register();
   if (!registered.ok()) return StopRequested() ? OkStatus() : registered;
+  parts_.scoring.SetSteps(parts_.control.steps());
   weights_.Start();
   generation_.Start();
   submitter_.Start();

@@ -28,7 +28,7 @@ constexpr ImportRow kRows[] = {
     {"run_name", "run.name"},
     {"seed", "run.seed", "", "", "42"},
     {"max_steps", "run.steps"},
-    {"num_train_epochs", "", "set run.steps: epochs * rows / run.batch.prompts"},
+    {"num_train_epochs", "", "set run.epochs"},
     {"save_steps", "run.checkpoint_interval"},
     {"logging_steps", "", "every step is logged"},
     {"report_to", "local.track.tensorboard", "set local.track", "tensorboard=true none=false"},

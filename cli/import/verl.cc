@@ -102,7 +102,7 @@ constexpr ImportRow kRows[] = {
     {"reward_model.overlong_buffer.len", "", kOtherRow},
     {"reward_model.overlong_buffer.penalty_factor", "", kOtherRow},
     {"trainer.total_training_steps", "run.steps"},
-    {"trainer.total_epochs", "", "set run.steps: epochs * rows / run.batch.prompts"},
+    {"trainer.total_epochs", "", "set run.epochs"},
     {"trainer.save_freq", "", kOtherRow, "", "-1"},
     {"trainer.test_freq", "", "set run.eval.every, with run.data.held_out"},
     {"trainer.max_actor_ckpt_to_keep", "", "set run.checkpoints.keep_last, 2 or more"},

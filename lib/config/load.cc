@@ -74,6 +74,14 @@ void MakePathsAbsolute(const YAML::Node& root, const std::string& folder) {
   ForEachPath(root, [&folder](const std::string& path) { return AbsolutePath(path, folder); });
 }
 
+// Takes the default of run.steps away. Returns false if it was set; 0 is how it is printed.
+bool LeaveStepsToEpochs(const YAML::Node& tree, RunSettings& run) {
+  const YAML::Node steps = tree["steps"];
+  if (steps.IsDefined() && !steps.IsNull() && run.steps != 0) return false;
+  run.steps = 0;
+  return true;
+}
+
 // Binds without checking ranges; types and names are checked. Relative paths of the text begin at
 // `folder` and those of the overrides at the current one; without `folder` they stay relative.
 Result<RunConfig> Bind(const std::string& text, const std::string& name,
@@ -94,6 +102,9 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name,
     config.Visit(binder);
     binder.CheckUnknownKeys();
     for (const std::string& error : MergeVerifiers(config.run)) errors.push_back(error);
+    if (config.run.epochs != 0 && !LeaveStepsToEpochs(root["run"], config.run))
+      errors.push_back(name +
+                       ": run.steps and run.epochs both give the length; remove one of them");
     if (!errors.empty()) return InvalidArgument(JoinLines(errors));
     if (folder) config.local.out = AbsolutePath(config.local.out);  // the default is relative
     return config;
@@ -157,7 +168,11 @@ Result<RunConfig> LoadRunConfig(const std::string& path,
   return config;
 }
 
-std::string PrintRunConfig(const RunConfig& config) { return PrintSection(config); }
+std::string PrintRunConfig(const RunConfig& config) {
+  RunConfig printed = config;
+  if (printed.run.epochs > 0) printed.run.steps = 0;
+  return PrintSection(printed);
+}
 
 std::string RunConfigHash(const RunConfig& config) {
   return ToHex(Sha256Of(PrintSection(WithFileNames(config).run)));

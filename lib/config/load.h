@@ -44,7 +44,8 @@ Result<AlgorithmConfig> ParseAlgorithm(const std::vector<std::string>& overrides
 // ParseAlgorithm for run.reward, for a command that scores without a run.
 Result<RewardConfig> ParseReward(const std::vector<std::string>& overrides);
 
-// YAML that binds to the same configuration again.
+// YAML that binds to the same configuration again. Where run.epochs gives the length run.steps is
+// 0, also if it was computed since (StepsOf of sources.h), so that hashes do not depend on it.
 std::string PrintRunConfig(const RunConfig& config);
 
 // The configuration with file names instead of paths: what does not depend on where a run folder

@@ -13,6 +13,7 @@ namespace {
 template <class F>
 void ForEachChangeable(RunSettings& run, F f) {
   f("run.steps", run.steps);
+  f("run.epochs", run.epochs);
   f("run.checkpoint_interval", run.checkpoint_interval);
   f("run.checkpoints.keep_last", run.checkpoints.keep_last);
   f("run.checkpoints.keep_best", run.checkpoints.keep_best);
@@ -77,6 +78,7 @@ class Flattener {
 };
 
 std::vector<Setting> Flatten(RunConfig config) {
+  if (config.run.epochs > 0) config.run.steps = 0;  // as it is printed
   std::vector<Setting> settings;
   Flattener flattener("run", settings);
   config.run.Visit(flattener);

@@ -44,6 +44,12 @@ std::vector<PromptDataset> DatasetsOf(const RunSettings& run) {
   return datasets;
 }
 
+std::int64_t StepsOf(const RunSettings& run, std::uint64_t rows) {
+  if (run.epochs == 0) return run.steps;
+  const std::int64_t prompts = run.epochs * static_cast<std::int64_t>(rows);
+  return (prompts + run.batch.prompts - 1) / run.batch.prompts;
+}
+
 std::vector<std::string> MergeVerifiers(RunSettings& run) {
   std::vector<std::string> errors;
   for (const auto& [name, source] : run.data.sources) {

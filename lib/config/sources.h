@@ -22,6 +22,10 @@ struct PromptDataset {
 // Returns the datasets by name; one of them if there are no sources.
 std::vector<PromptDataset> DatasetsOf(const RunSettings& run);
 
+// Returns run.steps, or the steps that draw run.epochs times as many prompts as the datasets have
+// rows, rounded up.
+std::int64_t StepsOf(const RunSettings& run, std::uint64_t rows);
+
 // Copies the verifiers of run.data.sources into run.reward.by_source, which everything that scores
 // reads. Returns an error for each source that both name with different verifiers.
 std::vector<std::string> MergeVerifiers(RunSettings& run);

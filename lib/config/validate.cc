@@ -42,7 +42,8 @@ Rules CheckRun(const RunSettings& run) {
   Rules rules("run.");
   rules.Require(!run.model.path.empty(), "model.path", run.model.path,
                 "name a Hugging Face model folder");
-  rules.AtLeast("steps", run.steps, 1);
+  rules.Between("epochs", run.epochs, 0, 1000000);
+  if (run.epochs == 0) rules.AtLeast("steps", run.steps, 1);
   CheckKept(run, rules);
   rules.AtLeast("lease_ms", run.lease_ms, 1000);
   rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms", run.lease_limit_ms,

@@ -107,6 +107,32 @@ TEST(LaunchTest, CtrlCWaitsForALearnerThatWritesItsCheckpoint) {
       << run.Text();
 }
 
+// The dataset has 90 rows: 12 steps of 8 prompts are an epoch, 23 are two.
+TEST(LaunchTest, EpochsGiveTheLengthOfARunAndLengthenIt) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const TempDir folder;
+  const std::string rows = TextOf(TinyTask::Get().folder() + "/train.jsonl");
+  std::size_t end = 0;
+  for (int row = 0; row < 90; ++row) end = rows.find('\n', end) + 1;
+  const std::string prompts = JoinPath(folder.path(), "rows.jsonl");
+  ASSERT_TRUE(WriteFileAtomic(prompts, rows.substr(0, end)).ok());
+  LaunchedRun run(0, {"--no-eval", "--set", "run.data.prompts=" + prompts, "--set",
+                      "run.optim.schedule=linear", "--set", "run.optim.min_lr_ratio=0"});
+  const auto to_the_end = [&run](const std::string& epochs, std::int64_t steps) {
+    run.Start({"--set", "run.epochs=" + epochs});
+    ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+    ExpectStepsInOrder(run, steps);
+    EXPECT_THAT(TextOf(run.log()), HasSubstr("/" + std::to_string(steps) + " 100%"));
+    const auto records = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+    ASSERT_TRUE(records.ok());
+    EXPECT_EQ(records->back().lr, 0);  // at the last step of this length
+    EXPECT_GT((*records)[records->size() - 2].lr, 0);
+  };
+  to_the_end("1", 12);
+  to_the_end("2", 23);
+  ExpectAccountsBalance(run, 23 * kGroupsOfAStep);
+}
+
 // Dynamic sampling with prompt selection, and a coordinator that is killed during the run.
 TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   ASSERT_EQ(TinyTask::Get().error(), "");

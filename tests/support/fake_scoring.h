@@ -11,6 +11,8 @@ namespace buttress {
 
 class FakeScoring : public ScoringPool {
  public:
+  void SetSteps(std::int64_t) override {}
+
   Status Submit(ScoreRequest& request) override {
     MutexLock lock(mutex_);
     Completion& completion = request.completion;

@@ -27,10 +27,11 @@ class LaunchedRun {
 
   ~LaunchedRun() { KillDescendants(); }
 
-  void Start() {
+  void Start(const std::vector<std::string>& also = {}) {
     SetChildSubreaper();
     std::vector<std::string> argv = {SiblingProgram("buttress"), "launch", yaml_};
     argv.insert(argv.end(), more_.begin(), more_.end());
+    argv.insert(argv.end(), also.begin(), also.end());
     auto process = Process::Start(argv, log());
     ASSERT_TRUE(process.ok()) << process.status().ToString();
     process_ = *process;

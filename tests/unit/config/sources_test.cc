@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/config/load.h"
+#include "lib/config/run_identity.h"
 
 namespace buttress {
 namespace {
@@ -111,6 +112,30 @@ TEST(SourcesTest, OneSettingOfASourceCanBeSet) {
   EXPECT_EQ(config->run.data.sources.at("math").weight, 0.5);
   EXPECT_EQ(config->run.data.sources.at("math").prompts, "math.jsonl");
   EXPECT_EQ(config->run.data.sources.at("new").prompts, "n.csv");
+}
+
+TEST(SourcesTest, EpochsGiveTheLengthInsteadOfSteps) {
+  const auto config = Parse({"run.epochs=3", "run.batch.prompts=8"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->run.steps, 0);
+  EXPECT_EQ(StepsOf(config->run, 15), 6);  // 45 prompts
+  EXPECT_EQ(StepsOf(config->run, 16), 6);
+  EXPECT_EQ(StepsOf(config->run, 17), 7);
+  RunConfig computed = *config;
+  computed.run.steps = 6;
+  EXPECT_EQ(RunConfigHash(computed), RunConfigHash(*config));
+  EXPECT_TRUE(ChangesOf(computed, *config).empty());
+  const auto again = ParseRunConfig(PrintRunConfig(computed), "printed", {});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(PrintRunConfig(*again), PrintRunConfig(*config));
+  const auto longer = Parse({"run.epochs=4", "run.batch.prompts=8"});
+  EXPECT_EQ(RunIdentityHash(*longer), RunIdentityHash(*config));
+  EXPECT_NE(RunConfigHash(*longer), RunConfigHash(*config));
+  EXPECT_THAT(Refusal({"run.epochs=3", "run.steps=100"}),
+              HasSubstr("run.steps and run.epochs both give the length"));
+  EXPECT_THAT(Refusal({"run.epochs=-1"}), HasSubstr("run.epochs = -1: between 0 and"));
+  EXPECT_THAT(Refusal({"run.steps=0"}), HasSubstr("run.steps = 0: 1 or more"));
+  EXPECT_EQ(StepsOf(Parse({"run.steps=7"})->run, 15), 7);
 }
 
 TEST(SourcesTest, ErrorsNameTheSourceAndTheLine) {

@@ -231,7 +231,8 @@ TEST_F(ScoringPoolTest, AVerifierIsToldTokensAndProgressAndMayNotApply) {
         steps = request.steps;
         return NotApplicable("not for this row");
       },
-      {.timeout = kLong, .steps = 30});
+      {.timeout = kLong});
+  pool->SetSteps(30);
   ScoreRequest request = Request(0, "7");
   request.completion.segments = {{0, {1, 11, ""}}, {1, {1, 12, ""}}};
   EXPECT_EQ(ScoreOne(*pool, request).outcome, Outcome::kUnscorable);
