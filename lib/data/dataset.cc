@@ -145,9 +145,6 @@ Result<JsonlFile> OpenAsJsonl(const std::string& path, const std::string& cache)
   BUTTRESS_ASSIGN_OR_RETURN(const DatasetFiles files, FindDatasetFiles(path));
   if (files.format != DatasetFormat::kJsonl)
     return cache.empty() ? ConvertUnnamed(files) : ConvertTo(files, cache);
-  std::error_code unknown;
-  if (std::filesystem::is_fifo(path, unknown))
-    return InvalidArgument("the prompts " + path + " are a FIFO; expected a file");
   // Without O_NONBLOCK a FIFO that has come since would wait for a writer.
   JsonlFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), /*converted=*/false);
   if (file.fd() >= 0) return file;

@@ -23,6 +23,8 @@ constexpr std::size_t kSniffedBytes = 4096;
 constexpr std::int64_t kStateBytesMax = std::int64_t{16} << 20;
 
 Result<DatasetFiles> FileOf(const std::string& path) {
+  std::error_code unknown;
+  if (fs::is_fifo(path, unknown)) return InvalidArgument(path + " is a FIFO; expected a file");
   std::ifstream file(path, std::ios::binary);
   if (!file) return InvalidArgument(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   std::array<char, kSniffedBytes> bytes{};

@@ -60,14 +60,18 @@ class LimitedGroup {
     const std::string mounted =
         v1 == std::string::npos ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
     path_ = mounted + own + "/buttress-test-" + std::to_string(::getpid());
+    bound_ = path_ + (v1 == std::string::npos ? "/memory.max" : "/memory.limit_in_bytes");
     std::error_code error;
     std::filesystem::create_directory(path_, error);
-    const char* bound = v1 == std::string::npos ? "/memory.max" : "/memory.limit_in_bytes";
-    std::ofstream file(path_ + bound);
-    if (error || !(file << bytes << std::flush)) {
+    if (error || !Bound(bytes)) {
       std::filesystem::remove(path_, error);
       path_.clear();
     }
+  }
+
+  bool Bound(std::int64_t bytes) const {
+    std::ofstream file(bound_);
+    return static_cast<bool>(file << bytes << std::flush);
   }
 
   ~LimitedGroup() {
@@ -79,15 +83,16 @@ class LimitedGroup {
 
  private:
   std::string path_;
+  std::string bound_;
 };
 
 TEST(MemoryLimitTest, ALearnerThatTheKernelKilledForItsMemoryIsNotRestarted) {
-  const LimitedGroup group(std::int64_t{600} << 20);
+  const LimitedGroup group(std::int64_t{8} << 30);
   if (group.path().empty()) GTEST_SKIP() << "no control group can be made: not root?";
   ASSERT_EQ(TinyTask::Get().error(), "");
   const TempDir dir;
   const std::string log = JoinPath(dir.path(), "log"), model = JoinPath(dir.path(), "model"),
-                    fresh = JoinPath(dir.path(), "new");
+                    fresh = JoinPath(dir.path(), "new"), out = JoinPath(dir.path(), "out");
   // 200 MiB of weights; a learner has four times as much.
   ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "new-model", "--out", fresh, "--characters",
                       "0123456789+-:>", "--layers", "4", "--hidden", "1024", "--heads", "4",
@@ -102,12 +107,19 @@ TEST(MemoryLimitTest, ALearnerThatTheKernelKilledForItsMemoryIsNotRestarted) {
             0)
       << TextOf(log);
   const std::string yaml = JoinPath(dir.path(), "run.yaml");
-  ASSERT_TRUE(WriteFileAtomic(yaml, TinyRunYaml(JoinPath(dir.path(), "out"), 3)).ok());
+  ASSERT_TRUE(WriteFileAtomic(yaml, TinyRunYaml(out, 3)).ok());
   const std::string launch = "echo $$ > " + group.path() + "/cgroup.procs && exec " +
                              SiblingProgram("buttress") + " launch " + yaml +
                              " --set run.model.path=" + model +
                              " --set local.launch.learner_ranks=1 --set local.launch.workers=1";
-  EXPECT_EQ(RunToEnd({"sh", "-c", launch}, log, 60000), 6) << TextOf(log);
+  auto process = Process::Start({"sh", "-c", launch}, log);
+  ASSERT_TRUE(process.ok());
+  // The checks before the start would not let a learner begin that has no room.
+  ASSERT_TRUE(
+      WaitUntil(30000, [&] { return std::filesystem::exists(JoinPath(out, "launch.lock")); }));
+  EXPECT_TRUE(group.Bound(std::int64_t{600} << 20));
+  ASSERT_TRUE(WaitUntil(60000, [&] { return !process->Running(); }));
+  EXPECT_EQ(process->exit_code(), 6) << TextOf(log);
   EXPECT_THAT(TextOf(log), HasSubstr("by the kernel because memory ran out"));
 }
 

@@ -543,6 +543,7 @@ TEST_F(ServiceTest, AHugeGroupWithoutALeaseIsAnsweredBeforeItHasCome) {
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
   v1::SubmitHeader header;
+  header.set_run_id(run_id_);
   header.set_worker_id("w0");
   header.set_content_sha256(std::string(32, 'x'));
   header.set_total_bytes(kMaxGroupBytes);

@@ -73,8 +73,8 @@ TEST_F(SftDataTest, MessagesComeFirstAndTheirToolsAreShown) {
       ElementsAre("[f]<user>a$<assistant>|b$"));
   options_.messages_field = "chat.turns";
   options_.tools_field = "";
-  EXPECT_THAT(Texts("a.jsonl",
-                    R"({"tools": ["f"], "chat": {"turns": [{"role": "user", "content": "a"},
+  EXPECT_THAT(Texts("a.json",
+                    R"([{"tools": ["f"], "chat": {"turns": [{"role": "user", "content": "a"},
                 {"role": "assistant", "content": "b"}]}}])"),
               ElementsAre("<user>a$<assistant>|b$"));
 }
