@@ -30,7 +30,8 @@ run:
   steps: 100000
   checkpoint_interval: 5
   lease_ms: 3000
-  data: {prompts: task/train.jsonl}
+  data: {prompts: task/train.jsonl, held_out: task/held_out.jsonl}
+  eval: {every: 5}
   model: {path: model}
   sampling: {group_size: 4, max_tokens: 8}
   batch: {prompts: 8, max_age: 1}

@@ -814,7 +814,7 @@ TEST_F(ServiceTest, AStopEndsWithTheCheckpointOfTheLearner) {
   ASSERT_TRUE(asked.ok()) << asked.status().ToString();
   EXPECT_EQ(asked->run_state(), v1::RUN_STATE_STOPPING);
   EXPECT_EQ(asked->step(), 1U);
-  EXPECT_TRUE(Lease(4).empty());
+  EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 4))->leases_size(), 0);
   const auto plan = Plan(2);
   EXPECT_EQ(plan->run_state(), v1::RUN_STATE_STOPPING);
   EXPECT_FALSE(plan->has_plan());
