@@ -39,8 +39,6 @@ std::optional<fs::path> NewestSnapshot(const fs::path& model) {
   return newest;
 }
 
-}  // namespace
-
 bool IsHubName(const std::string& path) {
   const std::size_t slash = path.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == path.size()) return false;
@@ -48,6 +46,19 @@ bool IsHubName(const std::string& path) {
   return std::ranges::all_of(path, [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
   });
+}
+
+}  // namespace
+
+std::string HubNameOf(const std::string& path) {
+  if (IsHubName(path)) return path;
+  const fs::path first = fs::path(path).parent_path();
+  const std::string name = (first.filename() / fs::path(path).filename()).string();
+  std::error_code error;
+  const fs::path around = first.parent_path();
+  const bool meant = IsHubName(name) && !fs::exists(first, error) && around.has_relative_path() &&
+                     fs::is_directory(around, error);
+  return meant ? name : "";
 }
 
 std::string HubAdvice(const std::string& name) {

@@ -20,8 +20,8 @@ bool CheckFolder(const std::string& path, Findings& findings) {
   if (fs::is_directory(path, error)) return true;
   if (fs::exists(path, error)) {
     findings.Error(kPath, path + " is a file; name the folder with config.json in it");
-  } else if (IsHubName(path)) {
-    findings.Error(kPath, "no such folder; " + HubAdvice(path));
+  } else if (const std::string name = HubNameOf(path); !name.empty()) {
+    findings.Error(kPath, "no folder " + path + "; " + HubAdvice(name));
   } else {
     findings.Error(kPath, "no folder " + path +
                               "; name a Hugging Face folder: config.json, tokenizer.json and "
