@@ -181,7 +181,8 @@ def rpcs_need_the_token_and_the_authority(cluster):
             ("tokens", "/tmp/wrong", "worker.token", "0" * 64),
             ("ca", "/tmp/wrong/ca.crt", "ca.crt",
              secrets(cluster.node.folder / "others")["buttress-tls"]["ca.crt"])):
-        stranger = ("mkdir -p /tmp/wrong && cp /etc/buttress/tokens/*.token /tmp/wrong && "
+        stranger = ("umask 077 && rm -rf /tmp/wrong && mkdir /tmp/wrong && "
+                    "cp /etc/buttress/tokens/*.token /tmp/wrong && "
                     f"rm -f /tmp/wrong/{file} && cat >/tmp/wrong/{file} && "
                     "timeout 20 /opt/buttress/bin/rollout_worker --config "
                     "/etc/buttress/config/run.yaml --set local.worker.id=stranger --set "
