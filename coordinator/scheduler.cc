@@ -95,8 +95,8 @@ Status Scheduler::CheckOrigin(const std::string& worker_id, const std::string& r
   if (start_id.empty() || starts_.contains(start_id)) return OkStatus();
   return Aborted(
       fmt::format("worker '{}' has registered with start {} of the coordinator of run {}, which "
-                  "this ledger does "
-                  "not know: it is an older copy; what the worker holds is of no use here",
+                  "this ledger does not know: it is an older copy; what the worker holds is of no "
+                  "use here",
                   worker_id, start_id, run_.run_id));
 }
 

@@ -33,8 +33,7 @@ class WorkerRegistration {
   std::int64_t steps_ GUARDED_BY(mutex_) = -1;
 };
 
-// Thread-safe. REQUIRES: `client`, which retries transient failures, and `self` outlive
-// it.
+// Thread-safe. REQUIRES: `client`, which retries transient failures, and `self` outlive it.
 class CoordinatorSession {
  public:
   CoordinatorSession(CoordinatorClient& client, WorkerRegistration& self)

@@ -2,23 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/base/file.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/system_root.h"
 
 namespace buttress {
 namespace {
 
-class ControlGroupTest : public testing::Test {
- protected:
-  void Write(const std::string& path, const std::string& text) {
-    const std::string whole = root + path;
-    ASSERT_TRUE(MakeFolders(whole.substr(0, whole.rfind('/'))).ok());
-    ASSERT_TRUE(WriteFileAtomic(whole, text).ok());
-  }
-
-  const TempDir dir;
-  const std::string root = dir.path() + "/";
-};
+using ControlGroupTest = SystemRootTest;
 
 TEST_F(ControlGroupTest, TheMachineBoundsAProcessWithoutALimit) {
   EXPECT_EQ(MemoryLimit(root), 0);
