@@ -13,7 +13,8 @@
 namespace buttress {
 namespace {
 
-constexpr int kSteps = 12;
+constexpr int kSteps = 60;
+constexpr int kInterval = 3;  // of checkpoints
 constexpr std::int64_t kRunMs = 120000;
 constexpr int kGroupsOfAStep = 8;
 
@@ -24,7 +25,8 @@ void Replace(std::string& text, const std::string& from, const std::string& to) 
 
 void MakeDeterministic(const LaunchedRun& run) {
   std::string yaml = TextOf(run.yaml());
-  Replace(yaml, "checkpoint_interval: 5", "checkpoint_interval: 3\n  deterministic: true");
+  Replace(yaml, "checkpoint_interval: 5",
+          "checkpoint_interval: " + std::to_string(kInterval) + "\n  deterministic: true");
   Replace(yaml, "max_age: 1", "max_age: 0, window: 1");
   Replace(yaml, "  launch: {", "  worker: {batch_invariant: true}\n  launch: {");
   ASSERT_TRUE(WriteFileAtomic(run.yaml(), yaml).ok());
@@ -47,21 +49,24 @@ void Signal(const std::vector<pid_t>& pids, int signal) {
   for (const pid_t pid : pids) ::kill(pid, signal);
 }
 
-// Stops the learner while the groups of its next step are sampled, waits for one of them, damages
-// the newest checkpoint, and kills the learner.
+// Kills the learner between two checkpoints, while a group of its next step is ready, and damages
+// the newest checkpoint. A worker that stands still with its leases keeps that step from being
+// planned until those leases expire.
 void GoBack(const LaunchedRun& run) {
   const auto newest = [&run] {
     const auto steps = CheckpointSteps(Checkpoints(run));
     return steps.empty() ? 0 : steps.front();
   };
-  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return newest() >= 6; })) << run.Text();
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return newest() >= 2 * kInterval; })) << run.Text();
   const std::vector<pid_t> ranks = run.Pids("learner");
+  const std::vector<pid_t> one_worker = {run.Pids("rollout_worker").front()};
   ASSERT_TRUE(WaitUntil(kRunMs, [&] {
-    Signal(ranks, SIGSTOP);
-    if (WaitUntil(3000, [&] { return HasReadyGroup(run); })) return true;
-    Signal(ranks, SIGCONT);
+    Signal(one_worker, SIGSTOP);
+    if (WaitUntil(1000, [&] { return HasReadyGroup(run); })) return true;
+    Signal(one_worker, SIGCONT);
     return false;
   })) << run.Text();
+  Signal(ranks, SIGSTOP);
   const std::string model =
       JoinPath(CheckpointFolderOf(Checkpoints(run), newest()), "model.safetensors");
   std::fstream file(model, std::ios::in | std::ios::out | std::ios::binary);
@@ -71,6 +76,7 @@ void GoBack(const LaunchedRun& run) {
   file.put(static_cast<char>(last ^ 1));
   ASSERT_TRUE(file.flush().good()) << model;
   Signal(ranks, SIGKILL);
+  Signal(one_worker, SIGCONT);
 }
 
 std::string FinalWeights(const LaunchedRun& run) {
