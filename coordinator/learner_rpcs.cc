@@ -207,8 +207,10 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
                             : reply->stopping ? v1::RUN_STATE_STOPPING
                             : turn.draining   ? v1::RUN_STATE_DRAINING
                                               : v1::RUN_STATE_RUNNING);
-    response->set_over_long_prompts(static_cast<std::uint64_t>(
-        turn.scheduler.skipped()[static_cast<std::size_t>(SkipReason::kOverLong)]));
+    std::int64_t over_long = 0;
+    for (const auto& [source, counts] : turn.scheduler.skipped())
+      over_long += counts[static_cast<std::size_t>(SkipReason::kOverLong)];
+    response->set_over_long_prompts(static_cast<std::uint64_t>(over_long));
     if (reply->plan) {
       if (turn.changes.plans.size() > plans_before) ObserveStaleness(turn, *reply->plan);
       *response->mutable_plan() = ToProto(*reply->plan);

@@ -48,6 +48,12 @@ void FillGroups(const SchedulerStatus& status, v1::GetRunStatusResponse& respons
   SourceNames names;
   for (const auto& [source, counts] : ReportedSources(status.collapse_by_source, names))
     (*response.mutable_collapse_by_source())[source] = ToProto(counts);
+  for (const auto& [source, counts] : status.skipped) {
+    auto& reasons = *(*response.mutable_skipped_by_source())[source].mutable_reasons();
+    for (std::size_t i = 0; i < kSkipReasons; ++i)
+      reasons[std::string(SkipReasonName(static_cast<SkipReason>(i)))] =
+          static_cast<std::uint64_t>(counts[i]);
+  }
 }
 
 Result<WorkerOrderRow> OrderFrom(const v1::OrderWorkerRequest& request) {

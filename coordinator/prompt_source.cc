@@ -62,7 +62,8 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
       if (usable) {
         rows.push_back(RowAt(index));
       } else {
-        draws.skipped.push_back({cursor_.pass, Counted(RowAt(index)), SkipReason::kOverLong});
+        draws.skipped.push_back(
+            {cursor_.pass, Counted(RowAt(index)), SkipReason::kOverLong, options_.name});
       }
     }
     dropped = rows.empty() ? dropped + 1 : 0;
@@ -74,7 +75,7 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
     const auto reasons = Judge(rows, memory);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (reasons[i]) {
-        draws.skipped.push_back({cursor_.pass, Counted(rows[i]), *reasons[i]});
+        draws.skipped.push_back({cursor_.pass, Counted(rows[i]), *reasons[i], options_.name});
       } else {
         BUTTRESS_RETURN_IF_ERROR(Keep(rows[i], draws));
       }

@@ -60,11 +60,14 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
     dropped.metric.push_back(Value(
         status.dropped[i], {{"reason", std::string(DropReasonName(static_cast<DropReason>(i)))}}));
   }
-  MetricFamily skipped =
-      Counter("buttress_coordinator_prompts_skipped_total", "Prompts passed over, by reason.", {});
-  for (std::size_t i = 0; i < kSkipReasons; ++i) {
-    skipped.metric.push_back(Value(
-        status.skipped[i], {{"reason", std::string(SkipReasonName(static_cast<SkipReason>(i)))}}));
+  MetricFamily skipped = Counter("buttress_coordinator_prompts_skipped_total",
+                                 "Prompts passed over, by source of prompts and reason.", {});
+  for (const auto& [source, counts] : status.skipped) {
+    for (std::size_t i = 0; i < kSkipReasons; ++i) {
+      skipped.metric.push_back(
+          Value(counts[i], {{"source", source},
+                            {"reason", std::string(SkipReasonName(static_cast<SkipReason>(i)))}}));
+    }
   }
   const auto of = [&status](GroupState state) {
     return status.groups[static_cast<std::size_t>(state)];

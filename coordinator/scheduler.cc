@@ -78,7 +78,8 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
     groups_.Add(row, out);
     ++events_.prompts_admitted;
   }
-  for (const SkipRow& skip : skipped) ++skipped_[static_cast<std::size_t>(skip.reason)];
+  for (const SkipRow& skip : skipped)
+    ++skipped_[skip.source][static_cast<std::size_t>(skip.reason)];
   out.skipped.insert(out.skipped.end(), skipped.begin(), skipped.end());
   BUTTRESS_CHECK(cursors.size() == run_.sources.size(), "every source has its cursor");
   for (std::size_t i = 0; i < cursors.size(); ++i) run_.sources[i].cursor = cursors[i];

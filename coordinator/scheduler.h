@@ -295,7 +295,7 @@ class Scheduler {
   const RunRow& run() const { return run_; }
 
   // Prompts that were passed over, by reason.
-  const std::array<std::int64_t, kSkipReasons>& skipped() const { return skipped_; }
+  const std::map<std::string, SkipCounts>& skipped() const { return skipped_; }
 
   std::uint64_t steps() const { return options_.steps; }  // of the run
 
@@ -416,12 +416,12 @@ class Scheduler {
   std::map<std::uint64_t, std::int64_t> suspects_;  // MostHeldWith, by group id
   WorkerFaults faults_;
   WorkerTrials trials_;
-  std::map<std::uint64_t, PlanRow> plans_;          // not settled, by step
-  std::int64_t missing_ = 0;                        // places of plans_ without a group
-  std::vector<PromptHistory> history_;              // by row of the dataset
-  std::map<std::uint64_t, PromptRecord> records_;   // by row of the dataset
-  std::array<std::int64_t, kSkipReasons> skipped_;  // prompts passed over
-  std::map<std::uint64_t, AcceptedRow> replaced_;   // since the last plan, by group id
+  std::map<std::uint64_t, PlanRow> plans_;         // not settled, by step
+  std::int64_t missing_ = 0;                       // places of plans_ without a group
+  std::vector<PromptHistory> history_;             // by row of the dataset
+  std::map<std::uint64_t, PromptRecord> records_;  // by row of the dataset
+  std::map<std::string, SkipCounts> skipped_;      // prompts passed over, by source
+  std::map<std::uint64_t, AcceptedRow> replaced_;  // since the last plan, by group id
   Lineage lineage_;
   CollapseMonitor collapse_;
   std::set<std::string> starts_;                          // ids of the starts of the coordinator

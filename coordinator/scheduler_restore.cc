@@ -166,6 +166,7 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.groups = groups_.counts();
   status.dropped = groups_.dropped();
   status.skipped = skipped_;
+  for (const SourceRow& source : run_.sources) status.skipped.try_emplace(source.name);
   if (options_.selection.mode == SelectionMode::kGreso) status.greso = memory().greso;
   status.active_slots = groups_.active_slots();
   status.slot_budget = ActiveSlotBudget(options_.prompts, options_.max_age);

@@ -161,7 +161,7 @@ struct SchedulerStatus {
   std::optional<PolicyVersion> announced;
   std::array<std::int64_t, kGroupStates> groups{};   // by state; the sum is all prompts drawn
   std::array<std::int64_t, kDropReasons> dropped{};  // by reason
-  std::array<std::int64_t, kSkipReasons> skipped{};  // prompts passed over, by reason
+  std::map<std::string, SkipCounts> skipped;         // prompts passed over, by source of prompts
   std::optional<GresoBases> greso;                   // if the selection is greso
   std::int64_t active_slots = 0;
   std::int64_t slot_budget = 0;  // B

@@ -93,7 +93,7 @@ struct Ledger::Statements {
         {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
-        {&skip, "INSERT INTO skipped VALUES (?, ?, ?)"},
+        {&skip, "INSERT INTO skipped VALUES (?, ?, ?, ?)"},
         {&plan, R"sql(
            INSERT INTO plans
            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql"},
@@ -252,7 +252,8 @@ struct Ledger::Statements {
                                            r.last_constant, r.last_pass, r.correct, r.wrong));
     }
     for (const SkipRow& row : changes.skipped) {
-      BUTTRESS_RETURN_IF_ERROR(skip->Run(row.pass, row.row, SkipReasonName(row.reason)));
+      BUTTRESS_RETURN_IF_ERROR(
+          skip->Run(row.pass, row.row, SkipReasonName(row.reason), row.source));
     }
     for (const WorkerOrderRow& row : changes.orders) {
       BUTTRESS_RETURN_IF_ERROR(

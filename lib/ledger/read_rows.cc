@@ -355,13 +355,13 @@ Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& databa
   return records;
 }
 
-Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database) {
-  std::array<std::int64_t, kSkipReasons> skipped{};
-  const char* sql = "SELECT reason, prompts FROM skipped_prompts";
+Result<std::map<std::string, SkipCounts>> ReadSkipped(Database& database) {
+  std::map<std::string, SkipCounts> skipped;
+  const char* sql = "SELECT source, reason, prompts FROM skipped_prompts";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const SkipReason reason,
-                              FromName(SkipReasonName, kSkipReasons, row.Text(0)));
-    skipped[static_cast<std::size_t>(reason)] = row.Int(1);
+                              FromName(SkipReasonName, kSkipReasons, row.Text(1)));
+    skipped[row.Text(0)][static_cast<std::size_t>(reason)] = row.Int(2);
     return OkStatus();
   }));
   return skipped;

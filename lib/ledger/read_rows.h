@@ -43,7 +43,7 @@ Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& s
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database);
 
 // Returns the kept counts of the prompts that were passed over, by reason.
-Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database);
+Result<std::map<std::string, SkipCounts>> ReadSkipped(Database& database);
 
 // The end of the last payload, those of groups that an operator gave up aside.
 Result<PayloadEnd> ReadPayloadEnd(Database& database);

@@ -114,7 +114,7 @@ Result<std::map<std::uint64_t, PlanRow>> LedgerReader::Plans() {
   return ReadPlans(*database_, "TRUE");
 }
 
-Result<std::array<std::int64_t, kSkipReasons>> LedgerReader::Skipped() {
+Result<std::map<std::string, SkipCounts>> LedgerReader::Skipped() {
   return ReadSkipped(*database_);
 }
 
@@ -122,8 +122,9 @@ Result<EndedCounts> LedgerReader::Ended() { return ReadEnded(*database_); }
 
 Result<std::int64_t> LedgerReader::WrongSkipCounts() {
   return database_->QueryInt(
-      "SELECT COUNT(*) FROM (SELECT reason, COUNT(*) AS counted FROM skipped GROUP BY reason) "
-      "FULL JOIN skipped_prompts USING (reason) WHERE prompts IS NOT counted");
+      "SELECT COUNT(*) FROM (SELECT source, reason, COUNT(*) AS counted FROM skipped "
+      "GROUP BY source, reason) FULL JOIN skipped_prompts USING (source, reason) "
+      "WHERE prompts IS NOT counted");
 }
 
 Result<std::int64_t> LedgerReader::WrongHistories() {

@@ -91,8 +91,8 @@ class LedgerReader {
   // Returns all plans by step.
   Result<std::map<std::uint64_t, PlanRow>> Plans();
 
-  // Counts the prompts that the run passed over, by reason.
-  Result<std::array<std::int64_t, kSkipReasons>> Skipped();
+  // Counts the prompts that the run passed over, by source and reason.
+  Result<std::map<std::string, SkipCounts>> Skipped();
 
   // Returns the kept counts of the groups that have ended.
   Result<EndedCounts> Ended();

@@ -81,6 +81,7 @@ struct SkipRow {
   std::uint64_t pass = 0;
   std::uint64_t row = 0;  // of the dataset
   SkipReason reason = SkipReason::kEasy;
+  std::string source = {};  // of prompts, as SourceRow.name
 
   bool operator==(const SkipRow&) const = default;
 };
@@ -383,13 +384,13 @@ struct LedgerSnapshot {
   std::map<std::string, RecentDifficulty> difficulty;  // by source
   RecentCollapse recent;                               // of the last planned steps
   std::map<std::uint64_t, PromptRecord> records;       // by row of the dataset
-  std::array<std::int64_t, kSkipReasons> skipped{};
-  std::map<std::uint64_t, AcceptedRow> replaced;      // by group id: kNoSignal since the last plan
-  std::map<std::uint64_t, PlanRow> plans;             // not settled
-  std::vector<LearnerRow> learners;                   // by epoch
-  std::optional<ManifestRow> announced;               // the newest version
-  std::map<std::uint64_t, std::uint64_t> ended_tags;  // group id -> ContentTag, of settled and of
-                                                      // replaced groups from FirstEndedTag on
+  std::map<std::string, SkipCounts> skipped;           // prompts passed over, by source
+  std::map<std::uint64_t, AcceptedRow> replaced;       // by group id: kNoSignal since the last plan
+  std::map<std::uint64_t, PlanRow> plans;              // not settled
+  std::vector<LearnerRow> learners;                    // by epoch
+  std::optional<ManifestRow> announced;                // the newest version
+  std::map<std::uint64_t, std::uint64_t> ended_tags;   // group id -> ContentTag, of settled and of
+                                                       // replaced groups from FirstEndedTag on
   EndedCounts ended;
   std::map<std::string, WorkerOrderRow> orders;  // by worker id, without kNone
   std::vector<StartRow> starts;                  // by epoch

@@ -10,7 +10,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 10;
+inline constexpr int kLedgerVersion = 11;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -201,17 +201,20 @@ CREATE TABLE skipped (
   pass         INTEGER NOT NULL,
   dataset_row  INTEGER NOT NULL,
   reason       TEXT    NOT NULL,
+  source       TEXT    NOT NULL,
   PRIMARY KEY (pass, dataset_row)
 ) STRICT, WITHOUT ROWID;
 
 -- Counts of `skipped`, kept by a trigger.
 CREATE TABLE skipped_prompts (
-  reason   TEXT    PRIMARY KEY,
-  prompts  INTEGER NOT NULL
+  source   TEXT    NOT NULL,
+  reason   TEXT    NOT NULL,
+  prompts  INTEGER NOT NULL,
+  PRIMARY KEY (source, reason)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER count_skipped AFTER INSERT ON skipped BEGIN
-  INSERT INTO skipped_prompts VALUES (NEW.reason, 1)
+  INSERT INTO skipped_prompts VALUES (NEW.source, NEW.reason, 1)
   ON CONFLICT DO UPDATE SET prompts = prompts + 1;
 END;
 

@@ -40,6 +40,9 @@ enum class SkipReason : std::uint8_t {
 
 inline constexpr std::size_t kSkipReasons = 5;
 
+// Prompts passed over, by reason.
+using SkipCounts = std::array<std::int64_t, kSkipReasons>;
+
 // "easy", "hard", "constant", "farther", "over_long".
 std::string_view SkipReasonName(SkipReason reason);
 

@@ -184,7 +184,7 @@ TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   // A model trained for forty steps is wrong about most problems, so most groups are constant.
   EXPECT_GT(replaced, 0);
   EXPECT_EQ(static_cast<double>((*AuditLedger(**reader)).dropped["no_signal"]), replaced);
-  EXPECT_GT((*reader)->Skipped()->at(static_cast<std::size_t>(SkipReason::kFarther)), 0);
+  EXPECT_GT((*reader)->Skipped()->at("")[static_cast<std::size_t>(SkipReason::kFarther)], 0);
   EXPECT_THAT(TextOf(run.log()), HasSubstr(" replaced, "));
 }
 

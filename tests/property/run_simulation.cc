@@ -143,7 +143,7 @@ void RunSimulation::Admit() {
   for (SkipRow& skip : skipped) {
     const std::size_t source = Below(kSources.size());
     const auto [pass, row] = NextRow(cursors[source], source);
-    skip = {pass, row, static_cast<SkipReason>(Below(kSkipReasons))};
+    skip = {pass, row, static_cast<SkipReason>(Below(kSkipReasons)), kSources[source]};
   }
   LedgerChanges changes;
   scheduler_.Admit(prompts, skipped, cursors, changes);

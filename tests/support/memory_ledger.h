@@ -89,7 +89,8 @@ struct MemoryLedger {
       if (row.own_history().scored > 0) snapshot.difficulty[row.source].Add(id, row.trials());
     }
     snapshot.records = records;
-    for (const SkipRow& skip : skipped) ++snapshot.skipped[static_cast<std::size_t>(skip.reason)];
+    for (const SkipRow& skip : skipped)
+      ++snapshot.skipped[skip.source][static_cast<std::size_t>(skip.reason)];
     snapshot.learners = learners;
     snapshot.announced = announced;
     snapshot.orders = orders;

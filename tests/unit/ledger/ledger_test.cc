@@ -164,13 +164,15 @@ TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
                                  .last_pass = 5,
                                  .correct = 0.5,
                                  .wrong = 6};
-  changes.skipped = {
-      {0, 0, SkipReason::kEasy}, {1, 0, SkipReason::kFarther}, {1, 1, SkipReason::kFarther}};
+  changes.skipped = {{0, 0, SkipReason::kEasy, "b"},
+                     {1, 0, SkipReason::kFarther, "a"},
+                     {1, 1, SkipReason::kFarther, "a"}};
   ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerSnapshot snapshot = *Open()->Load();
   EXPECT_EQ(snapshot.run, changes.run);
   EXPECT_EQ(snapshot.records, changes.records);
-  EXPECT_EQ(snapshot.skipped, (std::array<std::int64_t, kSkipReasons>{1, 0, 0, 2, 0}));
+  EXPECT_EQ(snapshot.skipped,
+            (std::map<std::string, SkipCounts>{{"a", {0, 0, 0, 2, 0}}, {"b", {1, 0, 0, 0, 0}}}));
   LedgerChanges again;
   again.skipped = {{1, 1, SkipReason::kHard}};
   EXPECT_FALSE(Open()->Write(again).ok());

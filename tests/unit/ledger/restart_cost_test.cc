@@ -96,7 +96,7 @@ std::int64_t StepsOfRestart(std::uint64_t groups) {
   constexpr auto kReplaced = static_cast<std::size_t>(DropReason::kNoSignal);
   EXPECT_EQ(snapshot->ended.settled + snapshot->ended.dropped[kReplaced],
             static_cast<std::int64_t>(groups));
-  EXPECT_EQ(snapshot->skipped[1], static_cast<std::int64_t>(groups / 10));
+  EXPECT_EQ(snapshot->skipped.at("")[1], static_cast<std::int64_t>(groups / 10));
   EXPECT_EQ(ledger->payload_end(), (PayloadEnd{1, 100 * groups + kPayloadHeaderBytes + 50}));
   LedgerChanges announced;
   announced.manifests = {{{2, groups, "digest"}, "manifest"}};
