@@ -68,10 +68,10 @@ Status PrepareFile(Database& database, const std::string& path) {
 }  // namespace
 
 struct Ledger::Statements {
-  std::unique_ptr<Statement> run, run_source, group, accepted, completion, collapse, record, skip,
-      plan, plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit,
-      forget_manifest, manifest, checkpoint, order, forget_order, start, forget_completions,
-      forget_accepted;
+  std::unique_ptr<Statement> run, run_source, group, accepted, record_before, completion, collapse,
+      record, skip, plan, plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop,
+      learner, commit, forget_manifest, manifest, checkpoint, order, forget_order, start, rewind,
+      forget_completions, forget_accepted;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
@@ -88,8 +88,12 @@ struct Ledger::Statements {
              granted_step = excluded.granted_step, step = excluded.step,
              position = excluded.position, passed = excluded.passed,
              holds_slot = excluded.holds_slot, under_way = excluded.under_way)sql"},
-        {&accepted,
-         "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&accepted, R"sql(
+           INSERT INTO accepted
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql"},
+        {&record_before, R"sql(
+           UPDATE accepted SET record_easy = ?, record_hard = ?, record_constant = ?,
+             record_pass = ?, record_correct = ?, record_wrong = ? WHERE group_id = ?)sql"},
         {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
@@ -120,6 +124,7 @@ struct Ledger::Statements {
         {&order, "REPLACE INTO worker_orders VALUES (?, ?, ?)"},
         {&forget_order, "DELETE FROM worker_orders WHERE worker_id = ?"},
         {&start, "INSERT INTO starts VALUES (?, ?)"},
+        {&rewind, "INSERT INTO rewinds VALUES (?, ?, ?, ?, ?)"},
         {&forget_completions, "DELETE FROM completions WHERE group_id = ?"},
         {&forget_accepted, "DELETE FROM accepted WHERE group_id = ?"},
     };
@@ -145,7 +150,9 @@ struct Ledger::Statements {
         JoinNames(a.component_names), Blob{EncodeDoubles(a.components)}, EncodeVersions(a.versions),
         CollapseClassName(a.collapse), a.history.correct, a.history.scored,
         a.history.recent_correct, a.history.recent_scored, own.correct, own.scored,
-        a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.check));
+        a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.check,
+        a.record.easy_in_a_row, a.record.hard_in_a_row, a.record.last_constant, a.record.last_pass,
+        a.record.correct, a.record.wrong));
     std::int64_t position = 0;
     for (const CompletionRow& c : a.completions) {
       BUTTRESS_RETURN_IF_ERROR(completion->Run(
@@ -251,6 +258,10 @@ struct Ledger::Statements {
       BUTTRESS_RETURN_IF_ERROR(record->Run(dataset_row, r.easy_in_a_row, r.hard_in_a_row,
                                            r.last_constant, r.last_pass, r.correct, r.wrong));
     }
+    for (const auto& [group_id, r] : changes.records_before) {
+      BUTTRESS_RETURN_IF_ERROR(record_before->Run(r.easy_in_a_row, r.hard_in_a_row, r.last_constant,
+                                                  r.last_pass, r.correct, r.wrong, group_id));
+    }
     for (const SkipRow& row : changes.skipped) {
       BUTTRESS_RETURN_IF_ERROR(
           skip->Run(row.pass, row.row, SkipReasonName(row.reason), row.source));
@@ -260,6 +271,10 @@ struct Ledger::Statements {
           row.order == WorkerOrder::kNone
               ? forget_order->Run(row.worker_id)
               : order->Run(row.worker_id, WorkerOrderName(row.order), row.reason));
+    }
+    for (const RewindRow& r : changes.rewinds) {
+      BUTTRESS_RETURN_IF_ERROR(
+          rewind->Run(r.learner_epoch, r.checkpoint_step, r.lost_step, r.lost_groups, r.reason));
     }
     return WriteLearnerSide(changes);
   }

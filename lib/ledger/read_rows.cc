@@ -114,6 +114,16 @@ PromptHistory HistoryAt(const Statement& row, int column) {
   return history;
 }
 
+// The columns of prompt_records behind its key, or those with record_, from `column` on.
+PromptRecord RecordAt(const Statement& row, int column) {
+  return {.easy_in_a_row = row.Int(column),
+          .hard_in_a_row = row.Int(column + 1),
+          .last_constant = row.Int(column + 2) != 0,
+          .last_pass = row.Unsigned(column + 3),
+          .correct = row.Double(column + 4),
+          .wrong = row.Double(column + 5)};
+}
+
 Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   accepted.group_id = row.Unsigned(0);
   accepted.lease_epoch = row.Unsigned(1);
@@ -129,6 +139,7 @@ Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   accepted.payload = {row.Unsigned(12), row.Unsigned(13), static_cast<std::uint32_t>(row.Int(14)),
                       row.Unsigned(15)};
   accepted.source = row.Text(16);
+  accepted.record = RecordAt(row, 17);
   return OkStatus();
 }
 
@@ -242,7 +253,8 @@ Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
       database,
       "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, "
       "components, versions, collapse, history_correct, history_scored, recent_correct, "
-      "recent_scored, segment, offset, bytes, payload_check, source FROM groups CROSS JOIN "
+      "recent_scored, segment, offset, bytes, payload_check, source, record_easy, record_hard, "
+      "record_constant, record_pass, record_correct, record_wrong FROM groups CROSS JOIN "
       "accepted" +
           of_groups,
       [&](const Statement& row) { return ReadAcceptedRow(row, accepted[row.Unsigned(0)]); }));
@@ -343,13 +355,7 @@ Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& databa
   std::map<std::uint64_t, PromptRecord> records;
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(
       database, "SELECT * FROM prompt_records ORDER BY dataset_row", [&](const Statement& row) {
-        records.emplace_hint(records.end(), row.Unsigned(0),
-                             PromptRecord{.easy_in_a_row = row.Int(1),
-                                          .hard_in_a_row = row.Int(2),
-                                          .last_constant = row.Int(3) != 0,
-                                          .last_pass = row.Unsigned(4),
-                                          .correct = row.Double(5),
-                                          .wrong = row.Double(6)});
+        records.emplace_hint(records.end(), row.Unsigned(0), RecordAt(row, 1));
         return OkStatus();
       }));
   return records;

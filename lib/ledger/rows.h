@@ -171,6 +171,7 @@ struct AcceptedRow {
                                              // empty for a group without tokens
   CollapseClass collapse = CollapseClass::kUnscorable;  // ClassifyGroup of the completions
   PromptHistory history;  // of the prompt, before this group was added
+  PromptRecord record;    // the same for its selection; default without one
   PayloadRef payload;
 
   // [n]
@@ -261,6 +262,17 @@ struct CheckpointRow {
   bool operator==(const CheckpointRow&) const = default;
 };
 
+// An operator went on with a ledger although the run had come further.
+struct RewindRow {
+  std::uint64_t learner_epoch = 0;    // the last one that the run may have used
+  std::uint64_t checkpoint_step = 0;  // that the run goes on from
+  std::uint64_t lost_step = 0;        // the last one that is known to have been trained
+  std::int64_t lost_groups = 0;       // accepted ones whose payloads were behind the ledger's last
+  std::string reason;                 // the operator's words
+
+  bool operator==(const RewindRow&) const = default;
+};
+
 // An order that stands for a worker until it is taken back (kNone).
 struct WorkerOrderRow {
   std::string worker_id;
@@ -324,6 +336,9 @@ struct LedgerChanges {
   std::vector<AcceptedRow> accepted;
   std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
   std::map<std::uint64_t, PromptRecord> records;   // by row of the dataset
+  // AcceptedRow::record of accepted groups that changes, because an earlier group of the prompt is
+  // taken back.
+  std::map<std::uint64_t, PromptRecord> records_before;
   std::vector<SkipRow> skipped;
   std::vector<PlanRow> plans;
   std::vector<DropRow> drops;      // also take the groups out of their plans
@@ -334,6 +349,7 @@ struct LedgerChanges {
   std::vector<CheckpointRow> checkpoints;
   std::vector<WorkerOrderRow> orders;  // in order: a later row of a worker replaces an earlier one
   std::vector<StartRow> starts;
+  std::vector<RewindRow> rewinds;
   std::vector<std::uint64_t> returned;  // groups whose content is taken back, to be sampled again;
                                         // deleted before anything else is written
 
@@ -383,7 +399,8 @@ struct LedgerSnapshot {
   std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
   std::map<std::string, RecentDifficulty> difficulty;  // by source
   RecentCollapse recent;                               // of the last planned steps
-  std::map<std::uint64_t, PromptRecord> records;       // by row of the dataset
+  std::map<std::uint64_t, PromptRecord> records;       // of the prompts of `groups`, by row of the
+                                                       // dataset; a row without any is missing
   std::map<std::string, SkipCounts> skipped;           // prompts passed over, by source
   std::map<std::uint64_t, AcceptedRow> replaced;       // by group id: kNoSignal since the last plan
   std::map<std::uint64_t, PlanRow> plans;              // not settled

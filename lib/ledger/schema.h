@@ -101,7 +101,8 @@ END;
 
 -- An accepted group; its completions have rows of their own, and its tokens are in payloads/ at
 -- (segment, offset). The columns history_ are the prompt's results before this group, recent_ the
--- same with less weight for older groups, and own_ what this group adds to them.
+-- same with less weight for older groups, and own_ what this group adds to them. The columns
+-- record_ are the prompt's row of prompt_records before this group, 0 without a selection.
 CREATE TABLE accepted (
   group_id         INTEGER PRIMARY KEY REFERENCES groups,
   lease_epoch      INTEGER NOT NULL,
@@ -120,7 +121,13 @@ CREATE TABLE accepted (
   segment          INTEGER NOT NULL,
   offset           INTEGER NOT NULL,
   bytes            INTEGER NOT NULL,
-  payload_check    INTEGER NOT NULL
+  payload_check    INTEGER NOT NULL,
+  record_easy      INTEGER NOT NULL,
+  record_hard      INTEGER NOT NULL,
+  record_constant  INTEGER NOT NULL,
+  record_pass      INTEGER NOT NULL,
+  record_correct   REAL    NOT NULL,
+  record_wrong     REAL    NOT NULL
 ) STRICT;
 
 CREATE INDEX accepted_by_place ON accepted (segment, offset);
@@ -320,6 +327,16 @@ CREATE TABLE checkpoints (
   digest         BLOB    NOT NULL,
   PRIMARY KEY (learner_epoch, step)
 ) STRICT, WITHOUT ROWID;
+
+-- Where an operator went on with this ledger although the run had come further, because a newer
+-- ledger is lost (`buttress ledger rewind`).
+CREATE TABLE rewinds (
+  learner_epoch    INTEGER PRIMARY KEY,  -- the last one that the run may have used
+  checkpoint_step  INTEGER NOT NULL,  -- that the run goes on from
+  lost_step        INTEGER NOT NULL,  -- the last one that is known to have been trained
+  lost_groups      INTEGER NOT NULL,  -- accepted ones whose payloads were behind the ledger's last
+  reason           TEXT    NOT NULL   -- the operator's words
+) STRICT;
 
 -- What an operator wants of a worker, until it is taken back.
 CREATE TABLE worker_orders (

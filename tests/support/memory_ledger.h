@@ -42,6 +42,7 @@ struct MemoryLedger {
     }
     for (const auto& [source, row] : changes.collapse) collapse[source] = row;
     for (const auto& [dataset_row, row] : changes.records) records[dataset_row] = row;
+    for (const auto& [group_id, row] : changes.records_before) accepted.at(group_id).record = row;
     skipped.insert(skipped.end(), changes.skipped.begin(), changes.skipped.end());
     for (const DropRow& row : changes.drops) {
       if (row.step != 0) plans.at(row.step).group_ids[row.position] = 0;

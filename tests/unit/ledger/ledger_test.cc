@@ -50,6 +50,7 @@ AcceptedRow Accepted(std::uint64_t id) {
   row.collapse = CollapseClass::kMixed;
   row.history = {1, 4};
   row.history.Add({2, 5}, 0.5);
+  row.record = {.easy_in_a_row = 1, .last_constant = true, .last_pass = 2, .correct = 0.75};
   row.payload = {2, 100, 50, 0xFFFFFFFF};
   return row;
 }
@@ -436,7 +437,7 @@ TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
   for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(),
-                HasSubstr("is a ledger of version 3, this program reads version 10; use the "
+                HasSubstr("is a ledger of version 3, this program reads version 11; use the "
                           "program that wrote it, or a new run folder"));
   }
 }
