@@ -10,9 +10,10 @@ ROLES = ("worker", "learner", "operator", "monitor")
 SECRETS = {"buttress-tls", "buttress-ca", *(f"buttress-token-{role}" for role in ROLES)}
 # Whose tokens a pod may read: its own, and those of its callers.
 TOKENS = {"coordinator": set(ROLES), "rollout-worker": {"worker", "monitor"},
-          "learner": {"worker", "learner", "monitor"}, "data": set()}
+          "learner": {"worker", "learner", "monitor"}, "evaluator": set(), "data": set()}
 # Seconds that a pod needs after a SIGTERM: a worker's drain, and a step with a checkpoint.
-DRAIN_SECONDS = {"coordinator": 10, "rollout-worker": 20, "learner": 300, "data": 0}
+DRAIN_SECONDS = {"coordinator": 10, "rollout-worker": 20, "learner": 300, "evaluator": 20,
+                 "data": 0}
 COMPONENT = "app.kubernetes.io/component"
 # Who connects to whom on which port.
 FLOWS = [("rollout-worker", "coordinator", 7000), ("learner", "coordinator", 7000),
@@ -210,14 +211,33 @@ def learner_is_one_job(all_):
             yield f"{at}: local.learner.advertise is {host}, which is not the node of rank 0"
 
 
-def workers_have_their_engine(all_):
+def engines_have_their_gpus(all_):
+    sections = {"rollout-worker": "worker", "evaluator": "evaluator"}
     for deployment in all_.of("Deployment"):
         at = f"Deployment/{deployment['metadata']['name']}"
         pod = deployment["spec"]["template"]["spec"]
         gpus = sum(c["resources"]["limits"].get("nvidia.com/gpu", 0) for c in pod["containers"])
-        needed = all_.run()["local"]["worker"].get("device") == "cuda"
+        section = all_.run()["local"].get(sections[deployment["metadata"]["name"]], {})
+        needed = section.get("device") == "cuda"
         if gpus != int(needed):
             yield f"{at}: {gpus} GPUs, expected {int(needed)}"
+
+
+def evaluations_have_an_evaluator(all_):
+    every = all_.run()["run"].get("eval", {}).get("every", 0)
+    pods = [pod for pod in all_.pods if pod.component == "evaluator"]
+    if bool(every) != bool(pods):
+        yield f"run.eval.every is {every}, but there are {len(pods)} evaluators"
+    for pod in pods:
+        if pod.owner["spec"]["replicas"] != 1 or pod.owner["spec"]["strategy"] != {
+                "type": "Recreate"}:
+            yield f"{pod.name}: two evaluators at a time remove weights from under one another"
+        written = {mount["mountPath"]: mount["name"] for mount in pod.containers[0]["volumeMounts"]
+                   if not mount.get("readOnly")}
+        claims = {volume["name"]: volume.get("persistentVolumeClaim", {}).get("claimName")
+                  for volume in pod.spec["volumes"]}
+        if claims.get(written.get(all_.run()["local"]["out"])) != "checkpoints":
+            yield f"{pod.name}: local.out is not the folder of the learner, the claim checkpoints"
 
 
 def ports_match_the_run(all_):
@@ -313,8 +333,9 @@ def one_namespace(all_):
 
 CHECKS = [containers_are_hardened, references_exist, secrets_are_private,
           pods_read_their_own_tokens, selectors_match, budgets_allow_evictions,
-          learner_is_one_job, workers_have_their_engine, ports_match_the_run, metrics_are_scraped,
-          traffic_is_allowed, grace_covers_the_drain, one_namespace]
+          learner_is_one_job, engines_have_their_gpus, evaluations_have_an_evaluator,
+          ports_match_the_run, metrics_are_scraped, traffic_is_allowed, grace_covers_the_drain,
+          one_namespace]
 
 
 def problems_of(objects):

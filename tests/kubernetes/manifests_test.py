@@ -96,10 +96,28 @@ BROKEN = [
 ]
 
 
-def broken(name, path, value):
-    """Objects of the overlay dev with `value` at `path` of one, which is returned as well; '~'
-    stands for a dot in a key."""
-    objects = copy.deepcopy(RENDERED[OVERLAYS[0]])
+# The same of the overlay multi-node.
+BROKEN_EVALUATOR = [
+    ("Deployment/evaluator", POD + "containers.0.resources.limits.nvidia~com/gpu", ABSENT,
+     "0 GPUs, expected 1"),
+    ("Deployment/evaluator", "spec.replicas", 2, "two evaluators at a time"),
+    ("Deployment/evaluator", "spec.strategy.type", "RollingUpdate", "two evaluators at a time"),
+    ("Deployment/evaluator", POD + "volumes.0.persistentVolumeClaim.claimName", "data",
+     "not the folder of the learner"),
+    ("Deployment/evaluator", POD + "containers.0.volumeMounts.0.readOnly", True,
+     "not the folder of the learner"),
+    ("Deployment/evaluator", POD + "containers.0.volumeMounts.0.mountPath", "/out",
+     "not the folder of the learner"),
+    ("Deployment/evaluator", "spec.template.metadata.labels.app~kubernetes~io/component", "data",
+     "but there are 0 evaluators"),
+    ("Deployment/evaluator", POD + "terminationGracePeriodSeconds", 5, "PeriodSeconds is below 20"),
+]
+
+
+def broken(name, path, value, folder=OVERLAYS[0]):
+    """Objects of an overlay with `value` at `path` of one, which is returned as well; '~' stands
+    for a dot in a key."""
+    objects = copy.deepcopy(RENDERED[folder])
     (thing,) = [t for t in objects if f"{t['kind']}/{t['metadata']['name']}" == name]
     part = thing
     *keys, last = [key.replace("~", ".") for key in path.split(".")]
@@ -121,9 +139,11 @@ class ManifestsTest(unittest.TestCase):
                 self.assertEqual(schema_problems(objects) + problems_of(objects), [])
 
     def test_what_is_broken_is_found(self):
-        for name, path, value, message in BROKEN:
+        cases = [(OVERLAYS[0], case) for case in BROKEN]
+        cases += [("k8s/overlays/multi-node", case) for case in BROKEN_EVALUATOR]
+        for folder, (name, path, value, message) in cases:
             with self.subTest(f"{name} {path}"):
-                objects, thing = broken(name, path, value)
+                objects, thing = broken(name, path, value, folder)
                 found = schema_problems([thing]) or problems_of(objects)
                 self.assertIn(message, "\n".join(found))
 
