@@ -61,13 +61,11 @@ constexpr double kAskAfterSeconds = 6, kTellAfterSeconds = 9;
 constexpr std::int64_t kEvalTimeoutMs = 3600 * 1000;
 
 struct LaunchOptions {
-  std::string config_path;
-  std::vector<std::string> overrides;
-  bool fresh = false;      // moves the folder of an earlier run aside instead of resuming it
-  bool check = false;      // checks the run and starts nothing
-  bool evaluate = true;    // measures the accuracy on run.data.held_out before and after training
-  std::string hosts_path;  // empty: every process runs on this machine
-  std::string ssh = "ssh";
+  RunFile file;
+  HostsFlags hosts;
+  bool fresh = false;    // moves the folder of an earlier run aside instead of resuming it
+  bool check = false;    // checks the run and starts nothing
+  bool evaluate = true;  // measures the accuracy on run.data.held_out before and after training
 };
 
 void PrintLine(const std::string& line) {
@@ -293,10 +291,8 @@ class Launcher {
   // Appends the configuration file, the overrides of the user and `more` overrides to `argv`.
   std::vector<std::string> CommandLine(std::vector<std::string> argv,
                                        const std::vector<std::string>& more) const {
-    argv.insert(argv.end(), {"--config", options_.config_path});
-    for (const auto* list : {&options_.overrides, &more}) {
-      for (const std::string& override : *list) argv.insert(argv.end(), {"--set", override});
-    }
+    for (std::string& argument : options_.file.Arguments()) argv.push_back(std::move(argument));
+    for (const std::string& override : more) argv.insert(argv.end(), {"--set", override});
     return argv;
   }
 
@@ -395,7 +391,7 @@ class Launcher {
     constexpr std::int64_t kGiveUpMs = 15000;
     BUTTRESS_ASSIGN_OR_RETURN(
         const auto client,
-        ConnectToRun({options_.config_path, options_.overrides}, Program::kStatus, kGiveUpMs));
+        ConnectToRun({options_.file.path, options_.file.overrides}, Program::kStatus, kGiveUpMs));
     auto status = client->GetRunStatus();
     if (!status.ok()) return status.status().Annotate("asking how the run ended");
     return status;
@@ -491,7 +487,7 @@ class Launcher {
         "try next\n"
         "  {1} launch {2} --set run.algorithm.advantage={3} --set local.out={0}-{3}\n"
         "  your own model and data: README.md, \"Your own model and data\"",
-        AsTyped(out_), command, options_.config_path, ChoiceName(other));
+        AsTyped(out_), command, options_.file.path, ChoiceName(other));
   }
 
   const LaunchOptions& options_;
@@ -518,67 +514,33 @@ class Launcher {
   double wall_seconds_ = 0;
 };
 
-// Reads the hosts file, if there is one, and adds what it implies to the overrides.
-Result<std::optional<Fleet>> LoadFleet(LaunchOptions& options) {
-  if (options.hosts_path.empty()) return std::optional<Fleet>();
-  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
-                            LoadRunConfig(options.config_path, options.overrides));
-  BUTTRESS_ASSIGN_OR_RETURN(Fleet fleet, Fleet::Load(options.hosts_path, options.ssh));
-  for (std::string& setting : fleet.Overrides(config.local))
-    options.overrides.push_back(std::move(setting));
-  return std::optional<Fleet>(std::move(fleet));
-}
-
-// What the other machines of a run have. Their part of the check is written below the run folder,
-// so that it disturbs no run that uses it.
-void CheckOthers(const RunConfig& config, Fleet& fleet, Findings& findings) {
-  RunConfig own = config;
-  own.local.out = JoinPath(config.local.out, "check");
-  Status status = MakeFolders(JoinPath(own.local.out, "logs"));
-  if (status.ok()) status = fleet.Check(own, findings);
-  if (!status.ok()) findings.Error("--hosts", status.message());
-}
-
-// `launch --check`.
-Status CheckOnly(const LaunchOptions& options, const RunConfig& config, std::optional<Fleet>& fleet,
-                 Findings& findings) {
-  if (fleet) CheckOthers(config, *fleet, findings);
-  const auto hosts = fleet ? fleet->MpirunArguments() : std::vector<std::string>();
-  RunFile file{options.config_path, options.overrides};
-  if (!hosts.empty()) file = {SentConfigPath(JoinPath(config.local.out, "check")), {}};
-  CheckWithPrograms(config, file, hosts, findings);
-  return ReportChecks(findings, /*as_json=*/false);
-}
-
 }  // namespace
 
 std::function<Status()> AddLaunch(CLI::App& app) {
   const auto options = std::make_shared<LaunchOptions>();
-  AddConfigFile(app, options->config_path)->required();
-  app.add_option("--set", options->overrides,
+  AddConfigFile(app, options->file.path)->required();
+  app.add_option("--set", options->file.overrides,
                  "override a setting, for example run.optim.lr=1e-5; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--fresh", options->fresh,
                "move the folder of an earlier run aside instead of resuming it");
   app.add_flag("!--no-eval", options->evaluate, "skip the held-out accuracy before and after");
   app.add_flag("--check", options->check, "check everything that can be, and start nothing");
-  app.add_option("--hosts", options->hosts_path,
-                 "file with a machine a line, for a run on several over ssh, for example 'node2 "
-                 "workers=4 ranks=1 address=10.0.0.2'; the line of this machine has 'coordinator'")
-      ->type_name("FILE");
-  app.add_option("--ssh", options->ssh, "with --hosts: the ssh command and its options")
-      ->capture_default_str();
+  options->hosts.AddTo(app);
   return [options]() -> Status {
-    BUTTRESS_ASSIGN_OR_RETURN(std::optional<Fleet> fleet, LoadFleet(*options));
-    BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
-                              LoadRunConfig(options->config_path, options->overrides));
+    RunFile& file = options->file;
+    if (options->check)
+      return ReportChecks(CheckRunFile(file, options->hosts, options->fresh), /*as_json=*/false);
+    BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(file.path, file.overrides));
+    BUTTRESS_ASSIGN_OR_RETURN(std::optional<Fleet> fleet, options->hosts.Load(config.local, file));
+    if (fleet) {
+      BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(file.path, file.overrides));
+    }
     const LaunchConfig& launch = config.local.launch;
     const ProcessCounts here =
         fleet ? fleet->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
-    Findings findings =
-        CheckRun(config, here, options->check ? CheckDepth::kAll : CheckDepth::kQuick);
+    Findings findings = CheckRun(config, here, CheckDepth::kQuick);
     if (!options->fresh) CheckResume(config, findings);
-    if (options->check) return CheckOnly(*options, config, fleet, findings);
     BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
     InstallShutdownHandlers();
     return Launcher(*options, config, std::move(fleet)).Run();

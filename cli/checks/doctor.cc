@@ -21,6 +21,7 @@ using nlohmann::ordered_json;
 struct DoctorFlags {
   std::string path;
   std::vector<std::string> overrides;
+  HostsFlags hosts;
   bool data = false;
   bool json = false;
 };
@@ -66,7 +67,8 @@ Status ShowData(const DoctorFlags& flags) {
 }
 
 Status Examine(const DoctorFlags& flags) {
-  return ReportChecks(CheckRunFile({flags.path, flags.overrides}), flags.json);
+  return ReportChecks(CheckRunFile({flags.path, flags.overrides}, flags.hosts, /*fresh=*/false),
+                      flags.json);
 }
 
 }  // namespace
@@ -76,6 +78,7 @@ std::function<Status()> AddDoctor(CLI::App& app) {
   AddConfigFile(app, flags->path)->required();
   app.add_option("--set", flags->overrides, "override a setting; may be repeated")
       ->allow_extra_args(false);
+  flags->hosts.AddTo(app);
   app.add_flag("--data", flags->data,
                "print three rows: prompt, answer, and how the answer and a wrong one are scored");
   app.add_flag("--json", flags->json, "print JSON");

@@ -3,12 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/fleet/fleet.h"
+#include "lib/base/status.h"
 #include "lib/checks/findings.h"
 #include "lib/checks/memory_checks.h"
 #include "lib/config/run_config.h"
+
+namespace CLI {
+class App;
+}
 
 namespace buttress {
 
@@ -29,13 +36,23 @@ struct RunFile {
   std::vector<std::string> Arguments() const;
 };
 
-// Starts the programs with --check (program_runs.h; `hosts` as there) if there are no errors yet,
-// and then asks the coordinator, if one is up. REQUIRES: this process has one thread.
-void CheckWithPrograms(const RunConfig& config, const RunFile& file,
-                       const std::vector<std::string>& hosts, Findings& findings);
+// The machines of a run; without a file, this one alone.
+struct HostsFlags {
+  std::string path;
+  std::string ssh = "ssh";
 
-// Loads the configuration and checks the run with everything; a configuration that cannot be loaded
-// is the only finding.
-Findings CheckRunFile(const RunFile& file);
+  // --hosts and --ssh.
+  void AddTo(CLI::App& app);
+
+  // Reads the file, if there is one, and adds what it implies to the overrides of `run`, whose
+  // settings are `local` so far.
+  Result<std::optional<Fleet>> Load(const LocalSettings& local, RunFile& run) const;
+};
+
+// Loads the configuration and checks the run with everything, also on other machines; if there are
+// no errors, starts the programs with --check and asks the coordinator, if one is up. With `fresh`,
+// nothing is resumed. A file that cannot be loaded is the only finding. REQUIRES: this process has
+// one thread.
+Findings CheckRunFile(RunFile file, const HostsFlags& hosts, bool fresh);
 
 }  // namespace buttress

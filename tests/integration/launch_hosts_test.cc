@@ -41,13 +41,13 @@ class HostsRun {
 
   ~HostsRun() { KillDescendants(); }
 
-  void Start(const std::string& more = "") {
-    auto process = Process::Start(
-        machines_.On("co", {"sh", "-c",
-                            "cd /tmp && exec \"$0\" launch run.yaml --hosts fleet --ssh '" +
-                                SshServers::Command() + "' " + more,
-                            SiblingProgram("buttress")}),
-        log());
+  void Start(const std::string& more = "", const std::string& command = "launch") {
+    auto process = Process::Start(machines_.On("co", {"sh", "-c",
+                                                      "cd /tmp && exec \"$0\" " + command +
+                                                          " run.yaml --hosts fleet --ssh '" +
+                                                          SshServers::Command() + "' " + more,
+                                                      SiblingProgram("buttress")}),
+                                  log());
     ASSERT_TRUE(process.ok());
     launch_ = *process;
   }
@@ -229,15 +229,18 @@ TEST_F(LaunchHostsTest, AStopOrTheDeathOfLaunchLeavesNoProcessOnAnyMachine) {
   ExpectEveryStepOnce(run, kSteps);
 }
 
-TEST_F(LaunchHostsTest, ACheckLooksAtEveryMachineAndStartsTheRanks) {
+TEST_F(LaunchHostsTest, ACheckAndTheDoctorLookAtEveryMachineAndStartTheRanks) {
   HostsRun run(2);
-  run.Start("--check");
-  ASSERT_EQ(run.Wait(kStartMs), 0) << run.Text();
-  const std::string said = TextOf(run.log());
-  EXPECT_THAT(said, HasSubstr("ok       n1: its clock is within "));
-  EXPECT_THAT(said, HasSubstr("ok       root@n2: it has a run folder of its own"));
-  EXPECT_THAT(said, HasSubstr("ok       local.launch.mpirun: 2 learner ranks start"));
-  EXPECT_FALSE(fs::exists(run.Path("co", "/tmp/run/launch.yaml")));
+  for (const auto& [command, flag] : {std::pair{"launch", "--check"}, std::pair{"doctor", ""}}) {
+    fs::remove(run.log());
+    run.Start(flag, command);
+    ASSERT_EQ(run.Wait(kStartMs), 0) << run.Text();
+    const std::string said = TextOf(run.log());
+    EXPECT_THAT(said, HasSubstr("ok       n1: its clock is within ")) << command;
+    EXPECT_THAT(said, HasSubstr("ok       root@n2: it has a run folder of its own")) << command;
+    EXPECT_THAT(said, HasSubstr("ok       local.launch.mpirun: 2 learner ranks start")) << command;
+    EXPECT_FALSE(fs::exists(run.Path("co", "/tmp/run/launch.yaml"))) << command;
+  }
   // The tokenizer differs by a byte that means nothing; what else differs is not known.
   std::ofstream(run.Path("n2", "/tmp/task/model/tokenizer.json"), std::ios::app) << "\n";
   run.Start("--check");

@@ -160,5 +160,19 @@ TEST_F(ProgramChecksTest, LaunchAndDoctorCheckTheRanksToo) {
   }
 }
 
+TEST_F(ProgramChecksTest, AHostsFileThatCannotBeUsedIsAFindingOfBoth) {
+  const std::string hosts = dir_.path() + "/hosts";
+  ASSERT_TRUE(WriteFileAtomic(hosts, "node1 coordinator ranks=many\n").ok());
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"launch", yaml_, "--check"}, {"doctor", yaml_}}) {
+    std::vector<std::string> argv = {SiblingProgram("buttress")};
+    argv.insert(argv.end(), command.begin(), command.end());
+    argv.insert(argv.end(), {"--hosts", hosts});
+    fs::remove(log_);
+    EXPECT_EQ(RunToEnd(argv, log_, kProgramMs), 2) << text();
+    EXPECT_THAT(text(), HasSubstr("--hosts: " + hosts + ":1: "));
+  }
+}
+
 }  // namespace
 }  // namespace buttress
