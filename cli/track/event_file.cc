@@ -39,9 +39,9 @@ std::string Record(const v1::TensorBoardEvent& event) {
   return length + BytesOf(MaskedCrc32c(length)) + content + BytesOf(MaskedCrc32c(content));
 }
 
-v1::TensorBoardEvent EventOf(const StepMeasurements& measured, double step) {
+v1::TensorBoardEvent EventOf(double time_unix, double step) {
   v1::TensorBoardEvent event;
-  event.set_wall_time(measured.time_unix);
+  event.set_wall_time(time_unix);
   event.set_step(static_cast<std::int64_t>(step));
   return event;
 }
@@ -53,11 +53,11 @@ std::string FirstRecord() {
 }
 
 // One event for each step that the scalars are of.
-std::string StepRecords(const StepMeasurements& step) {
+std::string RecordsOf(const std::vector<Scalar>& scalars, double time_unix) {
   std::map<double, v1::TensorBoardEvent> events;
-  for (const Scalar& scalar : ScalarsOf(step)) {
+  for (const Scalar& scalar : scalars) {
     v1::TensorBoardEvent& event =
-        events.try_emplace(scalar.step, EventOf(step, scalar.step)).first->second;
+        events.try_emplace(scalar.step, EventOf(time_unix, scalar.step)).first->second;
     v1::TensorBoardSummary::Value& value = *event.mutable_summary()->add_value();
     value.set_tag(scalar.name);
     value.set_simple_value(static_cast<float>(scalar.value));
@@ -68,7 +68,7 @@ std::string StepRecords(const StepMeasurements& step) {
 }
 
 std::string RepeatRecord(const StepMeasurements& step) {
-  v1::TensorBoardEvent event = EventOf(step, step.step);
+  v1::TensorBoardEvent event = EventOf(step.time_unix, step.step);
   event.mutable_session_log()->set_status(v1::TensorBoardSession::START);
   return Record(event);
 }
@@ -109,12 +109,18 @@ Status EventFile::Add(std::span<const StepMeasurements> steps) {
   std::optional<double> last = last_step_;
   for (const StepMeasurements& step : steps) {
     if (last && step.step <= *last) records += RepeatRecord(step);
-    records += StepRecords(step);
+    records += RecordsOf(ScalarsOf(step), step.time_unix);
     last = step.step;
   }
   BUTTRESS_RETURN_IF_ERROR(Append(records));
   last_step_ = last;
   return OkStatus();
+}
+
+Status EventFile::AddEvaluations(std::span<const EvalRow> rows) {
+  std::string records;
+  for (const EvalRow& row : rows) records += RecordsOf(ScalarsOf(row), row.time_unix);
+  return Append(records);
 }
 
 Status EventFile::End(RunEnd) { return OkStatus(); }

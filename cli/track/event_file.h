@@ -24,6 +24,7 @@ class EventFile : public Tracker {
   static Result<std::unique_ptr<EventFile>> Create(const std::string& folder);
 
   Status Add(std::span<const StepMeasurements> steps) override;
+  Status AddEvaluations(std::span<const EvalRow> rows) override;
   Status End(RunEnd end) override;
 
   std::string Place() const override { return path_; }

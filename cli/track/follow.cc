@@ -2,9 +2,26 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "lib/base/file.h"
 #include "lib/base/log.h"
 
 namespace buttress {
+
+Result<std::vector<EvalRow>> LastEvaluations(const std::string& out) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<EvalRow> rows, ReadEvals(out));
+  if (rows.empty()) return rows;
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
+                            ReadSteps(JoinPath(out, "steps.jsonl")));
+  double held = 0;
+  for (const StepMeasurements& step : steps) {
+    if (std::isfinite(step.eval_step)) held = std::max(held, step.eval_step);
+  }
+  std::erase_if(rows, [held](const EvalRow& row) { return static_cast<double>(row.step) <= held; });
+  return rows;
+}
 
 TrackerFeed::TrackerFeed(std::unique_ptr<Tracker> tracker, std::string steps_path)
     : tracker_(std::move(tracker)),

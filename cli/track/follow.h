@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,10 @@
 #include "lib/measure/steps_file.h"
 
 namespace buttress {
+
+// Returns the evaluations in a run folder that are newer than all that its steps hold: of a run
+// that has ended, those that came after the last step. kDataLoss for a damaged file.
+Result<std::vector<EvalRow>> LastEvaluations(const std::string& out);
 
 // A tracker and what it has not got yet. Not thread-safe.
 class TrackerFeed {
@@ -23,6 +28,8 @@ class TrackerFeed {
   // Feed for a run that goes on: a tracker that cannot be reached is left alone for up to half a
   // minute and then asked again; the log says so once. Other errors are returned.
   Status FeedPatiently(std::int64_t now_ms);
+
+  Status AddEvaluations(std::span<const EvalRow> rows) { return tracker_->AddEvaluations(rows); }
 
   Status End(RunEnd end) { return tracker_->End(end); }
 

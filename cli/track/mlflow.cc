@@ -21,10 +21,10 @@ constexpr std::size_t kMaxReplyBytes = std::size_t{1} << 20;
 
 std::int64_t Milliseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1000); }
 
-json MetricJson(const Scalar& scalar, const StepMeasurements& step) {
+json MetricJson(const Scalar& scalar, double time_unix) {
   return {{"key", MlflowName(scalar.name)},
           {"value", scalar.value},
-          {"timestamp", Milliseconds(step.time_unix)},
+          {"timestamp", Milliseconds(time_unix)},
           {"step", static_cast<std::int64_t>(scalar.step)}};
 }
 
@@ -62,6 +62,7 @@ Status MlflowTracker::ReadState() {
   run_id_ = state["run_id"];
   last_step_ = state["last_step"];
   last_time_ = state["last_time_unix"];
+  if (has("last_eval_time_unix", &json::is_number)) last_eval_time_ = state["last_eval_time_unix"];
   return OkStatus();
 }
 
@@ -69,7 +70,8 @@ Status MlflowTracker::WriteState() const {
   const json state = {{"url", options_.url},
                       {"run_id", run_id_},
                       {"last_step", last_step_},
-                      {"last_time_unix", last_time_}};
+                      {"last_time_unix", last_time_},
+                      {"last_eval_time_unix", last_eval_time_}};
   return WriteFileAtomic(options_.state_path, state.dump() + "\n");
 }
 
@@ -119,7 +121,7 @@ Status MlflowTracker::CreateRun(const std::string& experiment_id, double first_t
   if (!made.contains(id) || !made[id].is_string())
     return Unavailable(options_.url + ": runs/create answers without 'run_id'");
   run_id_ = made[id];
-  last_step_ = 0;
+  last_step_ = last_eval_time_ = 0;
   return SendSettings();
 }
 
@@ -155,9 +157,12 @@ Status MlflowTracker::Open(double first_time) {
   return OkStatus();
 }
 
+Status MlflowTracker::SendMetrics(const std::vector<json>& metrics) {
+  return Post("runs/log-batch", {{"run_id", run_id_}, {"metrics", metrics}}).status();
+}
+
 Status MlflowTracker::Send(const std::vector<json>& metrics, const StepMeasurements& last) {
-  const Result<json> sent = Post("runs/log-batch", {{"run_id", run_id_}, {"metrics", metrics}});
-  if (!sent.ok()) return sent.status();
+  BUTTRESS_RETURN_IF_ERROR(SendMetrics(metrics));
   last_step_ = last.step;
   last_time_ = last.time_unix;
   return WriteState();
@@ -179,10 +184,24 @@ Status MlflowTracker::Add(std::span<const StepMeasurements> steps) {
       BUTTRESS_RETURN_IF_ERROR(Send(metrics, *last));
       metrics.clear();
     }
-    for (const Scalar& scalar : scalars) metrics.push_back(MetricJson(scalar, step));
+    for (const Scalar& scalar : scalars) metrics.push_back(MetricJson(scalar, step.time_unix));
     last = &step;
   }
   return metrics.empty() ? OkStatus() : Send(metrics, *last);
+}
+
+Status MlflowTracker::AddEvaluations(std::span<const EvalRow> rows) {
+  for (const EvalRow& row : rows) {
+    if (row.time_unix <= last_eval_time_) continue;
+    if (!open_) BUTTRESS_RETURN_IF_ERROR(Open(row.time_unix));
+    std::vector<json> metrics;
+    for (const Scalar& scalar : ScalarsOf(row))
+      metrics.push_back(MetricJson(scalar, row.time_unix));
+    BUTTRESS_RETURN_IF_ERROR(SendMetrics(metrics));
+    last_eval_time_ = row.time_unix;
+    BUTTRESS_RETURN_IF_ERROR(WriteState());
+  }
+  return OkStatus();
 }
 
 Status MlflowTracker::End(RunEnd end) {

@@ -35,6 +35,8 @@ class MlflowTracker : public Tracker {
 
   // Errors name the URL, and what the server says.
   Status Add(std::span<const StepMeasurements> steps) override;
+  // Sends each of them once, whatever starts again.
+  Status AddEvaluations(std::span<const EvalRow> rows) override;
   Status End(RunEnd end) override;
   std::string Place() const override;
 
@@ -52,14 +54,16 @@ class MlflowTracker : public Tracker {
   bool Sent(const StepMeasurements& step) const;
   // Sends the metrics of whole steps, the last of which is `last`.
   Status Send(const std::vector<nlohmann::json>& metrics, const StepMeasurements& last);
+  Status SendMetrics(const std::vector<nlohmann::json>& metrics);
   Result<nlohmann::json> Post(const std::string& method, const nlohmann::json& request);
 
   const MlflowOptions options_;
   HttpClient http_;
   bool open_ = false;
   std::string run_id_;
-  double last_step_ = 0;  // that the server has
-  double last_time_ = 0;  // at its end
+  double last_step_ = 0;       // that the server has
+  double last_time_ = 0;       // at its end
+  double last_eval_time_ = 0;  // of the newest evaluation without a step that the server has
 };
 
 }  // namespace buttress

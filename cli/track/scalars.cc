@@ -32,4 +32,14 @@ std::vector<Scalar> ScalarsOf(const StepMeasurements& step) {
   return scalars;
 }
 
+std::vector<Scalar> ScalarsOf(const EvalRow& row) {
+  const auto step = static_cast<double>(row.step);
+  std::vector<Scalar> scalars;
+  AddIfMeasured(scalars, "eval/accuracy", row.accuracy, step);
+  AddIfMeasured(scalars, "eval/reward_mean", row.reward_mean, step);
+  AddIfMeasured(scalars, "eval/completions", static_cast<double>(row.completions), step);
+  AddIfMeasured(scalars, "eval/truncated_share", row.truncated_share(), step);
+  return scalars;
+}
+
 }  // namespace buttress

@@ -20,11 +20,14 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/reader.h"
+#include "lib/measure/pending_evals.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll(1000);
+// Nobody may be there to evaluate what waits when the run has finished.
+constexpr std::int64_t kLastEvaluationsMs = 3600 * 1000;
 
 struct TrackFlags {
   std::string run;  // YAML file, or the folder of a run
@@ -86,10 +89,21 @@ bool Finished(const std::string& out) {
   return run.ok() && run->has_value() && (*run)->finished;
 }
 
+// Whether no step and no evaluation is to come. A run that ends early has a trained model, and no
+// last step.
+bool Ended(const std::string& out) {
+  return Finished(out) || std::filesystem::exists(JoinPath(out, "model"));
+}
+
 Status Follow(const std::string& out, Feeds& feeds) {
-  while (!ShutdownRequested() && !Finished(out)) {
-    for (const auto& feed : feeds)
-      BUTTRESS_RETURN_IF_ERROR(feed->FeedPatiently(RealClock().MonotonicMs()));
+  std::int64_t finished_ms = 0;
+  while (!ShutdownRequested()) {
+    const std::int64_t now_ms = RealClock().MonotonicMs();
+    if (Finished(out)) {
+      if (finished_ms == 0) finished_ms = now_ms;
+      if (ListPendingEvals(out).empty() || now_ms - finished_ms > kLastEvaluationsMs) break;
+    }
+    for (const auto& feed : feeds) BUTTRESS_RETURN_IF_ERROR(feed->FeedPatiently(now_ms));
     WaitForShutdown(kPoll);
   }
   return OkStatus();
@@ -100,8 +114,13 @@ Status Track(const TrackFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(Feeds feeds, OpenFeeds(config));
   if (flags.follow) BUTTRESS_RETURN_IF_ERROR(Follow(config.local.out, feeds));
   const bool finished = Finished(config.local.out);
+  std::vector<EvalRow> last;
+  if (Ended(config.local.out)) {
+    BUTTRESS_ASSIGN_OR_RETURN(last, LastEvaluations(config.local.out));
+  }
   for (const auto& feed : feeds) {
     BUTTRESS_RETURN_IF_ERROR(feed->Feed());
+    BUTTRESS_RETURN_IF_ERROR(feed->AddEvaluations(last));
     if (finished || flags.follow)
       BUTTRESS_RETURN_IF_ERROR(feed->End(finished ? RunEnd::kFinished : RunEnd::kInterrupted));
     fmt::print("{}\n", feed->Place());

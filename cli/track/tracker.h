@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/measure/eval_file.h"
 #include "lib/measure/measurements.h"
 
 namespace buttress {
@@ -22,6 +23,9 @@ struct Scalar {
 // data source.
 std::vector<Scalar> ScalarsOf(const StepMeasurements& step);
 
+// The same of an evaluation that no step holds.
+std::vector<Scalar> ScalarsOf(const EvalRow& row);
+
 enum class RunEnd : std::uint8_t { kFinished, kInterrupted };
 
 // Not thread-safe.
@@ -32,6 +36,10 @@ class Tracker {
   // Takes the next steps. A step that is not above the one before it is trained again, after a
   // return to a checkpoint. After an error the same steps may be given once more.
   virtual Status Add(std::span<const StepMeasurements> steps) = 0;
+
+  // Takes the evaluations that no step holds: those that ended after the last step. After an error
+  // the same ones may be given once more.
+  virtual Status AddEvaluations(std::span<const EvalRow> rows) = 0;
 
   virtual Status End(RunEnd end) = 0;
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "lib/measure/best_model.h"
@@ -13,6 +14,7 @@
 #include "lib/measure/pending_evals.h"
 #include "lib/weights/checkpoint_folder.h"
 #include "tests/support/launched_run.h"
+#include "tests/support/tensorboard_events.h"
 
 namespace buttress {
 namespace {
@@ -66,11 +68,26 @@ void ExpectStepsHoldRows(const LaunchedRun& run, const std::vector<EvalRow>& row
   }
 }
 
+// TensorBoard shows every evaluation, that of the last weights too.
+void ExpectTrackedRows(const LaunchedRun& run, const std::vector<EvalRow>& rows) {
+  std::map<std::int64_t, float> shown;
+  const std::string file = "tensorboard/events.out.tfevents.0.buttress";
+  for (const v1::TensorBoardEvent& event : EventsIn(JoinPath(run.out(), file))) {
+    const auto accuracy = ValueOf(event, "eval/accuracy");
+    if (!accuracy) continue;
+    EXPECT_TRUE(shown.emplace(event.step(), *accuracy).second) << event.step();
+  }
+  std::map<std::int64_t, float> expected;
+  for (const EvalRow& row : rows) expected[row.step] = static_cast<float>(row.accuracy);
+  EXPECT_EQ(shown, expected);
+}
+
 TEST(EvalRunTest, AKilledEvaluatorIsStartedAgainAndTheBestModelIsKept) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(kSteps, {"--no-eval", "--set", "run.eval.every=2", "--set",
                            "run.eval.prompts=" + std::to_string(kPrompts), "--set",
-                           "run.checkpoints.keep_best=1", "--set", "run.checkpoint_interval=2"});
+                           "run.checkpoints.keep_best=1", "--set", "run.checkpoint_interval=2",
+                           "--set", "local.track.tensorboard=true"});
   run.Start();
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !ListPendingEvals(run.out()).empty(); }))
       << run.Text();
@@ -83,6 +100,7 @@ TEST(EvalRunTest, AKilledEvaluatorIsStartedAgainAndTheBestModelIsKept) {
   const std::vector<EvalRow> rows = RowsOf(run);
   ExpectRows(rows);
   ExpectStepsHoldRows(run, rows);
+  ExpectTrackedRows(run, rows);
 
   const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
   EXPECT_EQ(summary["evaluations"].size(), rows.size());

@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <cstring>
 
-#include "buttress/v1/tensorboard.pb.h"
 #include "lib/base/file.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/tensorboard_events.h"
 
 namespace buttress {
 namespace {
@@ -20,34 +19,6 @@ StepMeasurements EndedStep(double step, double reward) {
   ended.reward_mean = reward;
   ended.drawn_per_kept = StepMeasurements::kNotMeasured;
   return ended;
-}
-
-// Reads records as TensorBoard does, checks included.
-std::vector<v1::TensorBoardEvent> EventsIn(const std::string& path) {
-  const std::string bytes = *ReadFile(path);
-  std::vector<v1::TensorBoardEvent> events;
-  const auto check_at = [&bytes](std::size_t offset) {
-    std::uint32_t check = 0;
-    std::memcpy(&check, bytes.data() + offset, sizeof check);
-    return check;
-  };
-  for (std::size_t at = 0; at < bytes.size();) {
-    std::uint64_t length = 0;
-    std::memcpy(&length, bytes.data() + at, sizeof length);
-    EXPECT_EQ(check_at(at + 8), MaskedCrc32c({bytes.data() + at, 8}));
-    const std::string_view content(bytes.data() + at + 12, length);
-    EXPECT_EQ(check_at(at + 12 + length), MaskedCrc32c(content));
-    EXPECT_TRUE(events.emplace_back().ParseFromString(std::string(content)));
-    at += 16 + length;
-  }
-  return events;
-}
-
-std::optional<float> ValueOf(const v1::TensorBoardEvent& event, const std::string& tag) {
-  for (const auto& value : event.summary().value()) {
-    if (value.tag() == tag && value.has_simple_value()) return value.simple_value();
-  }
-  return std::nullopt;
 }
 
 // The check value of CRC-32C in RFC 3720, appendix B.4: 32 bytes of zeros give 0x8a9136aa.
@@ -95,6 +66,26 @@ TEST(EventFileTest, AnEvaluationIsShownAtTheStepOfItsWeights) {
   EXPECT_EQ(events[2].step(), 7);
   EXPECT_EQ(ValueOf(events[2], "reward_mean"), 0.25f);
   EXPECT_EQ(ValueOf(events[2], "eval/accuracy"), std::nullopt);
+}
+
+TEST(EventFileTest, AnEvaluationAfterTheLastStepIsShownToo) {
+  const TempDir folder;
+  const auto file = EventFile::Create(folder.path());
+  EvalRow row;
+  row.step = 2;
+  row.time_unix = 5000;
+  row.accuracy = 0.75;
+  row.completions = 8;
+  row.truncated = 2;
+  ASSERT_TRUE((*file)->Add(std::vector{EndedStep(2, 0)}).ok());
+  ASSERT_TRUE((*file)->AddEvaluations(std::vector{row}).ok());
+  const auto events = EventsIn((*file)->Place());
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[2].step(), 2);
+  EXPECT_EQ(events[2].wall_time(), 5000);
+  EXPECT_EQ(ValueOf(events[2], "eval/accuracy"), 0.75f);
+  EXPECT_EQ(ValueOf(events[2], "eval/truncated_share"), 0.25f);
+  EXPECT_EQ(ValueOf(events[2], "eval/reward_mean"), std::nullopt) << "not measured";
 }
 
 TEST(EventFileTest, AStepThatIsTrainedAgainTakesThePlaceOfTheLaterOnes) {

@@ -171,6 +171,25 @@ TEST_F(MlflowTest, AFeedKeepsTheStepsWhileTheServerIsAway) {
   EXPECT_THAT(server_.StepsOf("acr"), ElementsAre(1, 2));
 }
 
+TEST_F(MlflowTest, AnEvaluationThatNoStepHoldsIsSentOnce) {
+  EvalRow of_four, of_six;
+  of_four.step = 4;
+  of_four.time_unix = 30;
+  of_six.step = 6;
+  of_six.time_unix = 31;
+  ASSERT_TRUE(Open()->Add(std::vector{StepAt(6, 20)}).ok());
+  const auto tracker = Open();
+  ASSERT_TRUE(tracker->Add(std::vector{StepAt(6, 20)}).ok());
+  ASSERT_TRUE(tracker->AddEvaluations(std::vector{of_four}).ok());
+  server_.Refuse(503);
+  EXPECT_FALSE(tracker->AddEvaluations(std::vector{of_four, of_six}).ok());
+  server_.Refuse(0);
+  ASSERT_TRUE(Open()->AddEvaluations(std::vector{of_four, of_six}).ok());
+  EXPECT_THAT(server_.StepsOf("eval/completions"), ElementsAre(4, 6));
+  EXPECT_THAT(server_.StepsOf("eval/accuracy"), ElementsAre()) << "not measured";
+  EXPECT_EQ(std::ranges::count(server_.methods(), "runs/create"), 1);
+}
+
 TEST_F(MlflowTest, ADamagedStateIsNotOverwritten) {
   const std::string path = Options().state_path;
   ASSERT_TRUE(WriteFileAtomic(path, R"({"url": 1})").ok());
