@@ -101,6 +101,14 @@ Result<FlatSettings> ReadForeignSettings(const std::string& text,
   return flat;
 }
 
+void KeepCheckpoints(std::string_view theirs, long kept, Imported& result) {
+  constexpr long kFewest = 2;  // so that a damaged one has one before it
+  result.ours["run.checkpoints.keep_last"] = std::to_string(std::max(kept, kFewest));
+  if (kept < kFewest)
+    result.notes.push_back(
+        fmt::format("nearest: {}: {} became run.checkpoints.keep_last {}", theirs, kept, kFewest));
+}
+
 Imported Import(const ImportSource& source, const FlatSettings& theirs) {
   FlatSettings all;
   Imported result;

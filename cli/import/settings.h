@@ -39,6 +39,9 @@ struct ImportSource {
   void (*combine)(const FlatSettings& theirs, Imported& result);
 };
 
+// Sets run.checkpoints.keep_last to `kept`, at least 1, or to the fewest that are kept here.
+void KeepCheckpoints(std::string_view theirs, long kept, Imported& result);
+
 const ImportSource& VerlSettings();
 const ImportSource& TrlSettings();
 

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "cli/import/settings.h"
@@ -27,21 +28,24 @@ constexpr ImportRow kRows[] = {
     {"output_dir", "local.out"},
     {"run_name", "run.name"},
     {"seed", "run.seed", "", "", "42"},
-    {"max_steps", "run.steps"},
-    {"num_train_epochs", "", "set run.epochs"},
-    {"save_steps", "run.checkpoint_interval"},
+    {"max_steps", "", kOtherRow, "", "-1"},
+    {"num_train_epochs", "", kOtherRow, "", "3.0"},
+    {"save_strategy", "", kOtherRow, "", "steps"},
+    {"save_steps", "", kOtherRow},
     {"logging_steps", "", "every step is logged"},
     {"report_to", "local.track.tensorboard", "set local.track", "tensorboard=true none=false"},
-    {"eval_steps", "", "set run.eval.every, with run.data.held_out"},
-    {"save_total_limit", "", "set run.checkpoints.keep_last, 2 or more"},
-    {"load_best_model_at_end", "", "set run.checkpoints.keep_best"},
+    {"eval_strategy", "", kOtherRow, "", "no"},
+    {"eval_steps", "", kOtherRow},
+    {"num_generations_eval", "", kOtherRow},
+    {"save_total_limit", "", kOtherRow},
+    {"load_best_model_at_end", "run.checkpoints.keep_best", "", "True=1 true=1 False=0 false=0"},
     {"learning_rate", "run.optim.lr", "", "", "1e-6"},
     {"weight_decay", "run.optim.weight_decay", "here on matrices only", "", "0.0"},
     {"adam_beta1", "run.optim.beta1", "", "", "0.9"},
     {"adam_beta2", "run.optim.beta2", "", "", "0.999"},
     {"adam_epsilon", "run.optim.eps", "", "", "1e-8"},
     {"max_grad_norm", "run.optim.clip_grad", "", "", "1.0"},
-    {"warmup_steps", "run.optim.warmup_steps"},
+    {"warmup_steps", "", kOtherRow},
     {"warmup_ratio", "", "set run.optim.warmup_steps"},
     {"lr_scheduler_type", "run.optim.schedule", "there is no such schedule here",
      "linear=linear cosine=cosine constant=constant constant_with_warmup=constant", "linear"},
@@ -125,8 +129,86 @@ void SetBatches(const FlatSettings& theirs, Imported& result) {
       completions, result.ours["run.batch.prompts"]));
 }
 
+// Sets `ours` to a number of TRL's steps, of which a step of ours makes `updates`. TRL reads a
+// number below 1 as a share of all steps, which are not known here.
+void SetStepCount(const FlatSettings& theirs, const std::string& key, const std::string& ours,
+                  long updates, Imported& result) {
+  const double count = std::strtod(Value(theirs, key).c_str(), nullptr);
+  if (count <= 0) return;
+  if (count < 1) {
+    result.notes.push_back(fmt::format("not carried: {}: {}: it is a share of all steps; set {}",
+                                       key, Value(theirs, key), ours));
+    return;
+  }
+  const auto steps = static_cast<long>(std::ceil(count / static_cast<double>(updates)));
+  result.ours[ours] = std::to_string(steps);
+  if (updates > 1)
+    result.notes.push_back(
+        fmt::format("nearest: {}: {} optimizer steps became {} {}, as a step "
+                    "makes {} of them",
+                    key, count, ours, steps, updates));
+}
+
+void SetLength(const FlatSettings& theirs, long updates, Imported& result) {
+  SetStepCount(theirs, "max_steps", "run.steps", updates, result);
+  if (result.ours.contains("run.steps")) return;
+  const std::string given = Value(theirs, "num_train_epochs");
+  const double epochs = std::strtod(given.c_str(), nullptr);
+  const long passes = std::max(static_cast<long>(std::ceil(epochs)), 1L);
+  result.ours["run.epochs"] = std::to_string(passes);
+  if (static_cast<double>(passes) != epochs)
+    result.notes.push_back(
+        fmt::format("nearest: num_train_epochs: {} became run.epochs {}", given, passes));
+}
+
+void SetEvaluations(const FlatSettings& theirs, long updates, Imported& result) {
+  const std::string strategy = Value(theirs, "eval_strategy");
+  if (strategy == "no") return;
+  if (strategy == "steps") SetStepCount(theirs, "eval_steps", "run.eval.every", updates, result);
+  if (!result.ours.contains("run.eval.every")) {
+    result.notes.push_back(
+        fmt::format("not carried: eval_strategy: {}: set run.eval.every", strategy));
+    return;
+  }
+  result.notes.emplace_back(
+      "nearest: the evaluations are of the prompts that run.data.held_out names, greedy unless "
+      "run.eval.temperature says otherwise");
+  const long samples = Whole(theirs, "num_generations_eval");
+  if (samples < 2) return;
+  result.ours["run.eval.samples"] = std::to_string(samples);
+  result.ours["run.eval.temperature"] = Value(theirs, "temperature");
+}
+
+void SetCheckpoints(const FlatSettings& theirs, long updates, Imported& result) {
+  const std::string strategy = Value(theirs, "save_strategy");
+  if (strategy == "steps") {
+    SetStepCount(theirs, "save_steps", "run.checkpoint_interval", updates, result);
+  } else {
+    result.notes.push_back(
+        fmt::format("not carried: save_strategy: {}: a checkpoint is written every "
+                    "run.checkpoint_interval steps",
+                    strategy));
+  }
+  // TRL's limit includes the best one.
+  const auto kept = result.ours.find("run.checkpoints.keep_best");
+  const long best = kept != result.ours.end() && kept->second == "1" ? 1 : 0;
+  const long limit = Whole(theirs, "save_total_limit");
+  if (limit <= 0) return;
+  KeepCheckpoints("save_total_limit", limit - std::min(best, limit - 1), result);
+}
+
+void SetSteps(const FlatSettings& theirs, Imported& result) {
+  const long updates = std::strtol(result.ours["run.batch.updates"].c_str(), nullptr, 10) *
+                       std::max(Whole(theirs, "num_iterations"), 1L);
+  SetLength(theirs, updates, result);
+  SetEvaluations(theirs, updates, result);
+  SetCheckpoints(theirs, updates, result);
+  SetStepCount(theirs, "warmup_steps", "run.optim.warmup_steps", updates, result);
+}
+
 void Combine(const FlatSettings& theirs, Imported& result) {
   SetBatches(theirs, result);
+  SetSteps(theirs, result);
   const std::string loss = Value(theirs, "loss_type");
   if (loss == "cispo" || loss == "sapo") result.ours["run.algorithm.loss"] = loss;
   if (loss == "bnpo")
@@ -135,7 +217,6 @@ void Combine(const FlatSettings& theirs, Imported& result) {
         "micro-batch");
   if (Value(theirs, "multi_objective_aggregation") == "normalize_then_sum")
     result.ours["run.algorithm.advantage"] = "gdpo";
-  if (Whole(theirs, "max_steps") <= 0) result.ours.erase("run.steps");
   if (Whole(theirs, "top_k") < 0) result.ours["run.sampling.top_k"] = "0";
   result.ours["run.algorithm.eps"] = "1e-4";
   result.ours["run.optim.min_lr_ratio"] = "0";

@@ -14,6 +14,8 @@ constexpr std::string_view kOtherRow = "";  // combine() reads it
 constexpr ImportRow kRows[] = {
     {"data.train_files", "run.data.prompts"},
     {"data.val_files", "run.data.held_out"},
+    {"data.val_max_samples", "", kOtherRow},
+    {"data.val_batch_size", "", "evaluations are batched by local.worker.max_running"},
     {"data.prompt_key", "run.data.prompt_field", "", "", "prompt"},
     {"data.reward_fn_key", "run.data.source_field", "", "", "data_source"},
     {"data.max_prompt_length", "run.data.max_prompt_tokens", "", "", "512"},
@@ -73,6 +75,11 @@ constexpr ImportRow kRows[] = {
     {"actor_rollout_ref.rollout.temperature", "run.sampling.temperature", "", "", "1.0"},
     {"actor_rollout_ref.rollout.top_p", "run.sampling.top_p", "", "", "1"},
     {"actor_rollout_ref.rollout.top_k", "run.sampling.top_k", "", "", "-1"},
+    {"actor_rollout_ref.rollout.val_kwargs.n", "", kOtherRow, "", "1"},
+    {"actor_rollout_ref.rollout.val_kwargs.do_sample", "", kOtherRow, "", "false"},
+    {"actor_rollout_ref.rollout.val_kwargs.temperature", "", kOtherRow, "", "0"},
+    {"actor_rollout_ref.rollout.val_kwargs.top_p", "", "evaluations sample from all tokens"},
+    {"actor_rollout_ref.rollout.val_kwargs.top_k", "", "evaluations sample from all tokens"},
     {"actor_rollout_ref.rollout.name", "",
      "the embedded engine samples; for vLLM set local.worker.engine and local.worker.vllm.servers"},
     {"actor_rollout_ref.rollout.gpu_memory_utilization", "", kSizing},
@@ -102,10 +109,12 @@ constexpr ImportRow kRows[] = {
     {"reward_model.overlong_buffer.len", "", kOtherRow},
     {"reward_model.overlong_buffer.penalty_factor", "", kOtherRow},
     {"trainer.total_training_steps", "run.steps"},
-    {"trainer.total_epochs", "", "set run.epochs"},
+    {"trainer.total_epochs", "", kOtherRow, "", "30"},
     {"trainer.save_freq", "", kOtherRow, "", "-1"},
-    {"trainer.test_freq", "", "set run.eval.every, with run.data.held_out"},
-    {"trainer.max_actor_ckpt_to_keep", "", "set run.checkpoints.keep_last, 2 or more"},
+    {"trainer.test_freq", "", kOtherRow, "", "-1"},
+    {"trainer.val_before_train", "", "launch evaluates before and after, unless --no-eval"},
+    {"trainer.max_actor_ckpt_to_keep", "", kOtherRow},
+    {"trainer.max_critic_ckpt_to_keep", "", "there is no critic"},
     {"trainer.experiment_name", "run.name"},
     {"trainer.project_name", "", "name the run in run.name"},
     {"trainer.default_local_dir", "local.out"},
@@ -197,7 +206,30 @@ void SetSteps(const FlatSettings& theirs, Imported& result) {
                               "lr_warmup_steps_ratio: set run.optim.warmup_steps");
   if (Number(theirs, "trainer.save_freq") > 0)
     result.ours["run.checkpoint_interval"] = Value(theirs, "trainer.save_freq");
-  if (Number(theirs, "trainer.total_training_steps") <= 0) result.ours.erase("run.steps");
+  const std::string kept = "trainer.max_actor_ckpt_to_keep";
+  if (Number(theirs, kept) > 0)
+    KeepCheckpoints(kept, static_cast<long>(Number(theirs, kept)), result);
+  if (Number(theirs, "trainer.total_training_steps") > 0) return;
+  result.ours.erase("run.steps");
+  result.ours["run.epochs"] = Value(theirs, "trainer.total_epochs");
+}
+
+void SetEvaluations(const FlatSettings& theirs, Imported& result) {
+  if (Number(theirs, "trainer.test_freq") <= 0) return;
+  if (!result.ours.contains("run.data.held_out")) {
+    result.notes.push_back("not carried: trainer.test_freq: " + Value(theirs, "trainer.test_freq") +
+                           ": there is no data.val_files; set run.data.held_out and "
+                           "run.eval.every");
+    return;
+  }
+  result.ours["run.eval.every"] = Value(theirs, "trainer.test_freq");
+  if (Number(theirs, "data.val_max_samples") > 0)
+    result.ours["run.eval.prompts"] = Value(theirs, "data.val_max_samples");
+  const std::string sampling = "actor_rollout_ref.rollout.val_kwargs.";
+  const bool samples = IsTrue(theirs, sampling + "do_sample");
+  if (!samples || Number(theirs, sampling + "temperature") <= 0) return;  // greedy
+  result.ours["run.eval.samples"] = Value(theirs, sampling + "n");
+  result.ours["run.eval.temperature"] = Value(theirs, sampling + "temperature");
 }
 
 void Combine(const FlatSettings& theirs, Imported& result) {
@@ -206,6 +238,7 @@ void Combine(const FlatSettings& theirs, Imported& result) {
   SetReward(theirs, result);
   SetBetas(theirs, result);
   SetSteps(theirs, result);
+  SetEvaluations(theirs, result);
   const std::string dual_clip = Value(theirs, "actor_rollout_ref.actor.clip_ratio_c");
   if (result.ours["run.algorithm.loss"] == "ppo")
     result.ours["run.algorithm.dual_clip"] = dual_clip;

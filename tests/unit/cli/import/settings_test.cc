@@ -75,6 +75,7 @@ TEST(ImportVerl, TheSettingsOfDapoAreCarried) {
            {"run.checkpoint_interval", "5"},
            {"run.steps", "300"}})
     EXPECT_THAT(ours, Contains(Pair(key, value)));
+  EXPECT_FALSE(ours.contains("run.epochs"));
   EXPECT_FALSE(ours.contains("run.algorithm.kl_coef"));
   EXPECT_THAT(imported.notes,
               Contains("not carried: trainer.secret_of_mine: 1: this setting is not known here"));
@@ -92,6 +93,36 @@ TEST(ImportVerl, OverridesReferencesAndKlAreRead) {
   EXPECT_THAT(imported.ours, Contains(Pair("run.algorithm.kl_coef", "0.02")));
   EXPECT_THAT(imported.ours, Contains(Pair("run.algorithm.kl_estimator", "k3")));
   EXPECT_THAT(imported.ours, Contains(Pair("run.algorithm.kl_in", "loss")));
+}
+
+TEST(ImportVerl, EpochsEvaluationsAndCheckpointsAreCarried) {
+  const std::string text = R"(
+data: {val_files: test.jsonl, val_max_samples: 200}
+actor_rollout_ref: {rollout: {val_kwargs: {n: 4, do_sample: True, temperature: 0.6}}}
+trainer: {total_epochs: 3, test_freq: 20, max_actor_ckpt_to_keep: 5}
+)";
+  const FlatSettings ours = FromText(VerlSettings(), text).ours;
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>{{"run.epochs", "3"},
+                                          {"run.eval.every", "20"},
+                                          {"run.eval.prompts", "200"},
+                                          {"run.eval.samples", "4"},
+                                          {"run.eval.temperature", "0.6"},
+                                          {"run.checkpoints.keep_last", "5"}})
+    EXPECT_THAT(ours, Contains(Pair(key, value)));
+  EXPECT_FALSE(ours.contains("run.steps"));
+
+  const std::string greedy = "actor_rollout_ref.rollout.val_kwargs.do_sample=False";
+  const FlatSettings one = FromText(VerlSettings(), text, {greedy}).ours;
+  EXPECT_THAT(one, Contains(Pair("run.eval.every", "20")));
+  EXPECT_FALSE(one.contains("run.eval.samples"));
+
+  const Imported bare = FromText(
+      VerlSettings(), "{trainer: {test_freq: 5, max_actor_ckpt_to_keep: 1, total_epochs: 15}}");
+  EXPECT_FALSE(bare.ours.contains("run.eval.every"));
+  EXPECT_THAT(bare.notes, Contains(HasSubstr("trainer.test_freq: 5: there is no data.val_files")));
+  EXPECT_THAT(bare.ours, Contains(Pair("run.checkpoints.keep_last", "2")));
+  EXPECT_THAT(bare.notes, Contains(HasSubstr("max_actor_ckpt_to_keep: 1 became")));
 }
 
 TEST(ImportVerl, WithoutDivisionByStdGrpoIsDrGrpoAndACriticIsNamed) {
@@ -124,11 +155,48 @@ TEST(ImportTrl, LossesScalesAndBatchesAreCarried) {
                                           {"run.algorithm.kl_coef", "0.04"},
                                           {"run.sampling.group_size", "8"},
                                           {"run.optim.schedule", "linear"},
-                                          {"run.steps", "100"}})
+                                          {"run.steps", "50"}})
     EXPECT_THAT(imported.ours, Contains(Pair(key, value)));
   EXPECT_THAT(imported.notes, Contains("not carried: min_p: 0.1: top_p and top_k only"));
   EXPECT_THAT(imported.notes,
+              Contains("nearest: max_steps: 100 optimizer steps became run.steps 50, "
+                       "as a step makes 2 of them"));
+  EXPECT_THAT(imported.notes,
               Contains("not carried: optim: adafactor: this setting is not known here"));
+}
+
+TEST(ImportTrl, EpochsEvaluationsAndCheckpointsAreCarried) {
+  const Imported imported = FromText(TrlSettings(), R"(
+{num_train_epochs: 1.5, eval_strategy: steps, eval_steps: 25, num_generations_eval: 4,
+ temperature: 0.7, save_steps: 50, save_total_limit: 4, load_best_model_at_end: true,
+ num_iterations: 2, warmup_steps: 0.1}
+)");
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>{{"run.epochs", "2"},
+                                          {"run.eval.every", "13"},
+                                          {"run.eval.samples", "4"},
+                                          {"run.eval.temperature", "0.7"},
+                                          {"run.checkpoint_interval", "25"},
+                                          {"run.checkpoints.keep_last", "3"},
+                                          {"run.checkpoints.keep_best", "1"}})
+    EXPECT_THAT(imported.ours, Contains(Pair(key, value)));
+  EXPECT_FALSE(imported.ours.contains("run.steps"));
+  EXPECT_FALSE(imported.ours.contains("run.optim.warmup_steps"));
+  EXPECT_THAT(imported.notes, Contains("nearest: num_train_epochs: 1.5 became run.epochs 2"));
+  EXPECT_THAT(imported.notes,
+              Contains("not carried: warmup_steps: 0.1: it is a share of all steps; "
+                       "set run.optim.warmup_steps"));
+  EXPECT_THAT(imported.notes, Contains(HasSubstr("prompts that run.data.held_out names")));
+}
+
+TEST(ImportTrl, WithoutTheirStrategyNothingIsEvaluated) {
+  const FlatSettings none = FromText(TrlSettings(), "{eval_steps: 25, max_steps: 10}").ours;
+  EXPECT_FALSE(none.contains("run.eval.every"));
+  EXPECT_FALSE(none.contains("run.epochs"));
+  const Imported epoch = FromText(TrlSettings(), "{eval_strategy: epoch, save_strategy: epoch}");
+  EXPECT_THAT(epoch.notes, Contains("not carried: eval_strategy: epoch: set run.eval.every"));
+  EXPECT_THAT(epoch.notes, Contains(HasSubstr("not carried: save_strategy: epoch")));
+  EXPECT_THAT(epoch.ours, Contains(Pair("run.epochs", "3")));
 }
 
 TEST(ImportedSettings, DefaultsAreThoseOfTheTrainer) {
