@@ -212,8 +212,8 @@ std::string RemedyTable(const Report& report) {
           fmt::format("{:.2f}", r.draws_for_full_batch) + " prompts per informative group. ";
   if (r.skip.skipped > 0) {
     html += fmt::format(
-        "Skipping prompts whose last group was constant saves {} of {} visits, of which {:.0f} "
-        "% were constant again. ",
+        "Skipping prompts whose last group was constant saves {} of {} visits; {:.0f} % of "
+        "those that were saved were constant again. ",
         r.skip.skipped, r.skip.visits, 100 * Share(r.skip.rightly, r.skip.skipped));
   }
   html += "By the spread of success rates over prompts, ACR is";

@@ -223,6 +223,13 @@ std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, 
                    fmt::format("this source has only ever given reward {:g}", range.low)};
 }
 
+// "79 %", "less than 1 %".
+std::string PercentText(double share) {
+  if (share < 0.01) return "less than 1 %";
+  if (share > 0.99) return "more than 99 %";
+  return fmt::format("{:.0f} %", 100 * share);
+}
+
 // Where the prompt has no visit of late, the other prompts of its source are all there is.
 Diagnosis BySource(const GroupFacts& group, bool best, const Range& range, double certainty,
                    const GroupContext& context, const CauseRules& rules) {
@@ -235,13 +242,15 @@ Diagnosis BySource(const GroupFacts& group, bool best, const Range& range, doubl
                                                    : Cause::kHardSource;
   const double alike =
       best ? context.difficulty.AllCorrect({}, n) : context.difficulty.AllWrong({}, n);
+  const std::string all = fmt::format("all {} {}", n, best ? "correct" : "wrong");
   const std::string basis =
       context.difficulty_groups == 0
-          ? std::string("with all success rates equally likely, as nothing is known of its source")
-          : fmt::format("by its source, of which {:.0f} % of such groups are", 100 * alike);
-  return {cause, fmt::format("all {} {}, {}; its success rate is {} {} with probability {:.2f} {}",
-                             n, best ? "correct" : "wrong", seen, best ? "above" : "below",
-                             best ? rules.easy_rate : rules.hard_rate, certainty, basis)};
+          ? std::string("of its source nothing is known")
+          : fmt::format("its source leads to {} in {} of its groups", all, PercentText(alike));
+  return {cause, fmt::format("{}, {}; {}, and with probability {:.2f} the success rate of the "
+                             "prompt is {} {}",
+                             all, seen, basis, certainty, best ? "above" : "below",
+                             best ? rules.easy_rate : rules.hard_rate)};
 }
 
 Diagnosis ByDifficulty(const GroupFacts& group, Level level, const Range& range,
@@ -257,9 +266,10 @@ Diagnosis ByDifficulty(const GroupFacts& group, Level level, const Range& range,
   const double chance = best ? context.difficulty.Below(rules.easy_rate, past, {n, n})
                              : 1 - context.difficulty.Below(rules.hard_rate, past, {0, n});
   if (past.scored == 0) return BySource(group, best, range, 1 - chance, context, rules);
-  const std::string evidence =
-      fmt::format("all {} {}; P(chance) {:.2f}, success rate {:.2f} at earlier visits",
-                  range.scorable, best ? "correct" : "wrong", chance, past.correct / past.scored);
+  const std::string evidence = fmt::format(
+      "all {} {}, by chance with probability {:.2f}; success rate {:.2f} at earlier "
+      "visits",
+      range.scorable, best ? "correct" : "wrong", chance, past.correct / past.scored);
   if (chance <= rules.chance) return {best ? Cause::kTooEasy : Cause::kTooHard, evidence};
   return {Cause::kUnknown, evidence};
 }

@@ -24,11 +24,14 @@ Excess ExcessOf(double observed, double expected, std::int64_t groups, std::int6
 std::string DescribeExcess(const Excess& excess) {
   // Smaller numbers are beyond what the normal approximation can tell.
   constexpr double kLeast = 1e-9;
-  const std::string p = excess.probability < kLeast ? fmt::format("p < {:.0e}", kLeast)
-                                                    : fmt::format("p = {:.2g}", excess.probability);
-  if (!excess.significant()) return "within chance (" + p + ")";
-  return fmt::format("{} what difficulty explains ({})", excess.difference > 0 ? "above" : "below",
-                     p);
+  constexpr double kAsPredicted = 0.95;  // what is nearer is not worth a number
+  if (excess.probability >= kAsPredicted) return "as difficulty predicts";
+  const std::string share = excess.probability < kLeast
+                                ? "hardly one run in 1e9 differs"
+                                : fmt::format("{:.2g} % of runs differ", 100 * excess.probability);
+  if (!excess.significant()) return "within chance (" + share + " as much)";
+  return fmt::format("{} what difficulty explains ({} as much by chance)",
+                     excess.difference > 0 ? "above" : "below", share);
 }
 
 }  // namespace buttress

@@ -23,7 +23,8 @@ struct Excess {
 // makes the probability too small. Without groups it is 1. Pure.
 Excess ExcessOf(double observed, double expected, std::int64_t groups, std::int64_t fitted);
 
-// "within chance (p = 0.35)", "above what difficulty explains (p = 2e-05)" or "below ...".
+// "as difficulty predicts", "within chance (35 % of runs differ as much)" or "above what difficulty
+// explains (0.002 % of runs differ as much by chance)"; "below ...".
 std::string DescribeExcess(const Excess& excess);
 
 }  // namespace buttress

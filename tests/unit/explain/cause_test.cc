@@ -54,8 +54,8 @@ TEST(CauseTest, WithoutARecentVisitTheSourceIsTheCauseAndTheEvidenceSaysSo) {
   const Diagnosis unknown_source = Diagnose(Constant(1), context, kRules);
   EXPECT_EQ(unknown_source.cause, Cause::kEasySource);
   EXPECT_EQ(unknown_source.evidence,
-            "all 8 correct, first seen; its success rate is above 0.8 with probability 0.85 with "
-            "all success rates equally likely, as nothing is known of its source");
+            "all 8 correct, first seen; of its source nothing is known, and with probability 0.85 "
+            "the success rate of the prompt is above 0.8");
   // Four in five prompts are never solved, the others at 1/2.
   std::vector<GroupTrials> groups(400, {{}, {0, 8}});
   groups.resize(500, {{}, {4, 8}});
@@ -66,10 +66,9 @@ TEST(CauseTest, WithoutARecentVisitTheSourceIsTheCauseAndTheEvidenceSaysSo) {
   group.step = 900;
   const Diagnosis hard = Diagnose(group, context, kRules);
   EXPECT_EQ(hard.cause, Cause::kHardSource);
-  EXPECT_NE(hard.evidence.find("all 8 wrong, last seen 900 steps before; its success rate is below "
-                               "0.2 with probability 1.00 by its source, of which 79 % of such"),
-            std::string::npos)
-      << hard.evidence;
+  EXPECT_EQ(hard.evidence,
+            "all 8 wrong, last seen 900 steps before; its source leads to all 8 wrong in 79 % of "
+            "its groups, and with probability 1.00 the success rate of the prompt is below 0.2");
 }
 
 TEST(CauseTest, APromptThatIsOftenSolvedIsNotTooHardForOneBadGroup) {
@@ -94,8 +93,7 @@ TEST(CauseTest, AFirstVisitIsJudgedByTheDifficultyOfItsSource) {
   context.difficulty = Difficulty::Fit(groups);
   const Diagnosis lucky = Diagnose(Constant(1), context, kRules);
   EXPECT_EQ(lucky.cause, Cause::kUnknown);
-  EXPECT_NE(lucky.evidence.find("above 0.8 with probability 0.0"), std::string::npos)
-      << lucky.evidence;
+  EXPECT_NE(lucky.evidence.find("and with probability 0.0"), std::string::npos) << lucky.evidence;
   EXPECT_EQ(Named(Constant(0), context), Cause::kUnknown);
   context.past_correct = context.past_scored = 64;  // it was always solved before
   EXPECT_EQ(Named(Constant(1), context), Cause::kTooEasy);

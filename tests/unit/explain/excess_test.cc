@@ -30,9 +30,12 @@ TEST(ExcessTest, WithoutGroupsNothingIsSignificant) {
 }
 
 TEST(ExcessTest, IsDescribedWithItsDirection) {
-  EXPECT_EQ(DescribeExcess({0.1, 0.35}), "within chance (p = 0.35)");
-  EXPECT_EQ(DescribeExcess({0.1, 2e-5}), "above what difficulty explains (p = 2e-05)");
-  EXPECT_EQ(DescribeExcess({-0.1, 0}), "below what difficulty explains (p < 1e-09)");
+  EXPECT_EQ(DescribeExcess({0, 1}), "as difficulty predicts");
+  EXPECT_EQ(DescribeExcess({0.1, 0.35}), "within chance (35 % of runs differ as much)");
+  EXPECT_EQ(DescribeExcess({0.1, 2e-5}),
+            "above what difficulty explains (0.002 % of runs differ as much by chance)");
+  EXPECT_EQ(DescribeExcess({-0.1, 0}),
+            "below what difficulty explains (hardly one run in 1e9 differs as much by chance)");
 }
 
 }  // namespace
