@@ -93,6 +93,8 @@ Status Run(const ExplainFlags& flags) {
   if (groups.code() != StatusCode::kInvalidArgument || !RunFolderOf(flags.path).empty())
     return groups;
   const Result<std::optional<MetricLog>> log = ReadMetricLog(flags.path);
+  if (log.status().code() == StatusCode::kFailedPrecondition)
+    return InvalidArgument(log.status().message());
   if (!log.ok() || !*log) return groups;
   std::fputs((flags.json ? MetricLogJson(**log) : MetricLogText(**log)).c_str(), stdout);
   return OkStatus();

@@ -48,7 +48,8 @@ class LogBuilder {
  public:
   explicit LogBuilder(const std::string& path) { log_.path = path; }
 
-  void Add(const MetricLine& line) {
+  // `is_log` says that nothing but a log has such lines.
+  void Add(const MetricLine& line, bool is_log) {
     CollapsePoint point;
     bool found = false;
     for (const MetricName& metric : MetricNames()) {
@@ -56,12 +57,15 @@ class LogBuilder {
       if (!value) continue;
       found = Use(metric, *value, point) || found;
     }
+    const std::optional<double> reward =
+        FirstOf(line, {"reward", "critic/rewards/mean", "critic/score/mean", "reward/mean",
+                       "rollout_reward/_mean"});
+    if (!found && reward && is_log) ++without_rate_;
     if (!found || log_.points.size() == kPointsMax) return;
     if (!point.acr && point.all_correct && point.all_wrong)
       point.acr = *point.all_correct + *point.all_wrong;
     point.step = line.step.value_or(static_cast<std::int64_t>(log_.points.size()) + 1);
-    point.reward = FirstOf(line, {"reward", "critic/rewards/mean", "critic/score/mean",
-                                  "reward/mean", "rollout_reward/_mean"});
+    point.reward = reward;
     point.length = FirstOf(line, {"completions/mean_length", "response_length/mean",
                                   "response_length", "completion_length"});
     log_.points.push_back(point);
@@ -70,6 +74,16 @@ class LogBuilder {
   std::optional<MetricLog> Take() {
     if (log_.points.empty()) return std::nullopt;
     return std::move(log_);
+  }
+
+  // The error of a file that is surely a log.
+  Status Lacks() const {
+    if (without_rate_ == 0 || !log_.points.empty()) return OkStatus();
+    return FailedPrecondition(
+        log_.path + " is a log of " + std::to_string(without_rate_) +
+        " steps without a rate of collapse; verl logs one with algorithm.filter_groups, TRL with "
+        "GRPO's frac_reward_zero_std. For the causes give the completions, as verl writes them "
+        "with trainer.rollout_data_dir and TRL with log_completions");
   }
 
  private:
@@ -87,6 +101,7 @@ class LogBuilder {
   }
 
   MetricLog log_;
+  std::int64_t without_rate_ = 0;  // lines with a reward
 };
 
 Result<std::optional<MetricLog>> ReadLines(const std::string& path) {
@@ -95,9 +110,12 @@ Result<std::optional<MetricLog>> ReadLines(const std::string& path) {
   while (true) {
     std::string_view line;
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, reader->Next(line));
-    if (!found) return builder.Take();
-    builder.Add(ReadMetricLine(line));
+    if (!found) break;
+    // An object of JSON may as well be a row of completions.
+    builder.Add(ReadMetricLine(line), !line.starts_with("{\""));
   }
+  BUTTRESS_RETURN_IF_ERROR(builder.Lacks());
+  return builder.Take();
 }
 
 // The state of a Hugging Face Trainer, which is one object over many lines.
@@ -107,7 +125,8 @@ Result<std::optional<MetricLog>> ReadState(const std::string& path) {
   if (!state.is_object() || !state.contains("log_history") || !state["log_history"].is_array())
     return std::optional<MetricLog>();
   LogBuilder builder(path);
-  for (const json& entry : state["log_history"]) builder.Add(ReadMetricObject(entry));
+  for (const json& entry : state["log_history"]) builder.Add(ReadMetricObject(entry), true);
+  BUTTRESS_RETURN_IF_ERROR(builder.Lacks());
   return builder.Take();
 }
 

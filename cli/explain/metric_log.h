@@ -32,7 +32,9 @@ struct MetricLog {
 
 // Reads a log of metrics: JSONL, trainer_state.json, or the text that a trainer printed; or of a
 // folder trainer_state.json, that of its last checkpoint, or the first *.jsonl or *.log that is
-// one. nullopt if there is none, kInvalidArgument for a file that cannot be read.
+// one. nullopt if there is none. kInvalidArgument for a file that cannot be read;
+// kFailedPrecondition, with what can be read instead, for a printed log or trainer_state.json that
+// has rewards and no rate of collapse.
 Result<std::optional<MetricLog>> ReadMetricLog(const std::string& path);
 
 // A report for a terminal, and {"summary": {...}} as a line.

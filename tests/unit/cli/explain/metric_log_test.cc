@@ -11,6 +11,7 @@
 namespace buttress {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -93,6 +94,23 @@ TEST_F(MetricLogTest, NumbersOfGroupsWithoutTheirWholeAreNoRate) {
   EXPECT_EQ((**log).points[0].dropped, 12);
   EXPECT_FALSE((**log).points[0].acr);
   EXPECT_THAT(MetricLogText(**log), HasSubstr("so it has no ACR"));
+}
+
+TEST_F(MetricLogTest, ALogWithoutARateSaysWhatToReadInstead) {
+  const std::string verl =
+      "(TaskRunner pid=7) step:34 - actor/grad_norm:0.13 - critic/rewards/mean:-0.02 - "
+      "response_length/clip_ratio:0.21\n";
+  const auto log = ReadMetricLog(Write("verl.log", "starting\n" + verl + verl));
+  EXPECT_THAT(log.status().message(),
+              AllOf(HasSubstr("verl.log is a log of 2 steps without a rate of collapse"),
+                    HasSubstr("trainer.rollout_data_dir")));
+  const auto state = ReadMetricLog(
+      Write("trainer_state.json", R"({"log_history": [{"step": 1, "reward": 0.5}]})"));
+  EXPECT_THAT(state.status().message(), HasSubstr("a log of 1 steps without a rate"));
+  // Rows of completions have rewards too, and errors of their own.
+  const auto rows =
+      ReadMetricLog(Write("rows.jsonl", "{\"prompt\": \"a\", \"reward\": 1}\n{\"pro"));
+  EXPECT_TRUE(rows.ok() && !*rows);
 }
 
 TEST_F(MetricLogTest, OtherFilesAreNoLogs) {
