@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -39,27 +37,7 @@ std::optional<fs::path> NewestSnapshot(const fs::path& model) {
   return newest;
 }
 
-bool IsHubName(const std::string& path) {
-  const std::size_t slash = path.find('/');
-  if (slash == std::string::npos || slash == 0 || slash + 1 == path.size()) return false;
-  if (path.front() == '.' || path.find('/', slash + 1) != std::string::npos) return false;
-  return std::ranges::all_of(path, [](unsigned char c) {
-    return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
-  });
-}
-
 }  // namespace
-
-std::string HubNameOf(const std::string& path) {
-  if (IsHubName(path)) return path;
-  const fs::path first = fs::path(path).parent_path();
-  const std::string name = (first.filename() / fs::path(path).filename()).string();
-  std::error_code error;
-  const fs::path around = first.parent_path();
-  const bool meant = IsHubName(name) && !fs::exists(first, error) && around.has_relative_path() &&
-                     fs::is_directory(around, error);
-  return meant ? name : "";
-}
 
 std::string HubAdvice(const std::string& name) {
   std::string folder = "models--" + name;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/checks/hub_name.h"
+#include "lib/config/paths.h"
 #include "lib/weights/safetensors.h"
 
 namespace buttress {
@@ -20,8 +21,8 @@ bool CheckFolder(const std::string& path, Findings& findings) {
   if (fs::is_directory(path, error)) return true;
   if (fs::exists(path, error)) {
     findings.Error(kPath, path + " is a file; name the folder with config.json in it");
-  } else if (const std::string name = HubNameOf(path); !name.empty()) {
-    findings.Error(kPath, "no folder " + path + "; " + HubAdvice(name));
+  } else if (IsHubName(path)) {
+    findings.Error(kPath, "no folder " + path + "; " + HubAdvice(path));
   } else {
     findings.Error(kPath, "no folder " + path +
                               "; name a Hugging Face folder: config.json, tokenizer.json and "

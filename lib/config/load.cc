@@ -74,6 +74,28 @@ void MakePathsAbsolute(const YAML::Node& root, const std::string& folder) {
   ForEachPath(root, [&folder](const std::string& path) { return AbsolutePath(path, folder); });
 }
 
+// The text of run.model.path if it is a name of the hub; else empty.
+std::string HubNameIn(const YAML::Node& root) {
+  const YAML::Node path =
+      root["run"] && root["run"].IsMap() && root["run"]["model"] && root["run"]["model"].IsMap()
+          ? root["run"]["model"]["path"]
+          : YAML::Node();
+  return path.IsDefined() && path.IsScalar() && IsHubName(path.Scalar()) ? path.Scalar() : "";
+}
+
+// Gives run.model.path, which became absolute, its text again if that is a name of the hub and
+// there is not even the folder of its first word: messages are about what was written.
+void KeepHubName(YAML::Node root, const std::string& name, const std::string& folder) {
+  if (name.empty()) return;
+  const std::string path = AbsolutePath(name, folder);
+  YAML::Node value = root["run"]["model"]["path"];
+  std::error_code error;
+  if (value.Scalar() == path &&
+      !std::filesystem::exists(std::filesystem::path(path).parent_path(), error) &&
+      !std::filesystem::exists(name, error))
+    value = name;
+}
+
 // Takes the default of run.steps away. Returns false if it was set; 0 is how it is printed.
 bool LeaveStepsToEpochs(const YAML::Node& tree, RunSettings& run) {
   const YAML::Node steps = tree["steps"];
@@ -92,10 +114,16 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name,
     root = YAML::Load(text);
     if (root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
     if (!root.IsMap()) return InvalidArgument(name + ": expected the sections 'run' and 'local'");
+    const std::string in_text = HubNameIn(root);
     if (folder) MakePathsAbsolute(root, *folder);
     for (const std::string& override : overrides)
       BUTTRESS_RETURN_IF_ERROR(ApplyOverride(root, override));
+    const std::string in_overrides = HubNameIn(root);
     if (folder) MakePathsAbsolute(root, "");
+    if (folder) {
+      KeepHubName(root, in_text, *folder);
+      KeepHubName(root, in_overrides, "");
+    }
     RunConfig config;
     std::vector<std::string> errors;
     YamlBinder binder(root, "", name, errors);

@@ -3,6 +3,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
@@ -104,6 +105,15 @@ std::string AbsolutePath(const std::string& path, const std::string& folder) {
   std::string text = absolute.string();
   while (text.size() > 1 && text.ends_with('/')) text.pop_back();
   return text;
+}
+
+bool IsHubName(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return false;
+  if (text.front() == '.' || text.find('/', slash + 1) != std::string::npos) return false;
+  return std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/';
+  });
 }
 
 std::string FileNameOf(const std::string& path) {

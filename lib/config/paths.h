@@ -19,6 +19,10 @@ void ForEachPath(const YAML::Node& root, const std::function<std::string(const s
 // empty `folder` is the current one.
 std::string AbsolutePath(const std::string& path, const std::string& folder = "");
 
+// Whether a text has the form of a name of Hugging Face's hub: two words of letters, digits, '-',
+// '_' and '.' with one slash between them. A relative path may have it too.
+bool IsHubName(const std::string& text);
+
 // Returns the last part of a path: "train.jsonl".
 std::string FileNameOf(const std::string& path);
 

@@ -14,22 +14,6 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-TEST(HubNameTest, ANameIsTwoWordsWithASlash) {
-  for (const char* name : {"Qwen/Qwen2.5-0.5B", "google/gemma_2"}) EXPECT_EQ(HubNameOf(name), name);
-  for (const char* path :
-       {"model", "/models/qwen", "a/b/c", "models/", "./model", "../model", "my models/qwen", ""}) {
-    EXPECT_EQ(HubNameOf(path), "") << path;
-  }
-}
-
-TEST(HubNameTest, ANameThatBecameAbsoluteIsFound) {
-  const TempDir dir;
-  EXPECT_EQ(HubNameOf(dir.path() + "/Qwen/Tiny"), "Qwen/Tiny");
-  EXPECT_EQ(HubNameOf(dir.path() + "/runs/Qwen/Tiny"), "");
-  ASSERT_TRUE(MakeFolders(dir.path() + "/models").ok());
-  EXPECT_EQ(HubNameOf(dir.path() + "/models/Tiny"), "");
-}
-
 TEST(HubNameTest, AdviceNamesTheSnapshotOfTheCacheOrTheDownload) {
   const TempDir home;
   ::unsetenv("HF_HUB_CACHE");

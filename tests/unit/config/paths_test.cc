@@ -87,6 +87,24 @@ TEST_F(PathsTest, RelativePathsOfTheCommandLineBeginAtTheCurrentFolder) {
   EXPECT_EQ(Load().local.out, here + "/runs/run");
 }
 
+TEST_F(PathsTest, ANameOfTheHubStaysAsItIsWrittenWhereNoFolderIs) {
+  ASSERT_TRUE(
+      WriteFileAtomic(yaml_, "run: {data: {prompts: p}, model: {path: Qwen/Tiny-0.5B}}").ok());
+  EXPECT_EQ(Load().run.model.path, "Qwen/Tiny-0.5B");
+  EXPECT_EQ(Load({"run.model.path=google/gemma_2"}).run.model.path, "google/gemma_2");
+  EXPECT_EQ(Load({"run.model.path=/models/tiny"}).run.model.path, "/models/tiny");
+  std::filesystem::create_directories(In("configs/Qwen"));
+  EXPECT_EQ(Load().run.model.path, In("configs/Qwen/Tiny-0.5B")) << "a path with a mistake";
+}
+
+TEST(HubNameTest, IsTwoWordsWithASlash) {
+  for (const char* name : {"Qwen/Qwen2.5-0.5B", "google/gemma_2"}) EXPECT_TRUE(IsHubName(name));
+  for (const char* path :
+       {"model", "/models/qwen", "a/b/c", "models/", "./model", "../model", "my models/qwen", ""}) {
+    EXPECT_FALSE(IsHubName(path)) << path;
+  }
+}
+
 TEST_F(PathsTest, AStoredConfigurationMeansTheSameFromAnyFolder) {
   const RunConfig config = Load();
   const TempDir other;
