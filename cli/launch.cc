@@ -31,7 +31,6 @@
 #include "cli/summary.h"
 #include "cli/supervisor.h"
 #include "cli/targets_file.h"
-#include "cli/versions/versions_file.h"
 #include "cli/waiting.h"
 #include "cli/worker_gpus.h"
 #include "lib/base/busy_mark.h"
@@ -195,7 +194,6 @@ class Launcher {
   }
 
   Status RunToTheEnd() {
-    const VersionsRecord versions(config_, RecordedFiles::Of(config_));
     BUTTRESS_RETURN_IF_ERROR(Evaluate("before", config_.run.model.path, accuracy_before_));
     started_ = MonotonicSeconds();
     BUTTRESS_RETURN_IF_ERROR(StartAll());

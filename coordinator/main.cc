@@ -12,6 +12,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/page/page_data.h"
 #include "coordinator/page/page_server.h"
+#include "coordinator/versions_file.h"
 #include "lib/base/address.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/file.h"
@@ -191,6 +192,7 @@ Status Serve(RunConfig config, bool exit_when_finished) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Coordinator> coordinator,
                             Coordinator::Start(config, prompts, GroupLimitsFrom(config.run, *model),
                                                std::move(sampling), metrics, credentials));
+  const VersionsRecord versions(config, RecordedFiles::Of(config));
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(config.local, credentials, metrics));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(config.local.out, "coordinator.address"),
                                            coordinator->address() + "\n"));

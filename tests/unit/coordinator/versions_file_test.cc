@@ -1,4 +1,4 @@
-#include "cli/versions/versions_file.h"
+#include "coordinator/versions_file.h"
 
 #include <gmock/gmock.h>
 
@@ -57,6 +57,18 @@ TEST_F(VersionsFileTest, ALaterStartIsAddedAndReadsOnlyFilesThatChanged) {
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[1]["model"][0]["sha256"], ToHex(Sha256Of("second")));
   EXPECT_EQ(starts[1]["data"][0]["sha256"], "kept");
+}
+
+TEST_F(VersionsFileTest, TheFirstAndTheNewestStartsAreKept) {
+  nlohmann::json starts = nlohmann::json::array();
+  for (int n = 0; n < 100; ++n) starts.push_back({{"time_unix", n}});
+  ASSERT_TRUE(
+      WriteFileAtomic(VersionsPath(out_.path()), nlohmann::json{{"starts", starts}}.dump()).ok());
+  const auto kept = Start();
+  ASSERT_EQ(kept.size(), 100U);
+  EXPECT_EQ(kept[0]["time_unix"], 0);
+  EXPECT_EQ(kept[1]["time_unix"], 2);
+  EXPECT_GT(kept[99]["time_unix"], 1000);
 }
 
 TEST_F(VersionsFileTest, ADamagedRecordBeginsAnew) {

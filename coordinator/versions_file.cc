@@ -1,4 +1,4 @@
-#include "cli/versions/versions_file.h"
+#include "coordinator/versions_file.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,8 +10,7 @@
 #include <fstream>
 #include <utility>
 
-#include "cli/git_commit.h"
-#include "cli/process.h"
+#include "coordinator/git_commit.h"
 #include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
@@ -26,6 +25,7 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 constexpr int kNice = 19;
+constexpr std::size_t kMostStarts = 100;  // a coordinator that fails may be started for ever
 constexpr const char* kParts[] = {"programs", "model", "data"};
 
 // The files of a folder in the order of their names, or the file.
@@ -142,8 +142,9 @@ std::string VersionsPath(const std::string& out) { return JoinPath(out, "version
 
 RecordedFiles RecordedFiles::Of(const RunConfig& config) {
   RecordedFiles files;
+  const fs::path installed = fs::read_symlink("/proc/self/exe").parent_path();
   for (const char* program : {"buttress", "coordinator", "rollout_worker", "learner"})
-    files.programs.push_back(SiblingProgram(program));
+    files.programs.push_back((installed / program).string());
   files.model = FilesAt(config.run.model.path);
   std::vector<std::string> datasets = {config.run.data.prompts, config.run.data.held_out};
   for (const auto& [name, source] : config.run.data.sources) datasets.push_back(source.prompts);
@@ -159,6 +160,7 @@ VersionsRecord::VersionsRecord(const RunConfig& config, RecordedFiles files)
   ordered_json start = StartJson(config, files);
   if (!starts.empty()) ReuseDigests(starts.back(), start);
   starts.push_back(std::move(start));
+  while (starts.size() > kMostStarts) starts.erase(1);  // the first one is how the run began
   record_["starts"] = std::move(starts);
   if (const Status written = Write(); !written.ok())
     Log(kWarn, "the versions of this start are not recorded", {{"why", written.message()}});

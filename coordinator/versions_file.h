@@ -1,5 +1,5 @@
 // <out>/versions.json: what each start of a run was made of: programs, libraries, machine, start
-// model and datasets, with their SHA-256.
+// model and datasets, with their SHA-256. The coordinator writes it, however it was started.
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,10 @@ struct RecordedFiles {
   static RecordedFiles Of(const RunConfig& config);
 };
 
-// Adds a start to the file: at once with what is known, and the digests as they are computed, on a
-// thread of its own and at low priority. A file that has the path, size and time of change of one
-// of the start before is not read again. Errors are logged; the run does without the record.
+// Adds a start to the file, which keeps the first and the newest hundred: at once with what is
+// known, and the digests as they are computed, on a thread of its own and at low priority. A file
+// that has the path, size and time of change of one of the start before is not read again. Errors
+// are logged; the run does without the record.
 class VersionsRecord {
  public:
   VersionsRecord(const RunConfig& config, RecordedFiles files);
