@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/counts_json.h"
 #include "cli/run_client.h"
 #include "lib/base/file.h"
 #include "lib/config/run_folder.h"
@@ -68,6 +69,16 @@ std::map<std::string, v1::CollapseCounts> BySource(const v1::GetRunStatusRespons
   return {run.collapse_by_source().begin(), run.collapse_by_source().end()};
 }
 
+SkippedPrompts SkippedPromptsOf(const v1::GetRunStatusResponse& run) {
+  SkippedPrompts skipped;
+  for (const auto& [source, counts] : run.skipped_by_source()) {
+    for (const auto& [reason, prompts] : counts.reasons()) {
+      if (prompts > 0) skipped[source][reason] = prompts;
+    }
+  }
+  return skipped;
+}
+
 // The link of the run's page; empty where this machine cannot read it.
 std::string PageLink(const LocalSettings& local) {
   const Result<std::string> link = ReadFile(PageLinkPath(local.out));
@@ -86,6 +97,7 @@ void PrintText(const v1::GetRunStatusResponse& run, const std::string& page) {
     for (const auto& [source, counts] : BySource(run))
       fmt::print("  source {}: {}\n", source, CollapseText(counts));
   }
+  fmt::print("{}", SkippedText(SkippedPromptsOf(run)));
   for (const v1::WorkerStatus& worker : run.workers()) fmt::print("{}\n", WorkerLine(worker));
   fmt::print("starts: coordinator {}, learner {}\n", run.coordinator_epoch(), run.learner_epoch());
   if (!page.empty()) fmt::print("page, a link for one browser: {}\n", page);
@@ -145,6 +157,7 @@ void PrintJson(const v1::GetRunStatusResponse& run, const std::string& page) {
       {"acr", AcrJson(run.collapse())},
       {"collapse", CountsJson(run.collapse())},
       {"sources", SourcesJson(run)},
+      {"skipped", SkippedPromptsOf(run)},
       {"workers", workers},
       {"coordinator_epoch", run.coordinator_epoch()},
       {"learner_epoch", run.learner_epoch()},

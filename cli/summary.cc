@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "cli/counts_json.h"
 #include "cli/curves.h"
 #include "lib/base/file.h"
 #include "lib/ledger/audit.h"
@@ -195,13 +196,14 @@ std::string PlacesText(const std::string& out, bool has_best) {
 std::string ClosingText(const RunConfig& config, const RunSummary& summary,
                         const CollapseCounts& collapse,
                         const std::map<std::string, CollapseCounts>& sources,
-                        const std::vector<StepMeasurements>& steps,
+                        const SkippedPrompts& skipped, const std::vector<StepMeasurements>& steps,
                         const std::vector<EvalRow>& evals, const std::optional<BestMark>& best) {
   std::string text = fmt::format(
       "\n{} steps in {:.0f} s; {} groups accepted, {} collapsed (ACR {})\n", steps.size(),
       summary.wall_seconds, collapse.groups, collapse.constant(),
       collapse.constant() + collapse.mixed > 0 ? fmt::format("{:.3f}", collapse.acr()) : "-");
-  text += SourcesText(sources) + PriceText(PriceOf(steps)) + PaceText(PaceOf(steps));
+  text += SourcesText(sources) + SkippedText(skipped) + PriceText(PriceOf(steps)) +
+          PaceText(PaceOf(steps));
   if (summary.before && summary.after) {
     text += fmt::format("held-out accuracy, greedy, {} prompts: {} before, {} after\n",
                         summary.after->prompts, summary.before->Text(), summary.after->Text());
@@ -259,6 +261,8 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
                     "report it",
                     violations.front(), violations.size(), out));
   }
+  BUTTRESS_ASSIGN_OR_RETURN(const auto by_source, ledger->Skipped());
+  const SkippedPrompts skipped = SkippedPromptsOf(by_source);
   const CollapseCounts& collapse = audit.recounted;
   SourceNames names;
   const auto sources = ReportedSources(audit.recounted_by_source, names);
@@ -279,6 +283,7 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   json["acr"] = nullptr;
   if (collapse.constant() + collapse.mixed > 0) json["acr"] = collapse.acr();
   json["sources"] = SourcesJson(sources);
+  json["skipped"] = skipped;
   json["dynamic_sampling"] = ToJson(PriceOf(steps));
   json["tokens_per_second"] = TokensPerSecond(steps);
   json["speed"] = ToJson(PaceOf(steps));
@@ -291,7 +296,7 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.json"), json.dump(2) + "\n"));
-  return ClosingText(config, summary, collapse, sources, steps, evals, best);
+  return ClosingText(config, summary, collapse, sources, skipped, steps, evals, best);
 }
 
 }  // namespace buttress

@@ -220,7 +220,11 @@ function row(cells, kind = 'td') {
 
 function showClasses(status) {
   const rows = status ? [['all', status.collapse], ...Object.entries(status.sources)] : [];
-  draw('classes', rows, () => rows.filter((_, i) => i === 0 || rows.length > 2)
+  const skipped = Object.entries(status ? status.skipped : {}).map(([source, reasons]) =>
+    element('div', {className: 'muted'}, `prompts ${source ? `of ${source} ` : ''}passed over: ` +
+      Object.entries(reasons).map(([reason, count]) => `${count} ${reason}`).join(', ')));
+  draw('classes', [rows, status && status.skipped], () => rows
+    .filter((_, i) => i === 0 || rows.length > 2)
     .flatMap(([source, counts]) => {
       const parts = CLASSES.map(([label, key, shade]) => [label, counts[key], shade]);
       const legend = element('div', {className: 'legend'});
@@ -228,7 +232,7 @@ function showClasses(status) {
         legend.append(element('span', {}, color(element('i'), shade), `${label} ${value}`));
       return [element('div', {}, `${source}: ${counts.groups} groups, ACR ${number(counts.acr)}`),
         bar(parts), legend];
-    }));
+    }).concat(skipped));
 }
 
 function showTime() {

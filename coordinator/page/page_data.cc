@@ -94,6 +94,13 @@ ordered_json StatusJson(const v1::GetRunStatusResponse& run) {
   const std::map<std::string, v1::CollapseCounts> sources(run.collapse_by_source().begin(),
                                                           run.collapse_by_source().end());
   for (const auto& [source, counts] : sources) json["sources"][source] = CountsJson(counts);
+  std::map<std::string, std::map<std::string, std::uint64_t>> skipped;
+  for (const auto& [source, counts] : run.skipped_by_source()) {
+    for (const auto& [reason, prompts] : counts.reasons()) {
+      if (prompts > 0) skipped[source][reason] = prompts;
+    }
+  }
+  json["skipped"] = skipped;
   for (const v1::WorkerStatus& worker : run.workers()) {
     if (json["workers"].size() == kMostWorkers) break;
     json["workers"].push_back(WorkerJson(worker));
