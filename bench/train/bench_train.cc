@@ -17,6 +17,7 @@
 #include "learner/token_batch.h"
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
+#include "lib/checks/memory_checks.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice_option.h"
 #include "lib/policy/transformer.h"
@@ -85,17 +86,36 @@ double MatrixProductRate(at::ScalarType dtype, ModelDevice device) {
   return best;
 }
 
+// A line of /proc/self/status in bytes: "VmRSS:", "VmHWM:".
+double ProcessBytes(const char* line_name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(line_name)) return std::stod(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
 // On a GPU the most bytes of tensors, else the most resident bytes of the process.
 double PeakBytes(ModelDevice device) {
   if (device.cuda) {
     const auto stats = at::accelerator::getDeviceStats(static_cast<at::DeviceIndex>(device.index));
     return static_cast<double>(stats.allocated_bytes[0].peak);
   }
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
-  }
-  return 0;
+  return ProcessBytes("VmHWM:");
+}
+
+// What `buttress doctor` says of a rank with these micro-batches.
+MemoryNeed PlannedMemory(const Flags& flags, const Transformer& model, std::int64_t tokens) {
+  RunConfig config;
+  config.run.model.dtype = flags.dtype;
+  config.run.optim = flags.optim;
+  config.run.sampling.max_tokens = flags.length;
+  config.local.learner.micro_batch_tokens = tokens;
+  config.local.learner.logprob_chunk_tokens = flags.chunk_rows;
+  ModelFacts facts;
+  facts.config = model.config();
+  for (const auto& [name, tensor] : model.parameters()) facts.parameters += tensor.numel();
+  return LearnerMemory(config, facts);
 }
 
 class Bench {
@@ -157,6 +177,7 @@ Status Run(const Flags& flags) {
     BUTTRESS_ASSIGN_OR_RETURN(device.index, OpenGpu(flags.gpu, "bench_train", "--device cpu"));
   }
   at::set_num_threads(static_cast<int>(flags.threads));
+  const double base = device.cuda ? 0 : ProcessBytes("VmRSS:");
   BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(flags.model));
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, Transformer::Random(config, flags.dtype, device, 1));
   Bench bench(flags, device, *model);
@@ -172,13 +193,22 @@ Status Run(const Flags& flags) {
   const double rate = static_cast<double>(bench.tokens()) / median;
   const double flops = FlopsPerToken(*model, flags.length);
   const double peak = PeakBytes(device);
+  const MemoryNeed plan = PlannedMemory(flags, *model, bench.tokens());
   const double product =
       MatrixProductRate(model->parameters().front().second.scalar_type(), device);
-  const nlohmann::ordered_json row = {
-      {"tokens", bench.tokens()},        {"seconds", median},     {"tokens_per_second", rate},
-      {"flops_per_token", flops},        {"flops", rate * flops}, {"product_flops", product},
-      {"share", rate * flops / product}, {"peak_bytes", peak},    {"first_loss", first_loss},
-      {"last_loss", bench.loss()}};
+  const nlohmann::ordered_json row = {{"tokens", bench.tokens()},
+                                      {"seconds", median},
+                                      {"tokens_per_second", rate},
+                                      {"flops_per_token", flops},
+                                      {"flops", rate * flops},
+                                      {"product_flops", product},
+                                      {"share", rate * flops / product},
+                                      {"peak_bytes", peak},
+                                      {"base_bytes", base},
+                                      {"planned_state", plan.state},
+                                      {"planned_passes", plan.passes},
+                                      {"first_loss", first_loss},
+                                      {"last_loss", bench.loss()}};
   std::printf("%s\n", row.dump().c_str());
   return OkStatus();
 }
