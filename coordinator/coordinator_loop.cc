@@ -245,12 +245,17 @@ void CoordinatorLoop::Fail(Status status) {
 bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
   const std::int64_t wanted = std::min(WantedPrompts(), turn.may_draw);
   if (wanted <= 0 || !turn.failed.ok()) return false;
-  const auto drawn = parts_.prompts.Draw(wanted, parts_.scheduler.memory());
+  const auto record = [this](std::uint64_t row) -> Result<PromptRecord> {
+    if (const PromptRecord* newest = parts_.scheduler.FindRecord(row)) return *newest;
+    return parts_.ledger.ReadPromptRecord(row);
+  };
+  const auto drawn = parts_.prompts.Draw(wanted, {record, parts_.scheduler.greso()});
   if (!drawn.ok()) {
     turn.failed = drawn.status();
     return false;
   }
   turn.may_draw -= wanted;
+  parts_.scheduler.Remember(drawn->records);
   parts_.scheduler.Admit(drawn->prompts, drawn->skipped, parts_.prompts.cursors(), turn.changes);
   return true;
 }

@@ -76,9 +76,17 @@ void GroupTable::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
     row.incarnation = 0;
   });
   accepted_.erase(group_id);
+  out.records_before.erase(group_id);
   const auto same = [group_id](const AcceptedRow& row) { return row.group_id == group_id; };
   // The ledger has no content yet of a group that was accepted in this turn.
   if (std::erase_if(out.accepted, same) == 0) out.returned.push_back(group_id);
+}
+
+void GroupTable::SetRecord(std::uint64_t group_id, const PromptRecord& record, LedgerChanges& out) {
+  const auto row = accepted_.find(group_id);
+  BUTTRESS_CHECK(row != accepted_.end(), "only an accepted group has a record before it");
+  row->second.record = record;
+  out.records_before[group_id] = record;
 }
 
 const AcceptedRow& GroupTable::accepted(std::uint64_t group_id) const {

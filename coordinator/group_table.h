@@ -82,6 +82,9 @@ class GroupTable {
   // Moves a ready group to pending, and deletes its content.
   void TakeBack(std::uint64_t group_id, LedgerChanges& out);
 
+  // Changes AcceptedRow::record of an accepted group that has not ended.
+  void SetRecord(std::uint64_t group_id, const PromptRecord& record, LedgerChanges& out);
+
   // REQUIRES: the group was accepted and has not ended.
   const AcceptedRow& accepted(std::uint64_t group_id) const;
 

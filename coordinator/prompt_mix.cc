@@ -62,6 +62,7 @@ Result<Draws> PromptMix::Draw(std::int64_t count, const PromptMemory& memory) {
     BUTTRESS_ASSIGN_OR_RETURN(Draws one, Next().Draw(1, memory));
     std::ranges::move(one.prompts, std::back_inserter(draws.prompts));
     std::ranges::move(one.skipped, std::back_inserter(draws.skipped));
+    draws.records.merge(one.records);
   }
   return draws;
 }

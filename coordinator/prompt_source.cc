@@ -45,7 +45,7 @@ std::uint64_t PromptSource::RowAt(std::uint64_t index) const {
 
 Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory) {
   Draws draws;
-  std::vector<std::uint64_t> rows;
+  std::vector<Candidate> considered;
   std::uint64_t dropped = 0;  // since the last prompt that was drawn
   while (static_cast<std::int64_t>(draws.prompts.size()) < count) {
     if (cursor_.index == file_.size()) {
@@ -56,28 +56,30 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
     const auto candidates =
         choose ? static_cast<std::uint64_t>(options_.selection.mopps.candidates) : 1;
     const std::uint64_t end = std::min<std::uint64_t>(cursor_.index + candidates, file_.size());
-    rows.clear();
+    considered.clear();
     for (std::uint64_t index = cursor_.index; index < end; ++index) {
       BUTTRESS_ASSIGN_OR_RETURN(const bool usable, Usable(RowAt(index)));
       if (usable) {
-        rows.push_back(RowAt(index));
+        BUTTRESS_ASSIGN_OR_RETURN(Candidate candidate, Consider(RowAt(index), memory));
+        considered.push_back(std::move(candidate));
       } else {
         draws.skipped.push_back(
             {cursor_.pass, Counted(RowAt(index)), SkipReason::kOverLong, options_.name});
       }
     }
-    dropped = rows.empty() ? dropped + 1 : 0;
+    dropped = considered.empty() ? dropped + 1 : 0;
     if (dropped > file_.size()) {
       return InvalidArgument(
           (options_.name.empty() ? "" : "source '" + options_.name + "': ") +
           "every prompt is longer than max_prompt_tokens; raise it or change the dataset");
     }
-    const auto reasons = Judge(rows, memory);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto reasons = Judge(considered, memory.greso);
+    for (std::size_t i = 0; i < considered.size(); ++i) {
       if (reasons[i]) {
-        draws.skipped.push_back({cursor_.pass, Counted(rows[i]), *reasons[i], options_.name});
+        draws.skipped.push_back(
+            {cursor_.pass, Counted(considered[i].row), *reasons[i], options_.name});
       } else {
-        BUTTRESS_RETURN_IF_ERROR(Keep(rows[i], draws));
+        BUTTRESS_RETURN_IF_ERROR(Keep(considered[i], draws));
       }
     }
     cursor_.index = end;
@@ -93,37 +95,40 @@ Result<bool> PromptSource::Usable(std::uint64_t row) const {
   return true;
 }
 
-std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const std::uint64_t> rows,
-                                                           const PromptMemory& memory) const {
-  if (rows.empty()) return {};
-  if (options_.selection.mode != SelectionMode::kMopps) return {JudgeOne(rows.front(), memory)};
+Result<PromptSource::Candidate> PromptSource::Consider(std::uint64_t row,
+                                                       const PromptMemory& memory) const {
+  Candidate candidate{row, {}};
+  if (options_.selection.mode != SelectionMode::kNone) {
+    BUTTRESS_ASSIGN_OR_RETURN(candidate.record, memory.record(Counted(row)));
+  }
+  return candidate;
+}
+
+std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const Candidate> candidates,
+                                                           const GresoBases& greso) const {
+  if (candidates.empty()) return {};
+  if (options_.selection.mode != SelectionMode::kMopps) {
+    const auto& [row, record] = candidates.front();
+    return {
+        PassedOver(options_.selection, options_.seed, {cursor_.pass, Counted(row)}, record, greso)};
+  }
   const std::uint64_t seed =
       MixSeed(MixSeed(options_.seed, HashText("prompt success rate")), cursor_.pass);
   std::vector<double> rates;
-  for (const std::uint64_t row : rows) {
-    const auto record = memory.records.find(Counted(row));
-    rates.push_back(ThompsonRate(record == memory.records.end() ? PromptRecord() : record->second,
-                                 {seed, Counted(row)}));
-  }
-  std::vector<std::optional<SkipReason>> reasons(rows.size(), SkipReason::kFarther);
+  for (const auto& [row, record] : candidates)
+    rates.push_back(ThompsonRate(record, {seed, Counted(row)}));
+  std::vector<std::optional<SkipReason>> reasons(candidates.size(), SkipReason::kFarther);
   reasons[NearestRate(rates, options_.selection.mopps.target)].reset();
   return reasons;
 }
 
-std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row,
-                                                 const PromptMemory& memory) const {
-  const auto record = memory.records.find(Counted(row));
-  if (record == memory.records.end()) return std::nullopt;
-  return PassedOver(options_.selection, options_.seed, {cursor_.pass, Counted(row)}, record->second,
-                    memory.greso);
-}
-
-Status PromptSource::Keep(std::uint64_t row, Draws& draws) {
-  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(row));
-  draws.prompts.push_back(
-      {prompt.id, prompt.source, cursor_.pass, Counted(row), options_.group_size});
+Status PromptSource::Keep(const Candidate& candidate, Draws& draws) {
+  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(candidate.row));
+  const std::uint64_t counted = Counted(candidate.row);
+  draws.prompts.push_back({prompt.id, prompt.source, cursor_.pass, counted, options_.group_size});
+  if (options_.selection.mode != SelectionMode::kNone) draws.records[counted] = candidate.record;
   ++cursor_.drawn;
-  if (unread_.size() < kMaxUnread) unread_.insert_or_assign(row, std::move(prompt));
+  if (unread_.size() < kMaxUnread) unread_.insert_or_assign(candidate.row, std::move(prompt));
   return OkStatus();
 }
 

@@ -2,7 +2,7 @@
 // order of its own that follows from the run's seed. A prompt may be passed over because of its
 // history (run.data.selection; lib/rl/prompt_selection.h has the formulas). That decision depends
 // on the seed, the place in the order and the records at the time of the draw, and the ledger keeps
-// it.
+// it. The record of a prompt is read when its turn comes.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,7 @@ struct PromptSourceOptions {
 struct Draws {
   std::vector<DrawnPrompt> prompts;
   std::vector<SkipRow> skipped;
+  std::map<std::uint64_t, PromptRecord> records;  // of the prompts by row, if there is a selection
 };
 
 // Not thread-safe.
@@ -51,7 +52,7 @@ class PromptSource {
   Status Resume(const PromptCursor& cursor);
 
   // Draws the next `count` prompts that are not passed over, and moves cursor() behind them.
-  // kInvalidArgument if a row is invalid or every prompt is too long.
+  // kInvalidArgument if a row is invalid or every prompt is too long; errors of memory.record.
   Result<Draws> Draw(std::int64_t count, const PromptMemory& memory);
 
   const PromptCursor& cursor() const { return cursor_; }
@@ -70,12 +71,19 @@ class PromptSource {
   // The row as records, draws and skips count it.
   std::uint64_t Counted(std::uint64_t row) const { return options_.first_row + row; }
 
-  // Returns why each of `rows`, the usable ones at the cursor, is passed over; nullopt if it is
-  // drawn.
-  std::vector<std::optional<SkipReason>> Judge(std::span<const std::uint64_t> rows,
-                                               const PromptMemory& memory) const;
-  std::optional<SkipReason> JudgeOne(std::uint64_t row, const PromptMemory& memory) const;
-  Status Keep(std::uint64_t row, Draws& draws);
+  // A prompt whose turn has come.
+  struct Candidate {
+    std::uint64_t row = 0;  // of the file
+    PromptRecord record;    // default without a selection
+  };
+
+  Result<Candidate> Consider(std::uint64_t row, const PromptMemory& memory) const;
+
+  // Returns why each of `candidates`, the usable ones at the cursor, is passed over; nullopt if it
+  // is drawn.
+  std::vector<std::optional<SkipReason>> Judge(std::span<const Candidate> candidates,
+                                               const GresoBases& greso) const;
+  Status Keep(const Candidate& candidate, Draws& draws);
 
   const PromptFile& file_;
   const PromptSourceOptions options_;

@@ -61,9 +61,9 @@ std::int64_t Scheduler::NeedsPrompts() const {
   return std::max<std::int64_t>(0, wanted - static_cast<std::int64_t>(groups_.line().size()));
 }
 
-PromptMemory Scheduler::memory() const {
+GresoBases Scheduler::greso() const {
   const GresoConfig& greso = options_.selection.greso;
-  return {records_, run_.greso.value_or(GresoBases{greso.keep_easy, greso.keep_hard})};
+  return run_.greso.value_or(GresoBases{greso.keep_easy, greso.keep_hard});
 }
 
 void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
@@ -72,6 +72,8 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
                  "no more prompts than are needed");
   for (const DrawnPrompt& prompt : prompts) {
     BUTTRESS_CHECK(prompt.completions >= 1, "a group has completions");
+    BUTTRESS_CHECK(!selects_prompts() || records_.Find(prompt.row) != nullptr,
+                   "the record of a drawn prompt is remembered");
     GroupRow row;
     row.group_id = run_.next_group_id++;
     row.prompt = prompt;
@@ -83,6 +85,7 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
   out.skipped.insert(out.skipped.end(), skipped.begin(), skipped.end());
   BUTTRESS_CHECK(cursors.size() == run_.sources.size(), "every source has its cursor");
   for (std::size_t i = 0; i < cursors.size(); ++i) run_.sources[i].cursor = cursors[i];
+  records_.Trim(groups_.rows(), out);
   out.run = run_;
 }
 

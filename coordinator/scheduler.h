@@ -128,6 +128,7 @@
 #include "coordinator/group_table.h"
 #include "coordinator/lease_deadlines.h"
 #include "coordinator/lineage.h"
+#include "coordinator/prompt_records.h"
 #include "coordinator/scheduler_types.h"
 #include "coordinator/worker_faults.h"
 #include "coordinator/worker_trials.h"
@@ -150,8 +151,18 @@ class Scheduler {
   // Returns how many prompts the prompt source may draw now.
   std::int64_t NeedsPrompts() const;
 
-  // Returns what the prompt source selects prompts by.
-  PromptMemory memory() const;
+  // Returns the bases of the selection `greso` after the planned steps.
+  GresoBases greso() const;
+
+  // Returns the record of the prompt in a row of the dataset; null if the one in the ledger is the
+  // newest. REQUIRES: the changes of earlier turns are in the ledger.
+  const PromptRecord* FindRecord(std::uint64_t row) const { return records_.Find(row); }
+
+  // Keeps the records of prompts that were drawn, as the draw has read them. REQUIRES: it is called
+  // before Admit, if selects_prompts().
+  void Remember(const std::map<std::uint64_t, PromptRecord>& records) {
+    records_.Remember(records);
+  }
 
   // Returns whether the results of earlier groups decide which prompts are drawn.
   bool selects_prompts() const { return options_.selection.mode != SelectionMode::kNone; }
@@ -378,7 +389,7 @@ class Scheduler {
   SubmitOutcome CheckEnded(const Submission& submission) const;
   bool Shares(const Submission& submission) const;
   void TakeBack(const Submission& submission, LedgerChanges& out);
-  void Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out);
+  void Record(const GroupRow& group, AcceptedRow& accepted, LedgerChanges& out);
   bool MayReplace(const AcceptedRow& accepted) const;
 
   // scheduler_operator.cc
@@ -404,6 +415,7 @@ class Scheduler {
   bool AnyAbandoned(const std::vector<PolicyVersion>& versions) const;
   void Abandon(LedgerChanges& out);
   void TakeBack(std::uint64_t group_id, LedgerChanges& out);
+  void TakeRecordBack(const GroupRow& group, LedgerChanges& out);
   void EndRun(LedgerChanges& out);
   void MoveCheckpoint(std::uint64_t step, LedgerChanges& out);
   void Settle(std::uint64_t step, LedgerChanges& out);
@@ -419,7 +431,7 @@ class Scheduler {
   std::map<std::uint64_t, PlanRow> plans_;         // not settled, by step
   std::int64_t missing_ = 0;                       // places of plans_ without a group
   std::vector<PromptHistory> history_;             // by row of the dataset
-  std::map<std::uint64_t, PromptRecord> records_;  // by row of the dataset
+  PromptRecords records_;                          // of the selection
   std::map<std::string, SkipCounts> skipped_;      // prompts passed over, by source
   std::map<std::uint64_t, AcceptedRow> replaced_;  // since the last plan, by group id
   Lineage lineage_;

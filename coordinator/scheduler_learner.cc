@@ -147,7 +147,7 @@ void Scheduler::Abandon(LedgerChanges& out) {
   for (const std::uint64_t id : abandoned) TakeBack(id, out);
 }
 
-// Undoes Submit. What the selection remembers of a prompt stays.
+// Undoes Submit.
 void Scheduler::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
   const AcceptedRow& accepted = groups_.accepted(group_id);
   const PromptHistory own = accepted.own_history();
@@ -159,7 +159,29 @@ void Scheduler::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
     history.scored -= own.scored;
   }
   out.collapse[accepted.source] = collapse_.Uncount(accepted);
+  if (selects_prompts()) TakeRecordBack(*groups_.Find(group_id), out);
   groups_.TakeBack(group_id, out);
+}
+
+// The record becomes what it would be without the group: that before it, with the groups of the
+// prompt that came in later and are still under way.
+void Scheduler::TakeRecordBack(const GroupRow& group, LedgerChanges& out) {
+  const auto place = [](const AcceptedRow& row) {
+    return std::pair(row.payload.end(), row.group_id);
+  };
+  const AcceptedRow& accepted = groups_.accepted(group.group_id);
+  std::map<std::pair<PayloadEnd, std::uint64_t>, const AcceptedRow*> later;
+  for (const auto& [id, row] : groups_.accepted()) {
+    if (groups_.Find(id)->prompt.row == group.prompt.row && place(row) > place(accepted))
+      later.emplace(place(row), &row);
+  }
+  PromptRecord record = accepted.record;
+  for (const auto& [at, row] : later) {
+    groups_.SetRecord(row->group_id, record, out);
+    AddGroup(row->raw_rewards(), row->outcomes(), row->collapse,
+             groups_.Find(row->group_id)->prompt.pass, options_.selection.mopps.decay, record);
+  }
+  records_.Set(group.prompt.row, record, out);
 }
 
 Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_t step,
@@ -294,7 +316,7 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
   run_.planned_step = step;
   run_.acr_ema = collapse_.acr_ema();
   if (options_.selection.mode == SelectionMode::kGreso) {
-    run_.greso = AdaptGreso(memory().greso, plan.collapse.step, options_.selection.greso.target);
+    run_.greso = AdaptGreso(greso(), plan.collapse.step, options_.selection.greso.target);
   }
   out.run = run_;
 }

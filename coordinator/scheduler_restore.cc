@@ -90,7 +90,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       run_(snapshot.run ? *snapshot.run : NewRun(options)),
       groups_(snapshot),
       plans_(snapshot.plans),
-      records_(snapshot.records),
+      records_(snapshot),
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
       collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema, snapshot.recent),
@@ -167,7 +167,7 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.dropped = groups_.dropped();
   status.skipped = skipped_;
   for (const SourceRow& source : run_.sources) status.skipped.try_emplace(source.name);
-  if (options_.selection.mode == SelectionMode::kGreso) status.greso = memory().greso;
+  if (options_.selection.mode == SelectionMode::kGreso) status.greso = greso();
   status.active_slots = groups_.active_slots();
   status.slot_budget = ActiveSlotBudget(options_.prompts, options_.max_age);
   status.collapse = collapse_.total();
@@ -187,8 +187,8 @@ bool Scheduler::SameState(const Scheduler& other) const {
   RunRow run = run_;
   run.coordinator_epoch = other.run_.coordinator_epoch;
   return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ &&
-         history_ == other.history_ && records_ == other.records_ && skipped_ == other.skipped_ &&
-         replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
+         history_ == other.history_ && records_.SameOf(groups_.rows(), other.records_) &&
+         skipped_ == other.skipped_ && replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
          learner_secrets_ == other.learner_secrets_ && digests_ == other.digests_ &&
          checkpoints_ == other.checkpoints_ && collapse_ == other.collapse_ &&
          announced_ == other.announced_ && orders_ == other.orders_;

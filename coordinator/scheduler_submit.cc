@@ -118,12 +118,15 @@ void Scheduler::TakeBack(const Submission& submission, LedgerChanges& out) {
   trials_.End(submission.lease);
 }
 
-void Scheduler::Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out) {
-  if (options_.selection.mode == SelectionMode::kNone) return;
-  PromptRecord& record = records_[group.prompt.row];
+void Scheduler::Record(const GroupRow& group, AcceptedRow& accepted, LedgerChanges& out) {
+  if (!selects_prompts()) return;
+  const PromptRecord* before = records_.Find(group.prompt.row);
+  BUTTRESS_CHECK(before != nullptr, "a prompt that is under way has its record");
+  accepted.record = *before;
+  PromptRecord record = *before;
   AddGroup(accepted.raw_rewards(), accepted.outcomes(), accepted.collapse, group.prompt.pass,
            options_.selection.mopps.decay, record);
-  out.records[group.prompt.row] = record;
+  records_.Set(group.prompt.row, record, out);
 }
 
 // Nothing is replaced after the last plan, because no further plan needs a replacement.

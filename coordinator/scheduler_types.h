@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/status.h"
 #include "lib/config/sampling_config.h"
 #include "lib/experience/lease.h"
 #include "lib/experience/plan.h"
@@ -41,10 +43,11 @@ struct SchedulerOptions {
   double history_decay = 1;   // of a prompt's recent results at each of its groups
 };
 
-// What the prompt source reads of earlier groups. Valid until the scheduler changes.
+// What the prompt source reads of earlier groups.
 struct PromptMemory {
-  // By row of the dataset; a row is missing if no group of it was accepted.
-  const std::map<std::uint64_t, PromptRecord>& records;
+  // Returns the record of the prompt in a row of the dataset, a default one before its first
+  // accepted group.
+  std::function<Result<PromptRecord>(std::uint64_t row)> record;
   GresoBases greso;
 };
 

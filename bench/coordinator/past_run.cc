@@ -10,6 +10,7 @@
 #include "lib/config/run_identity.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
+#include "lib/rl/prompt_selection.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {
@@ -22,8 +23,10 @@ class PastRun {
   PastRun(const RunConfig& config, const DatasetIdentity& dataset, Ledger& ledger,
           PayloadStore& payloads)
       : prompts_(static_cast<std::uint64_t>(config.run.batch.prompts)),
+        selection_(config.run.data.selection),
         ledger_(ledger),
         payloads_(payloads) {
+    run_.run_id = std::string(32, 'a');
     run_.run_name = config.run.name;
     run_.config_sha256 = RunIdentityHash(config);
     run_.sources = {{.name = {}, .dataset = dataset, .cursor = {}}};
@@ -32,6 +35,7 @@ class PastRun {
 
   Status Write(std::uint64_t steps) {
     LedgerChanges changes;
+    changes.starts = {{1, std::string(32, 'b')}};
     changes.learners = {{1, 0, "", 1, Sha256Of("secret")}};
     for (std::uint64_t step = 1; step <= steps; ++step) {
       BUTTRESS_RETURN_IF_ERROR(AddStep(step, changes));
@@ -104,6 +108,10 @@ class PastRun {
     accepted.collapse = ClassifyGroup(accepted.raw_rewards(), accepted.outcomes());
     BUTTRESS_ASSIGN_OR_RETURN(accepted.payload, payloads_.Append({id, accepted.lease_epoch}, bytes,
                                                                  accepted.content_sha256));
+    if (selection_.mode != SelectionMode::kNone) {
+      buttress::AddGroup(accepted.raw_rewards(), accepted.outcomes(), accepted.collapse, 0,
+                         selection_.mopps.decay, changes.records[id - 1]);
+    }
     changes.accepted.push_back(std::move(accepted));
     return OkStatus();
   }
@@ -117,6 +125,7 @@ class PastRun {
   }
 
   const std::uint64_t prompts_;
+  const SelectionConfig selection_;
   Ledger& ledger_;
   PayloadStore& payloads_;
   RunRow run_;

@@ -14,8 +14,11 @@ its leases, a learner takes, commits, announces and settles plans, and the lease
 expire. Another caller measures how long an Exchange takes that need not wait.
 
 `restart` starts a coordinator on a run that has settled many groups of two completions, over a
-dataset of as many rows: seconds from exec to the first lease, and the resident memory then."""
+dataset of as many rows: seconds from exec to the first lease, the processor time of them, and the
+resident memory then. With `--selections greso` each prompt has a record of run.data.selection, by
+which it is drawn or passed over."""
 
+import itertools
 import json
 import os
 import random
@@ -37,7 +40,7 @@ COMPLETIONS = 8
 TOKENS = 128
 
 
-def write_run(folder, rows, **settings):
+def write_run(folder, rows, selection="none", **settings):
     """`settings` go into the `run` half."""
     model = models.tokenizer_folder("tiny")
     texts = models.prompts(model, 256)
@@ -47,7 +50,8 @@ def write_run(folder, rows, **settings):
             file.write(json.dumps(row) + "\n")
     config = {
         "run": {
-            "data": {"prompts": f"{folder}/prompts.jsonl"}, "model": {"path": str(model)},
+            "data": {"prompts": f"{folder}/prompts.jsonl", "selection": {"mode": selection}},
+            "model": {"path": str(model)},
             "sampling": {"group_size": COMPLETIONS, "max_tokens": TOKENS}, **settings,
         }, "local": {"out": f"{folder}/out"},
     }
@@ -76,6 +80,10 @@ class Coordinator:
         lines = open(f"/proc/{self.process.pid}/status").read().splitlines()
         fields = dict(line.split(":", 1) for line in lines)
         return [1024 * int(fields[name].split()[0]) for name in ("VmRSS", "VmHWM")]
+
+    def cpu_seconds(self):
+        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def __enter__(self):
         return self
@@ -106,15 +114,16 @@ def ours(workers, live):
     return result["groups"] / result["seconds"], result
 
 
-def restart(groups):
+def restart(groups, selection):
     with tempfile.TemporaryDirectory() as folder:
         prompts = 32
-        write_run(folder, groups, steps=groups // prompts + 10,
+        write_run(folder, groups, selection, steps=groups // prompts + 10,
                   batch={"prompts": prompts, "max_age": 0})
         clients(folder, "--past-groups", str(groups))
         with Coordinator(folder) as coordinator:
             clients(folder, "--first-lease")
-            return time.monotonic() - coordinator.begin, *coordinator.memory()
+            seconds = time.monotonic() - coordinator.begin
+            return seconds, coordinator.cpu_seconds(), *coordinator.memory()
 
 
 def peer(workers, payload_bytes):
@@ -160,10 +169,11 @@ def live_cases(options, report):
 
 
 def restart_cases(options, report):
-    for groups in options.past_groups:
-        seconds, resident, highest = restart(groups)
-        case = f"{groups} past groups"
+    for groups, selection in itertools.product(options.past_groups, options.selections):
+        seconds, cpu, resident, highest = restart(groups, selection)
+        case = f"{groups} past groups" + ("" if selection == "none" else f", {selection}")
         report.measure(case, "s to lease", seconds)
+        report.measure(case, "cpu s to lease", cpu)
         report.measure(case, "MiB", resident / 2**20)
         report.measure(case, "MiB peak", highest / 2**20)
 
@@ -177,6 +187,8 @@ def main():
     options.add_argument("--workers", type=int, nargs="*", default=list(GROUPS))
     options.add_argument("--past-groups", type=int, nargs="*", default=PAST_GROUPS,
                          help="of `restart`; 1000000 takes some minutes to write")
+    options.add_argument("--selections", nargs="*", default=["none"],
+                         help="of `restart`: none, greso, speed, mopps")
     options.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     options = options.parse_args()
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -71,7 +71,7 @@ struct Ledger::Statements {
   std::unique_ptr<Statement> run, run_source, group, accepted, record_before, completion, collapse,
       record, skip, plan, plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop,
       learner, commit, forget_manifest, manifest, checkpoint, order, forget_order, start, rewind,
-      forget_completions, forget_accepted;
+      read_record, forget_completions, forget_accepted;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
@@ -97,6 +97,7 @@ struct Ledger::Statements {
         {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
+        {&read_record, "SELECT * FROM prompt_records WHERE dataset_row = ?"},
         {&skip, "INSERT INTO skipped VALUES (?, ?, ?, ?)"},
         {&plan, R"sql(
            INSERT INTO plans
@@ -345,6 +346,18 @@ Result<LedgerSnapshot> Ledger::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.checkpoints,
                             ReadCheckpoints(*database_, snapshot.run->settled_step));
   return snapshot;
+}
+
+Result<PromptRecord> Ledger::ReadPromptRecord(std::uint64_t dataset_row) {
+  Statement& rows = *statements_->read_record;
+  PromptRecord record;
+  rows.Bind(dataset_row);
+  // To the end: a statement that stays open would keep SQLite from copying its log into the file.
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows.Next());
+    if (!found) return record;
+    record = RecordAt(rows, 1);
+  }
 }
 
 Status Ledger::Write(const LedgerChanges& changes, const std::function<Status()>& payloads) {

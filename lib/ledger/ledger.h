@@ -32,6 +32,10 @@ class Ledger {
   // Writes `changes` in one transaction; they are durable when it returns OK. Before it commits it
   // waits for `payloads`, if given, which returns OK once the payloads that `changes` names are
   // durable (PayloadStore::Sync). An error leaves the file as it was. After kResourceExhausted,
+  // Returns the record of the prompt in a row of the dataset, a default one if it has none. Reads
+  // one row of a table by its key.
+  Result<PromptRecord> ReadPromptRecord(std::uint64_t dataset_row);
+
   // which is a full disk, the same changes may be written again; after any other error, a caller
   // that has applied them in memory must end and restart from the file. REQUIRES: without
   // `payloads`, they are durable.

@@ -114,16 +114,6 @@ PromptHistory HistoryAt(const Statement& row, int column) {
   return history;
 }
 
-// The columns of prompt_records behind its key, or those with record_, from `column` on.
-PromptRecord RecordAt(const Statement& row, int column) {
-  return {.easy_in_a_row = row.Int(column),
-          .hard_in_a_row = row.Int(column + 1),
-          .last_constant = row.Int(column + 2) != 0,
-          .last_pass = row.Unsigned(column + 3),
-          .correct = row.Double(column + 4),
-          .wrong = row.Double(column + 5)};
-}
-
 Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   accepted.group_id = row.Unsigned(0);
   accepted.lease_epoch = row.Unsigned(1);
@@ -351,13 +341,25 @@ Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& s
   }
 }
 
+PromptRecord RecordAt(const Statement& row, int column) {
+  return {.easy_in_a_row = row.Int(column),
+          .hard_in_a_row = row.Int(column + 1),
+          .last_constant = row.Int(column + 2) != 0,
+          .last_pass = row.Unsigned(column + 3),
+          .correct = row.Double(column + 4),
+          .wrong = row.Double(column + 5)};
+}
+
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database) {
   std::map<std::uint64_t, PromptRecord> records;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
-      database, "SELECT * FROM prompt_records ORDER BY dataset_row", [&](const Statement& row) {
-        records.emplace_hint(records.end(), row.Unsigned(0), RecordAt(row, 1));
-        return OkStatus();
-      }));
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachRow(database,
+                 "SELECT * FROM prompt_records WHERE dataset_row IN "
+                 "(SELECT dataset_row FROM groups WHERE under_way) ORDER BY dataset_row",
+                 [&](const Statement& row) {
+                   records.emplace_hint(records.end(), row.Unsigned(0), RecordAt(row, 1));
+                   return OkStatus();
+                 }));
   return records;
 }
 

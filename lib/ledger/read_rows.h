@@ -39,8 +39,12 @@ Result<RecentCollapse> ReadRecentCollapse(Database& database);
 // Of the newest accepted groups of a source.
 Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& source);
 
-// By row of the dataset.
+// Of the prompts of groups that are under way, by row of the dataset.
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database);
+
+// The columns of prompt_records behind its key, or those of `accepted` with record_, from `column`
+// on.
+PromptRecord RecordAt(const Statement& row, int column);
 
 // Returns the kept counts of the prompts that were passed over, by reason.
 Result<std::map<std::string, SkipCounts>> ReadSkipped(Database& database);

@@ -146,6 +146,7 @@ void RunSimulation::Admit() {
     skip = {pass, row, static_cast<SkipReason>(Below(kSkipReasons)), kSources[source]};
   }
   LedgerChanges changes;
+  scheduler_.Remember(ledger_.RecordsOf(prompts));
   scheduler_.Admit(prompts, skipped, cursors, changes);
   Finish(changes);
 }
@@ -229,6 +230,7 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
     held->second.content = Sample(worker, held->second.lease);
   }
   Submission submission = *held->second.content;
+  submission.accepted.payload.offset = ++payloads_;
   if (lossy && Chance(5))
     submission.content_sha256 = Sha256Of("other " + std::to_string(Below(1000)));
   sent_.push_back(submission);
@@ -476,9 +478,13 @@ void RunSimulation::Checkpoint(bool lossy) {
 
 void RunSimulation::Finish(const LedgerChanges& changes) {
   CheckMoves(changes);
-  for (const std::uint64_t id : changes.returned) taken_back_.Add(ledger_.accepted.at(id).collapse);
+  for (const std::uint64_t id : changes.returned) {
+    taken_back_.Add(ledger_.accepted.at(id).collapse);
+    NoteForgotten(id);
+  }
   Write(changes);
   if (!changes.returned.empty()) CheckCollapse();
+  if (!changes.records.empty()) CheckRecords();
   CheckSlots();
 }
 
@@ -515,6 +521,37 @@ void RunSimulation::CheckSlots() {
   Expect(active == scheduler_.GetStatus().active_slots, "(3) slots are counted as they are held");
   Expect(counts == scheduler_.GetStatus().groups,
          "(1) the counts of states are those of the ledger");
+}
+
+std::pair<PayloadEnd, std::uint64_t> RunSimulation::PlaceOf(const AcceptedRow& row) const {
+  return {row.payload.end(), row.group_id};
+}
+
+// A later group of the prompt that was dropped leaves its record together with this one.
+void RunSimulation::NoteForgotten(std::uint64_t group_id) {
+  const std::uint64_t prompt = ledger_.groups.at(group_id).prompt.row;
+  for (const auto& [id, row] : ledger_.accepted) {
+    const GroupRow& group = ledger_.groups.at(id);
+    const bool later = PlaceOf(row) > PlaceOf(ledger_.accepted.at(group_id));
+    if (later && group.prompt.row == prompt && group.state == GroupState::kDropped)
+      forgotten_.insert(prompt);
+  }
+}
+
+void RunSimulation::CheckRecords() {
+  std::map<std::pair<PayloadEnd, std::uint64_t>, const AcceptedRow*> accepted;
+  for (const auto& [id, row] : ledger_.accepted) accepted.emplace(PlaceOf(row), &row);
+  std::map<std::uint64_t, PromptRecord> recount;
+  for (const auto& [place, row] : accepted) {
+    const DrawnPrompt& prompt = ledger_.groups.at(row->group_id).prompt;
+    if (forgotten_.contains(prompt.row)) continue;
+    PromptRecord& record = recount[prompt.row];
+    Expect(row->record == record, "a group knows the record of its prompt before it");
+    AddGroup(row->raw_rewards(), row->outcomes(), row->collapse, prompt.pass,
+             options_.selection.mopps.decay, record);
+  }
+  for (const auto& [row, record] : recount)
+    Expect(ledger_.records.at(row) == record, "the record of a prompt equals a recount");
 }
 
 void RunSimulation::CheckCollapse() {

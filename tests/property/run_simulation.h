@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/scheduler.h"
@@ -95,6 +96,9 @@ class RunSimulation {
   void CheckSlots();
   void CheckWindow();
   void CheckCollapse();
+  std::pair<PayloadEnd, std::uint64_t> PlaceOf(const AcceptedRow& row) const;
+  void NoteForgotten(std::uint64_t group_id);
+  void CheckRecords();
   bool Abandoned(const PolicyVersion& version) const;
 
   const std::function<void(const LedgerChanges&)> written_;
@@ -112,6 +116,8 @@ class RunSimulation {
   std::set<std::uint64_t> holes_;                  // steps whose plan lost a group
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
   std::vector<Submission> sent_;                   // may be repeated late
+  std::uint64_t payloads_ = 0;                     // sent, the last at this offset
+  std::set<std::uint64_t> forgotten_;              // rows whose record lacks groups that count
   CollapseCounts accepted_;
   CollapseCounts taken_back_;  // of those, of groups that are to be sampled again
   std::array<std::int64_t, kSubmitOutcomes> outcomes_{};

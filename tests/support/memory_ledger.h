@@ -80,6 +80,16 @@ struct MemoryLedger {
     accepted.erase(group_id);
   }
 
+  // Of the prompts that are drawn.
+  std::map<std::uint64_t, PromptRecord> RecordsOf(const std::vector<DrawnPrompt>& prompts) const {
+    std::map<std::uint64_t, PromptRecord> found;
+    for (const DrawnPrompt& prompt : prompts) {
+      const auto record = records.find(prompt.row);
+      found[prompt.row] = record == records.end() ? PromptRecord() : record->second;
+    }
+    return found;
+  }
+
   LedgerSnapshot Load() const {
     LedgerSnapshot snapshot;
     if (!run) return snapshot;
@@ -89,7 +99,6 @@ struct MemoryLedger {
     for (const auto& [id, row] : accepted) {
       if (row.own_history().scored > 0) snapshot.difficulty[row.source].Add(id, row.trials());
     }
-    snapshot.records = records;
     for (const SkipRow& skip : skipped)
       ++snapshot.skipped[skip.source][static_cast<std::size_t>(skip.reason)];
     snapshot.learners = learners;
@@ -114,6 +123,8 @@ struct MemoryLedger {
         if (of_next_step) snapshot.replaced[id] = accepted.at(id);
       } else {
         snapshot.groups[id] = row;
+        const auto record = records.find(row.prompt.row);
+        if (record != records.end()) snapshot.records.insert(*record);
         if (accepted.contains(id)) snapshot.accepted[id] = accepted.at(id);
       }
     }

@@ -15,8 +15,7 @@
 namespace buttress {
 namespace {
 
-const std::map<std::uint64_t, PromptRecord> kNoRecord;
-const PromptMemory kNothing{kNoRecord, {}};
+const PromptMemory kNothing{[](std::uint64_t) { return Result(PromptRecord()); }, {}};
 
 class PromptMixTest : public testing::Test {
  protected:

@@ -13,8 +13,18 @@ namespace {
 
 constexpr std::int64_t kRows = 50;
 
-const std::map<std::uint64_t, PromptRecord> kNoRecords;
-const PromptMemory kNoMemory{kNoRecords, {}};
+using Records = std::map<std::uint64_t, PromptRecord>;  // by row
+
+PromptMemory MemoryOf(const Records& records) {
+  const auto find = [&records](std::uint64_t row) -> Result<PromptRecord> {
+    const auto found = records.find(row);
+    return found == records.end() ? PromptRecord() : found->second;
+  };
+  return {find, {}};
+}
+
+const Records kNoRecords;
+const PromptMemory kNoMemory = MemoryOf(kNoRecords);
 
 class PromptSourceTest : public testing::Test {
  protected:
@@ -144,13 +154,13 @@ SelectionConfig Mode(const std::string& mode) {
 }
 
 TEST_F(PromptSourceTest, GresoPassesOverPromptsThatAreConstantInARowWithTheReason) {
-  std::map<std::uint64_t, PromptRecord> records;
+  Records records;
   for (std::uint64_t row = 0; row < 20; ++row) records[row].easy_in_a_row = 30;
   for (std::uint64_t row = 20; row < 40; ++row) records[row].hard_in_a_row = 30;
   PromptSource source(*file_, {7, true, 4, Mode("greso")});
   // 0.5^30 is below the floor of 0.01: of 40 prompts about one is drawn in spite of its history.
   std::int64_t easy = 0, hard = 0, drawn = 0;
-  const auto draws = source.Draw(10, {records, {}});
+  const auto draws = source.Draw(10, MemoryOf(records));
   ASSERT_TRUE(draws.ok());
   for (const SkipRow& skip : draws->skipped) {
     EXPECT_LT(skip.row, 40u);
@@ -164,11 +174,11 @@ TEST_F(PromptSourceTest, GresoPassesOverPromptsThatAreConstantInARowWithTheReaso
 }
 
 TEST_F(PromptSourceTest, SpeedSkipsAConstantPromptForOnePass) {
-  std::map<std::uint64_t, PromptRecord> records;
+  Records records;
   for (std::uint64_t row = 0; row < 10; ++row) records[row].last_constant = true;  // in pass 0
   PromptSource source(*file_, {7, false, 4, Mode("speed")});
   ASSERT_TRUE(source.Resume({1, 0}).ok());
-  const auto draws = source.Draw(kRows, {records, {}});
+  const auto draws = source.Draw(kRows, MemoryOf(records));
   ASSERT_TRUE(draws.ok());
   ASSERT_EQ(draws->skipped.size(), 10u);
   for (const SkipRow& skip : draws->skipped)
@@ -179,22 +189,47 @@ TEST_F(PromptSourceTest, SpeedSkipsAConstantPromptForOnePass) {
 }
 
 TEST_F(PromptSourceTest, MoppsDrawsOneOfEachFewAndPrefersTheWantedRate) {
-  std::map<std::uint64_t, PromptRecord> records;
+  Records records;
   for (std::uint64_t row = 0; row < kRows; ++row) {
     records[row].correct = row % 4 == 0 ? 500 : 1000;
     records[row].wrong = row % 4 == 0 ? 500 : 0;
   }
   SelectionConfig selection = Mode("mopps");
   PromptSource source(*file_, {7, false, 4, selection});
-  const auto draws = source.Draw(12, {records, {}});
+  const auto draws = source.Draw(12, MemoryOf(records));
   ASSERT_TRUE(draws.ok());
   EXPECT_EQ(draws->skipped.size(), 36u);
   for (const DrawnPrompt& prompt : draws->prompts) EXPECT_EQ(prompt.row % 4, 0u);
   for (const SkipRow& skip : draws->skipped) EXPECT_EQ(skip.reason, SkipReason::kFarther);
 }
 
+TEST_F(PromptSourceTest, ADrawReadsTheRecordsOfThePromptsWhoseTurnHasComeAndKeepsThoseOfTheDrawn) {
+  Records records;
+  for (std::uint64_t row = 0; row < kRows; ++row) records[row].correct = static_cast<double>(row);
+  std::set<std::uint64_t> read;
+  const PromptMemory memory = {[&](std::uint64_t row) -> Result<PromptRecord> {
+                                 read.insert(row);
+                                 return records.at(row - 100);
+                               },
+                               {}};
+  PromptSource source(*file_, {7, false, 4, Mode("mopps"), false, "", 100});
+  const auto draws = source.Draw(3, memory);
+  ASSERT_TRUE(draws.ok());
+  EXPECT_EQ(read.size(), source.cursor().index);
+  EXPECT_EQ(*read.rbegin(), 100 + source.cursor().index - 1);
+  ASSERT_EQ(draws->records.size(), 3u);
+  for (const DrawnPrompt& prompt : draws->prompts)
+    EXPECT_EQ(draws->records.at(prompt.row), records.at(prompt.row - 100));
+
+  const PromptMemory broken = {
+      [](std::uint64_t) -> Result<PromptRecord> { return Unavailable("x"); }, {}};
+  EXPECT_EQ(source.Draw(1, broken).status().code(), StatusCode::kUnavailable);
+  PromptSource none(*file_, {7, false, 4});
+  EXPECT_TRUE(none.Draw(1, broken)->records.empty());  // nothing to select by
+}
+
 TEST_F(PromptSourceTest, ASelectionResumesAsIfItHadNotStopped) {
-  std::map<std::uint64_t, PromptRecord> records;
+  Records records;
   for (std::uint64_t row = 0; row < kRows; ++row) {
     records[row] = {.easy_in_a_row = static_cast<std::int64_t>(row % 3),
                     .hard_in_a_row = 0,
@@ -206,10 +241,10 @@ TEST_F(PromptSourceTest, ASelectionResumesAsIfItHadNotStopped) {
   for (const char* mode : {"greso", "speed", "mopps"}) {
     PromptSource whole(*file_, {7, true, 4, Mode(mode)}), first(*file_, {7, true, 4, Mode(mode)}),
         second(*file_, {7, true, 4, Mode(mode)});
-    const auto all = whole.Draw(60, {records, {}});
-    const auto begin = first.Draw(23, {records, {}});
+    const auto all = whole.Draw(60, MemoryOf(records));
+    const auto begin = first.Draw(23, MemoryOf(records));
     ASSERT_TRUE(second.Resume(first.cursor()).ok());
-    const auto rest = second.Draw(37, {records, {}});
+    const auto rest = second.Draw(37, MemoryOf(records));
     ASSERT_TRUE(all.ok() && begin.ok() && rest.ok());
     auto prompts = begin->prompts;
     prompts.insert(prompts.end(), rest->prompts.begin(), rest->prompts.end());

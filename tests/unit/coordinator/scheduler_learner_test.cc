@@ -273,10 +273,7 @@ TEST(SchedulerLearner, TheHistoryOfAPromptIsThatOfItsGroupsThatCount) {
     return rig.Submit(
         SchedulerRig::MakeSubmission(lease, version, {Outcome::kCorrect, Outcome::kCorrect}));
   };
-  const PromptCursor cursor{0, 4, 4};
-  rig.scheduler.Admit(std::vector<DrawnPrompt>(4, {"p", "source", 0, 0, 2}), {}, {&cursor, 1},
-                      rig.changes);
-  rig.Commit();
+  rig.Admit(std::vector<DrawnPrompt>(4, {"p", "source", 0, 0, 2}), {0, 4, 4});
   const auto leases = rig.Exchange(100).leases;
   ASSERT_EQ(leases.size(), 4);
   sample(leases[0], {1, 0, ""});
@@ -300,6 +297,73 @@ TEST(SchedulerLearner, TheHistoryOfAPromptIsThatOfItsGroupsThatCount) {
   sample(again[1], {2, 1, ""});
   EXPECT_EQ(rig.ledger.accepted.at(3).history, third);
   EXPECT_EQ(rig.ledger.accepted.at(4).history, fourth);
+}
+
+// Groups 1 to 4 are of one prompt. The first two train step 1; the others come in after it.
+class SchedulerRecords : public testing::Test {
+ protected:
+  static SchedulerOptions Options() {
+    SchedulerOptions options = SmallRun();
+    options.selection.mode = SelectionMode::kMopps;
+    options.selection.mopps.decay = 0.5;
+    return options;
+  }
+
+  void SetUp() override {
+    rig_.Admit(std::vector<DrawnPrompt>(4, {"p", "source", 0, 0, 2}), {0, 4, 4});
+    leases_ = rig_.Exchange(100).leases;
+    ASSERT_EQ(leases_.size(), 4);
+    Sample(leases_[0], {1, 0, ""}, Outcome::kCorrect);
+    Sample(leases_[1], {1, 0, ""}, Outcome::kWrong);
+    ASSERT_TRUE(rig_.Plan(1)->plan.has_value());
+    ASSERT_TRUE(rig_.Train(1).ok());
+    rig_.Announce(1);
+  }
+
+  void Sample(const GrantedLease& lease, const PolicyVersion& version, Outcome second) {
+    EXPECT_EQ(
+        rig_.Submit(SchedulerRig::MakeSubmission(lease, version, {Outcome::kCorrect, second})),
+        SubmitOutcome::kAccepted);
+  }
+
+  const PromptRecord& record() const { return rig_.ledger.records.at(0); }
+
+  SchedulerRig rig_ = SchedulerRig::Started(Options());
+  std::vector<GrantedLease> leases_;
+};
+
+TEST_F(SchedulerRecords, AGroupThatIsSampledAgainCountsOnce) {
+  const PromptRecord planned = record();
+  EXPECT_EQ(planned.correct, 2);  // 0.5 * 2 + 1
+  Sample(leases_[2], {1, 1, ""}, Outcome::kCorrect);
+  Sample(leases_[3], {1, 1, ""}, Outcome::kCorrect);
+  const PromptRecord before = record();
+  EXPECT_EQ(before.easy_in_a_row, 2);
+  rig_.StartLearner({});  // groups 3 and 4 become pending
+  EXPECT_EQ(record(), planned);
+  EXPECT_TRUE(rig_.Restore().SameState(rig_.scheduler));
+  rig_.Announce(0);
+  ASSERT_TRUE(rig_.Train(1).ok());
+  rig_.Announce(1);
+  const auto again = rig_.Exchange(100).leases;
+  ASSERT_EQ(again.size(), 2);
+  Sample(again[0], {2, 1, ""}, Outcome::kCorrect);
+  Sample(again[1], {2, 1, ""}, Outcome::kCorrect);
+  EXPECT_EQ(record(), before);
+}
+
+TEST_F(SchedulerRecords, ALaterGroupThatStaysCountsAsIfTheOtherHadNeverBeen) {
+  const PromptRecord planned = record();
+  Sample(leases_[2], {1, 1, ""}, Outcome::kCorrect);
+  Sample(leases_[3], {1, 0, ""}, Outcome::kWrong);
+  EXPECT_EQ(rig_.ledger.accepted.at(4).record.easy_in_a_row, 1);
+  rig_.StartLearner({});  // group 4 is of the version that the learner goes back to
+  EXPECT_EQ(rig_.StateOf(3), kPending);
+  EXPECT_EQ(rig_.StateOf(4), kReady);
+  EXPECT_EQ(rig_.ledger.accepted.at(4).record, planned);
+  EXPECT_EQ(record().correct, planned.correct * 0.5 + 1);
+  EXPECT_EQ(record().wrong, planned.wrong * 0.5 + 1);
+  EXPECT_TRUE(rig_.Restore().SameState(rig_.scheduler));
 }
 
 TEST(SchedulerLearner, ACheckpointWhoseReportWasLostCountsOnceTheLearnerStartsFromIt) {

@@ -61,7 +61,11 @@ class SchedulerRig {
       prompts.push_back({"p" + std::to_string(drawn), "source", 0, drawn, 2});
       ++drawn;
     }
-    const PromptCursor cursor{0, drawn, drawn};
+    Admit(prompts, {0, drawn, drawn});
+  }
+
+  void Admit(const std::vector<DrawnPrompt>& prompts, const PromptCursor& cursor) {
+    scheduler.Remember(ledger.RecordsOf(prompts));
     scheduler.Admit(prompts, {}, {&cursor, 1}, changes);
     Commit();
   }
