@@ -1,13 +1,11 @@
 #include "cli/operations/drop.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <utility>
 
-#include "lib/base/busy_mark.h"
+#include "cli/operations/stopped_run.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
@@ -18,27 +16,6 @@
 
 namespace buttress {
 namespace {
-
-// Whether a `buttress launch` holds its lock on the folder.
-bool IsLaunched(const std::string& folder) {
-  const int fd = ::open(JoinPath(folder, "launch.lock").c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
-  ::close(fd);
-  return locked;
-}
-
-Status CheckIsStopped(const DropRequest& request, const std::string& learner_folder) {
-  if (IsLaunched(request.folder)) {
-    return FailedPrecondition("`buttress launch` uses " + request.folder +
-                              "; stop it, then drop the group");
-  }
-  if (IsBusy(CheckpointMark(learner_folder))) {
-    return FailedPrecondition("the learner writes a checkpoint in " + learner_folder +
-                              "; stop it, then drop the group");
-  }
-  return OkStatus();
-}
 
 Status CheckMayDrop(const DropRequest& request) {
   if (request.reason.empty())
@@ -103,7 +80,7 @@ Result<DroppedGroup> DropGroup(const DropRequest& request) {
   if (::access(path.c_str(), F_OK) != 0)
     return NotFound(path + ": no such file; name the folder of a run");
   BUTTRESS_RETURN_IF_ERROR(CheckMayDrop(request));
-  BUTTRESS_RETURN_IF_ERROR(CheckIsStopped(request, learner_folder));
+  BUTTRESS_RETURN_IF_ERROR(CheckIsStopped(request.folder, learner_folder, "drop the group"));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger, Ledger::Open(path));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
   const auto group = snapshot.groups.find(request.group_id);

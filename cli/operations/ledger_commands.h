@@ -16,5 +16,6 @@ std::function<Status()> AddLedgerAudit(CLI::App& app);
 std::function<Status()> AddLedgerShow(CLI::App& app);
 std::function<Status()> AddLedgerDrop(CLI::App& app);
 std::function<Status()> AddLedgerPrune(CLI::App& app);
+std::function<Status()> AddLedgerRewind(CLI::App& app);
 
 }  // namespace buttress

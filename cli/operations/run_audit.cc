@@ -162,13 +162,13 @@ Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
   return OkStatus();
 }
 
+}  // namespace
+
 bool HasLearner(const std::string& folder) {
   std::error_code ignored;
   return std::filesystem::exists(JoinPath(folder, "checkpoint"), ignored) ||
          std::filesystem::exists(JoinPath(folder, "steps.jsonl"), ignored);
 }
-
-}  // namespace
 
 Result<RunAudit> AuditRun(const std::string& folder, const std::string& learner_folder) {
   const std::string ledger = JoinPath(folder, "ledger.db");

@@ -164,6 +164,20 @@ void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
 }
 
 // What was given up is accounted for.
+Status ListRewinds(LedgerReader& reader, Walk& walk) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<RewindRow> rewinds, reader.Rewinds());
+  for (const RewindRow& rewind : rewinds) {
+    walk.audit.findings.push_back(
+        {"rewound",
+         fmt::format("an older ledger went on from the checkpoint of step {}: training up to step "
+                     "{} and {} accepted groups of a newer ledger are lost: {}",
+                     rewind.checkpoint_step, rewind.lost_step, rewind.lost_groups, rewind.reason),
+         {},
+         true});
+  }
+  return OkStatus();
+}
+
 Status ListDrops(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<DropRow> drops, reader.Drops());
   for (const DropRow& drop : drops) {
@@ -320,6 +334,7 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   BUTTRESS_ASSIGN_OR_RETURN(const auto plans, reader.Plans());
   CheckPlans(plans, walk);
   BUTTRESS_RETURN_IF_ERROR(ListDrops(reader, walk));
+  BUTTRESS_RETURN_IF_ERROR(ListRewinds(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckPrompts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckKeptCounts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckLineage(reader, walk));

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/check.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/ledger/database.h"
-#include "lib/ledger/ledger_mark.h"
 #include "lib/ledger/read_rows.h"
 #include "lib/ledger/schema.h"
 
@@ -293,7 +293,7 @@ Ledger::~Ledger() {
   close(lock_);
 }
 
-Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
+Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path, LedgerAge age) {
   BUTTRESS_ASSIGN_OR_RETURN(const int lock, LockLedger(path));
   Result<std::unique_ptr<Database>> database = Database::Open(path, DatabaseMode::kReadWrite);
   if (!database.ok()) {
@@ -305,7 +305,7 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
     return status.Annotate(path);
   if (Status status = ledger->statements_->Prepare(*ledger->database_); !status.ok())
     return status.Annotate(path);
-  BUTTRESS_RETURN_IF_ERROR(ledger->CheckMark());
+  BUTTRESS_RETURN_IF_ERROR(ledger->CheckMark(age));
   if (Status status = ledger->FindPayloadEnd(); !status.ok()) return status.Annotate(path);
   const std::size_t slash = path.rfind('/');
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash)));
@@ -379,7 +379,7 @@ Status Ledger::Write(const LedgerChanges& changes, const std::function<Status()>
   return OkStatus();
 }
 
-Status Ledger::CheckMark() {
+Status Ledger::CheckMark(LedgerAge age) {
   LedgerSays says;
   auto run = ReadRun(*database_);
   if (!run.ok()) return run.status().Annotate(path_);
@@ -388,7 +388,13 @@ Status Ledger::CheckMark() {
   if (!starts->empty()) says.start = start_ = starts->back();
   if (*run) says.run_id = (*run)->run_id;
   if (*run) says.checkpoint_step = (*run)->checkpoint_step;
-  return CheckLedgerMark(path_, says);
+  return CheckLedgerMark(path_, says, age);
+}
+
+Status Ledger::TakeMark() {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, ReadRun(*database_));
+  BUTTRESS_CHECK(run.has_value(), "a ledger without a run has no mark");
+  return WriteLedgerMark(path_, {run->run_id, start_, run->checkpoint_step, 0});
 }
 
 // A mark that cannot be written, as on a full disk, stays behind the ledger, which does no harm.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/ledger/ledger_mark.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/ledger/rows.h"
 
@@ -20,8 +21,10 @@ class Ledger {
  public:
   // Opens the file `path`, or creates it. kFailedPrecondition if another coordinator has it open or
   // if it is not a ledger. kInvalidArgument if it is a ledger of another version, or a copy
-  // (ledger_mark.h). kDataLoss if SQLite finds it damaged, or if it is older than it was.
-  static Result<std::unique_ptr<Ledger>> Open(const std::string& path);
+  // (ledger_mark.h). kDataLoss if SQLite finds it damaged, or if it is older than it was, unless
+  // `age` allows that.
+  static Result<std::unique_ptr<Ledger>> Open(const std::string& path,
+                                              LedgerAge age = LedgerAge::kNewest);
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
@@ -29,17 +32,21 @@ class Ledger {
   // Returns what a coordinator restarts from.
   Result<LedgerSnapshot> Load();
 
-  // Writes `changes` in one transaction; they are durable when it returns OK. Before it commits it
-  // waits for `payloads`, if given, which returns OK once the payloads that `changes` names are
-  // durable (PayloadStore::Sync). An error leaves the file as it was. After kResourceExhausted,
   // Returns the record of the prompt in a row of the dataset, a default one if it has none. Reads
   // one row of a table by its key.
   Result<PromptRecord> ReadPromptRecord(std::uint64_t dataset_row);
 
+  // Writes `changes` in one transaction; they are durable when it returns OK. Before it commits it
+  // waits for `payloads`, if given, which returns OK once the payloads that `changes` names are
+  // durable (PayloadStore::Sync). An error leaves the file as it was. After kResourceExhausted,
   // which is a full disk, the same changes may be written again; after any other error, a caller
   // that has applied them in memory must end and restart from the file. REQUIRES: without
   // `payloads`, they are durable.
   Status Write(const LedgerChanges& changes, const std::function<Status()>& payloads = nullptr);
+
+  // Makes the mark that of this ledger, whatever it was: what the file holds is the newest from now
+  // on. REQUIRES: the coordinator has written to it.
+  Status TakeMark();
 
   // Returns the end of the last payload that is referenced, for PayloadStore::Open.
   const PayloadEnd& payload_end() const { return payload_end_; }
@@ -48,7 +55,7 @@ class Ledger {
   struct Statements;
 
   Ledger(std::string path, int lock, std::unique_ptr<Database> database);
-  Status CheckMark();
+  Status CheckMark(LedgerAge age);
   // Brings the mark up to `changes`, which are durable.
   void KeepMark(const LedgerChanges& changes);
   Status FindPayloadEnd();

@@ -21,6 +21,23 @@ Result<std::uint64_t> InodeOf(const std::string& path) {
   return static_cast<std::uint64_t>(info.st_ino);
 }
 
+// Returns why the ledger cannot be one of the run of `mark`; "" if it may be.
+std::string OtherRun(const LedgerMark& mark, const LedgerSays& ledger) {
+  if (ledger.run_id.empty()) return "it is empty";
+  return ledger.run_id == mark.run_id ? "" : fmt::format("it is of run {}", ledger.run_id);
+}
+
+}  // namespace
+
+std::string LedgerMarkPath(const std::string& path) { return path + ".mark"; }
+
+Status WriteLedgerMark(const std::string& path, LedgerMark mark) {
+  BUTTRESS_ASSIGN_OR_RETURN(mark.inode, InodeOf(path));
+  return WriteFileAtomic(LedgerMarkPath(path),
+                         fmt::format("{} {} {} {} {}\n", mark.run_id, mark.start.coordinator_epoch,
+                                     mark.start.start_id, mark.checkpoint_step, mark.inode));
+}
+
 Result<std::optional<LedgerMark>> ReadLedgerMark(const std::string& path) {
   const auto text = ReadFile(LedgerMarkPath(path), kMaxMarkBytes);
   if (text.status().code() == StatusCode::kNotFound) return std::optional<LedgerMark>();
@@ -34,10 +51,7 @@ Result<std::optional<LedgerMark>> ReadLedgerMark(const std::string& path) {
                   " is damaged; remove it once you know that the ledger is the newest one");
 }
 
-// Returns what is wrong with a ledger that is not the one of `mark`; "" if it may be.
-std::string Difference(const LedgerMark& mark, const LedgerSays& ledger) {
-  if (ledger.run_id.empty()) return "it is empty";
-  if (ledger.run_id != mark.run_id) return fmt::format("it is of run {}", ledger.run_id);
+std::string OlderThanMark(const LedgerMark& mark, const LedgerSays& ledger) {
   const StartRow last = ledger.start.value_or(StartRow());
   if (last.coordinator_epoch < mark.start.coordinator_epoch) {
     return fmt::format("it knows {} starts of the coordinator, and there were {}",
@@ -54,27 +68,22 @@ std::string Difference(const LedgerMark& mark, const LedgerSays& ledger) {
   return "";
 }
 
-}  // namespace
-
-std::string LedgerMarkPath(const std::string& path) { return path + ".mark"; }
-
-Status WriteLedgerMark(const std::string& path, LedgerMark mark) {
-  BUTTRESS_ASSIGN_OR_RETURN(mark.inode, InodeOf(path));
-  return WriteFileAtomic(LedgerMarkPath(path),
-                         fmt::format("{} {} {} {} {}\n", mark.run_id, mark.start.coordinator_epoch,
-                                     mark.start.start_id, mark.checkpoint_step, mark.inode));
-}
-
-Status CheckLedgerMark(const std::string& path, const LedgerSays& ledger) {
+Status CheckLedgerMark(const std::string& path, const LedgerSays& ledger, LedgerAge age) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<LedgerMark> mark, ReadLedgerMark(path));
   if (!mark) return OkStatus();
-  if (const std::string difference = Difference(*mark, ledger); !difference.empty()) {
+  const std::string other = OtherRun(*mark, ledger);
+  const std::string difference = other.empty() ? OlderThanMark(*mark, ledger) : other;
+  if (!difference.empty()) {
+    if (other.empty() && age == LedgerAge::kOlderToo) return OkStatus();
     return DataLoss(fmt::format(
         "{} is not the newest ledger of run {}: {}. What was acknowledged since is not in it. Put "
         "the newest ledger back, with the files -wal and payloads/ that lay beside it; or restore "
         "a backup (`buttress restore`), which has ledger, payloads and checkpoint of one moment; "
-        "or give the run a new folder (local.out)",
-        path, mark->run_id, difference));
+        "or give the run a new folder (local.out){}",
+        path, mark->run_id, difference,
+        other.empty() ? "; or, if the newest ledger is lost, go on with this one: `buttress ledger "
+                        "rewind` says what that loses"
+                      : ""));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const std::uint64_t inode, InodeOf(path));
   if (inode == mark->inode) return OkStatus();

@@ -35,9 +35,23 @@ struct LedgerSays {
   std::uint64_t checkpoint_step = 0;
 };
 
+// Which ledgers may be opened beside a mark.
+enum class LedgerAge : std::uint8_t {
+  kNewest,
+  kOlderToo,  // of the same run: an operator knows that the newest one is lost
+};
+
 // Compares the ledger `path` with its mark; OK without one, as in a backup that was restored.
-// kDataLoss if the ledger is older than its mark or of another run. kInvalidArgument if it is a
-// copy, of which the original may go on.
-Status CheckLedgerMark(const std::string& path, const LedgerSays& ledger);
+// kDataLoss if the ledger is older than its mark, which `age` may allow, or of another run.
+// kInvalidArgument if it is a copy, of which the original may go on.
+Status CheckLedgerMark(const std::string& path, const LedgerSays& ledger,
+                       LedgerAge age = LedgerAge::kNewest);
+
+// Returns the mark of the ledger `path`; nullopt without one. kDataLoss if it is damaged.
+Result<std::optional<LedgerMark>> ReadLedgerMark(const std::string& path);
+
+// Returns in what the ledger of the run of `mark` is older than it, or went on elsewhere; "" if it
+// is the one of the mark or newer.
+std::string OlderThanMark(const LedgerMark& mark, const LedgerSays& ledger);
 
 }  // namespace buttress

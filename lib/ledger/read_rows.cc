@@ -400,6 +400,17 @@ Result<PayloadEnd> ReadPayloadEnd(Database& database) {
   return end;
 }
 
+Result<std::vector<RewindRow>> ReadRewinds(Database& database) {
+  std::vector<RewindRow> rewinds;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
+      database, "SELECT * FROM rewinds ORDER BY learner_epoch", [&](const Statement& row) {
+        rewinds.push_back(
+            {row.Unsigned(0), row.Unsigned(1), row.Unsigned(2), row.Int(3), row.Text(4)});
+        return OkStatus();
+      }));
+  return rewinds;
+}
+
 Result<std::vector<DropRow>> ReadDrops(Database& database) {
   std::vector<DropRow> drops;
   const char* sql = "SELECT * FROM drops ORDER BY group_id";

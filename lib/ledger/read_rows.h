@@ -55,6 +55,9 @@ Result<PayloadEnd> ReadPayloadEnd(Database& database);
 // By group id.
 Result<std::vector<DropRow>> ReadDrops(Database& database);
 
+// By learner epoch.
+Result<std::vector<RewindRow>> ReadRewinds(Database& database);
+
 // By learner epoch, then step; checkpoints from `first_step` on.
 Result<std::vector<LearnerRow>> ReadLearners(Database& database);
 Result<std::vector<CommitRow>> ReadCommits(Database& database);

@@ -163,6 +163,8 @@ Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() {
   return ReadCollapse(*database_);
 }
 
+Result<std::vector<RewindRow>> LedgerReader::Rewinds() { return ReadRewinds(*database_); }
+
 Result<std::vector<DropRow>> LedgerReader::Drops() { return ReadDrops(*database_); }
 
 Result<PayloadEnd> LedgerReader::EndOfPayloads() { return ReadPayloadEnd(*database_); }

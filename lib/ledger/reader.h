@@ -121,6 +121,9 @@ class LedgerReader {
   // Returns the groups that were given up because they are damaged, by id.
   Result<std::vector<DropRow>> Drops();
 
+  // Returns where an operator went on with an older ledger, by learner epoch.
+  Result<std::vector<RewindRow>> Rewinds();
+
   // Returns the end of the last payload that is needed or was, for PayloadStore::Open.
   Result<PayloadEnd> EndOfPayloads();
 

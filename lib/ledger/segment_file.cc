@@ -83,6 +83,14 @@ Status CheckRecord(std::string_view record, const PayloadRef& ref) {
       fmt::format("group {} under lease {} stands there", lease.group_id, lease.lease_epoch));
 }
 
+std::optional<RecordHead> HeadOf(std::string_view header) {
+  if (header.size() < kPayloadHeaderBytes) return std::nullopt;
+  PayloadHeader found{};
+  header.copy(found.data(), found.size());
+  if (Get<std::uint32_t>(kMagicAt, found) != kMagic) return std::nullopt;
+  return RecordHead{Get<std::uint64_t>(kGroupAt, found), Get<std::uint32_t>(kBytesAt, found)};
+}
+
 std::string SegmentPath(const std::string& folder, std::uint64_t segment) {
   std::array<char, 32> name{};
   std::snprintf(name.data(), name.size(), "%08llu.seg", static_cast<unsigned long long>(segment));

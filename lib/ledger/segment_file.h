@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,15 @@ std::uint64_t CheckIn(const PayloadHeader& header);
 // Returns OK if `record`, header included, is the one that `ref` names. kDataLoss says what stands
 // in its place.
 Status CheckRecord(std::string_view record, const PayloadRef& ref);
+
+// Returns the group of the record with this header, and the bytes of its payload; nullopt if it is
+// no header. The check is not looked at.
+struct RecordHead {
+  std::uint64_t group_id = 0;
+  std::uint32_t bytes = 0;
+};
+
+std::optional<RecordHead> HeadOf(std::string_view header);
 
 // <folder>/<8 digits>.seg.
 std::string SegmentPath(const std::string& folder, std::uint64_t segment);

@@ -137,6 +137,57 @@ TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
   ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
 }
 
+// The ledger of step 7 or so goes on where the run was further, because the newest one is lost.
+TEST(RunFolderTest, AnOlderLedgerGoesOnFromACheckpointThatItKnows) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  constexpr int kLong = 80;
+  LaunchedRun run(kLong, {"--no-eval", "--set", "run.checkpoints.keep_last=50"});
+  TempDir elsewhere;
+  const std::string backup = JoinPath(elsewhere.path(), "backup");
+  const std::string ledger = JoinPath(run.out(), "ledger.db");
+  std::string text;
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(7, kRunMs)) << run.Text();
+  ASSERT_EQ(Buttress({"backup", run.out(), backup}, &text), 0) << text;
+  const auto backed_up = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  EXPECT_EQ(Buttress({"ledger", "rewind", run.out(), "--reason", "x", "--yes"}, &text), 3) << text;
+  EXPECT_THAT(text, HasSubstr("`buttress launch` uses"));
+  ASSERT_TRUE(run.WaitForStep(static_cast<std::int64_t>(backed_up->back().step) + 8, kRunMs))
+      << run.Text();
+  run.process().Signal(SIGKILL);
+  KillDescendants();
+  run.Wait(10000);
+  const std::string newest = NewestCheckpoint(run);
+  std::filesystem::copy_file(JoinPath(backup, "ledger.db"), ledger,
+                             std::filesystem::copy_options::overwrite_existing);
+  for (const char* log : {"-wal", "-shm"}) std::filesystem::remove(ledger + log);
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 4) << run.Text();
+  EXPECT_THAT(run.Text(), HasSubstr("buttress ledger rewind"));
+
+  const std::vector<std::string> rewind = {"ledger", "rewind", run.out(), "--reason",
+                                           "a lost disk"};
+  EXPECT_EQ(Buttress(rewind, &text), 2) << text;
+  EXPECT_THAT(text, AllOf(HasSubstr("the learner goes on from the checkpoint of step"),
+                          HasSubstr("lost: the training of steps"),
+                          HasSubstr("checkpoint/" + newest), HasSubstr("add --yes")));
+  EXPECT_EQ(NewestCheckpoint(run), newest);
+  std::vector<std::string> yes = rewind;
+  yes.insert(yes.end(), {"--yes", "--json"});
+  ASSERT_EQ(Buttress(yes, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("\"done\":true"));
+  EXPECT_NE(NewestCheckpoint(run), newest);
+  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("groups of a newer ledger are lost: a lost disk"));
+
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kLong);
+  ExpectAccountsBalance(run, kLong * 8);
+  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("a lost disk"));
+}
+
 TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwice) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   constexpr int kLong = 24;

@@ -1,9 +1,10 @@
 """One run of the real programs, damaged again and again while it trains.
 
 In this order: a byte of a payload that waits for training is flipped; a byte of the newest
-checkpoint is flipped, and the learner killed; an older copy of the ledger is put back; the disk of
-the coordinator is filled; the coordinator is stopped for a minute (SIGSTOP). The run must end with
-every step, and `buttress ledger audit` must find no loss that is not accounted for. Prints JSON.
+checkpoint is flipped, and the learner killed; an older copy of the ledger is put back, and then the
+newest one; an older copy goes on with `buttress ledger rewind`; the disk of the coordinator is
+filled; the coordinator is stopped for a minute (SIGSTOP). The run must end with every step, and
+`buttress ledger audit` must find no loss that is not accounted for. Prints JSON.
 """
 
 import argparse
@@ -66,7 +67,7 @@ class Run:
         """Runs `buttress` and returns its exit code and all of its output."""
         words = [self.bin / "buttress", *map(str, arguments)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
-        require(done.returncode in (0, 4), f"{words[1]} {words[2]}: {done.stdout}{done.stderr}")
+        require(done.returncode in (0, 2, 4), f"{words[1]} {words[2]}: {done.stdout}{done.stderr}")
         return done.returncode, done.stdout + done.stderr
 
     def yaml(self, program):
@@ -77,7 +78,7 @@ class Run:
             coordinator["advertise"] = self.address
         config = {
             "run": {"name": "damage", "steps": self.steps, "checkpoint_interval": 10,
-                    "lease_ms": 3000,
+                    "checkpoints": {"keep_last": 5}, "lease_ms": 3000,
                     "data": {"prompts": str(task / "train.jsonl"),
                              "held_out": str(task / "held_out.jsonl")},
                     "model": {"path": str(task / "model")},
@@ -202,6 +203,46 @@ def digest_of(folder):
     return digest.hexdigest()
 
 
+def checkpoint_steps(run):
+    return {int(p.name[5:]) for p in (run.elsewhere / "checkpoint").glob("step-*")}
+
+
+def put_ledger(run, path):
+    shutil.copyfile(path, run.disk / "ledger.db")
+    for name in ("ledger.db-wal", "ledger.db-shm"):
+        (run.disk / name).unlink(missing_ok=True)
+
+
+def rewind_ledger(run):
+    """The newest ledger is lost, and the run goes on with one from before its last checkpoints."""
+    old = run.folder / "older.db"
+    copy_ledger(run.disk / "ledger.db", old)
+    known = max(checkpoint_steps(run))
+    run.wait_for_step(known + 11)
+    wait_for("a newer checkpoint", lambda: max(checkpoint_steps(run)) > known)
+    for program in ("learner", "rollout_worker", "coordinator"):
+        run.end(program, signal.SIGTERM)
+    newest = max(checkpoint_steps(run))
+    put_ledger(run, old)
+    words = ["ledger", "rewind", run.disk, "--learner", run.elsewhere, "--json", "--reason",
+             "the disk died"]
+    code, text = run.command(*words)
+    require(code == 2 and newest in checkpoint_steps(run), f"a rewind did not ask: {text}")
+    code, text = run.command(*words, "--yes")
+    require(code == 0, f"a rewind ends with {code}: {text}")
+    loss = json.loads(text)
+    require(newest not in checkpoint_steps(run), "the newest checkpoint was not moved aside")
+    require(loss["checkpoint_step"] >= known, f"it goes back behind step {known}: {loss}")
+    require(loss["lost_step"] >= newest, f"it does not know of step {newest}: {loss}")
+    code, audit = run.audit()
+    told = [f["what"] for f in audit["findings"] if f["kind"] == "rewound" and f["accounted"]]
+    require(code == 0 and len(told) == 1, f"the audit ends with {code}: {audit}")
+    run.start_coordinator()
+    run.start("rollout_worker")
+    run.start("learner")
+    return {"finding": told[0], "missing_payloads": loss["missing_payloads"]}
+
+
 def put_old_ledger_back(run, old):
     """It is refused before anything is written; then the newest one is put back."""
     run.end("coordinator", signal.SIGTERM)
@@ -216,9 +257,7 @@ def put_old_ledger_back(run, old):
     told = [line for line in run.log().splitlines() if "is not the newest ledger of run" in line]
     require(told, "the coordinator does not say what is wrong: " + run.log())
     require(digest_of(run.disk / "payloads") == payloads, "payloads of the newest ledger were cut")
-    shutil.copyfile(newest, run.disk / "ledger.db")
-    for name in ("ledger.db-wal", "ledger.db-shm"):
-        (run.disk / name).unlink(missing_ok=True)
+    put_ledger(run, newest)
     run.end("learner", signal.SIGTERM)
     run.end("rollout_worker", signal.SIGTERM)
     run.start_coordinator()
@@ -287,6 +326,8 @@ def damage(run, seconds):
     run.wait_for_step(run.step() + 15)
     report["old_ledger"] = put_old_ledger_back(run, old)
     run.wait_for_step(run.step() + 15)
+    report["rewind"] = rewind_ledger(run)
+    run.wait_for_step(run.step() + 15)
     report["disk"] = fill_disk(run)
     run.wait_for_step(run.step() + 15)
     report["stop"] = stop_coordinator(run, seconds)
@@ -299,7 +340,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--out", default="runs/with-damage")
-    parser.add_argument("--steps", type=int, default=180)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--stop-seconds", type=int, default=60)
     options = parser.parse_args()
     options.out = os.path.abspath(options.out)

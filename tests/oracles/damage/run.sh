@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# One run through a flipped payload, a flipped checkpoint, an old ledger, a full disk and a stop.
+# One run through a flipped payload, a flipped checkpoint, old ledgers, a full disk and a stop.
 #
-#   tests/run.sh --with damage [--steps 180]
+#   tests/run.sh --with damage [--steps 200]
 #
 # Needs the right to mount a file system. Logs and figures are in runs/with-damage/.
 set -euo pipefail

@@ -70,6 +70,27 @@ TEST_F(LedgerMarkTest, AnOlderCopyPutBackIsRefused) {
                     HasSubstr("Put the newest ledger back"), HasSubstr("buttress restore")));
 }
 
+TEST_F(LedgerMarkTest, AnOlderLedgerMayBeMadeTheNewestButNotThatOfAnotherRun) {
+  Go(path_, 1, "s1", 5);
+  fs::copy_file(path_, kept_);
+  Go(path_, 2, "s2", 7);
+  Overwrite(kept_, path_);
+  EXPECT_THAT(Ledger::Open(path_).status().message(), HasSubstr("`buttress ledger rewind`"));
+  {
+    const auto older = Ledger::Open(path_, LedgerAge::kOlderToo);
+    ASSERT_TRUE(older.ok()) << older.status().ToString();
+    ASSERT_TRUE((*older)->TakeMark().ok());
+  }
+  EXPECT_EQ((*ReadLedgerMark(path_))->checkpoint_step, 5);
+  Go(path_, 2, "s3", 6);  // opened as any other
+  fs::remove(kept_);
+  Go(kept_, 1, "s1", 0, "run-b");
+  Overwrite(kept_, path_);
+  const Status other = Ledger::Open(path_, LedgerAge::kOlderToo).status();
+  EXPECT_EQ(other.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(other.message(), testing::Not(HasSubstr("rewind")));
+}
+
 TEST_F(LedgerMarkTest, ALedgerWithoutTheNewestCheckpointIsRefused) {
   {
     const auto ledger = *Ledger::Open(path_);
