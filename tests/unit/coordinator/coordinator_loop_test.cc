@@ -91,7 +91,9 @@ class CoordinatorLoopTest : public testing::Test {
     const std::string path = JoinPath(folder_.path(), "prompts.jsonl");
     ASSERT_TRUE(WriteFileAtomic(path, "{\"prompt\": \"x\", \"answer\": \"1\"}\n").ok());
     RunSettings run;
+    LedgerChanges changes;
     run.data.prompts = path;
+    Prepare(run, changes);
     prompts_ = *PromptSet::Open(run, tokenizer_);
     ledger_ = *Ledger::Open(JoinPath(folder_.path(), "ledger.db"));
     payloads_ = *PayloadStore::Open(JoinPath(folder_.path(), "payloads"), ledger_->payload_end());
@@ -99,7 +101,7 @@ class CoordinatorLoopTest : public testing::Test {
     options.sources = PromptMix::NewSources(*prompts_);
     options.prompts = 2;
     options.lease_ms = kLeaseMs;
-    LedgerChanges changes;
+    options.selection = run.data.selection;
     Scheduler scheduler = *Scheduler::Restore(options, {}, clock_.MonotonicMs(), changes);
     ASSERT_TRUE(scheduler.RegisterLearner({}, 1, "", changes).ok());
     ASSERT_TRUE(scheduler.Announce(1, {{1, 0, Sha256Of("w")}, ""}, changes).ok());
@@ -119,6 +121,9 @@ class CoordinatorLoopTest : public testing::Test {
                                                                      true,
                                                                      Disk()});
   }
+
+  // Changes the run, and what the ledger has of it at the start.
+  virtual void Prepare(RunSettings&, LedgerChanges&) {}
 
   void TearDown() override {
     loop_->Drain();
@@ -222,6 +227,29 @@ TEST_F(CoordinatorLoopTest, ARenewalThatWaitsInTheQueueKeepsItsLease) {
                 return OkStatus();
               }).ok());
   EXPECT_EQ(revoked, 2U);
+}
+
+// The one prompt of the dataset was constant in pass 0, which the ledger alone knows.
+class SelectionLoopTest : public CoordinatorLoopTest {
+ protected:
+  void Prepare(RunSettings& run, LedgerChanges& changes) override {
+    run.data.selection.mode = SelectionMode::kSpeed;
+    run.data.selection.speed.rest = 1;
+    changes.records[0] = {.last_constant = true, .last_pass = 0};
+  }
+};
+
+TEST_F(SelectionLoopTest, ADrawReadsTheRecordOfThePrompt) {
+  std::vector<LeaseRef> held;
+  ASSERT_TRUE(TakeLease(held).ok());
+  std::vector<std::uint64_t> passes;
+  ASSERT_TRUE(Call([&passes](Turn& turn, bool) {
+                for (const auto& [id, group] : turn.scheduler.groups().rows())
+                  passes.push_back(group.prompt.pass);
+                return OkStatus();
+              }).ok());
+  ASSERT_FALSE(passes.empty());
+  EXPECT_EQ(passes.front(), 2);  // it rested in those before
 }
 
 TEST_F(CoordinatorLoopTest, ACallPassesTheLineOfSubmissions) {
