@@ -203,7 +203,7 @@ class Launcher {
       StopAll();
       return status;
     }
-    BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, AskHowItEnded());
+    BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, AskTheCoordinator());
     const bool ended = end.run_state() == v1::RUN_STATE_FINISHED || !end.end_reason().empty();
     const Status evaluated = ended ? FinishEvaluations() : OkStatus();
     WaitForExits();
@@ -383,16 +383,14 @@ class Launcher {
     supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
 
-  // The learner also ends with success when an operator has stopped the run; then it has written
-  // no model.
-  Result<v1::GetRunStatusResponse> AskHowItEnded() const {
-    constexpr std::int64_t kGiveUpMs = 15000;
-    BUTTRESS_ASSIGN_OR_RETURN(
-        const auto client,
-        ConnectToRun({options_.file.path, options_.file.overrides}, Program::kStatus, kGiveUpMs));
-    auto status = client->GetRunStatus();
-    if (!status.ok()) return status.status().Annotate("asking how the run ended");
-    return status;
+  Result<v1::GetRunStatusResponse> AskTheCoordinator() {
+    constexpr std::int64_t kOneAttemptMs = 1;
+    BUTTRESS_ASSIGN_OR_RETURN(const auto client,
+                              ConnectToRun({options_.file.path, options_.file.overrides},
+                                           Program::kStatus, kOneAttemptMs));
+    return AskHowItEnded(*client, supervisor_, [this] {
+      if (SilentSeconds() > kTellAfterSeconds) SayWaiting("the coordinator, which does not answer");
+    });
   }
 
   // A second Ctrl-C ends this process at once; the kernel then sends SIGTERM to the children.

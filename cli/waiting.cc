@@ -2,18 +2,23 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "lib/base/clock.h"
+#include "lib/base/shutdown.h"
 #include "lib/http/http_client.h"
-#include "lib/rpc/coordinator_client.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::int64_t kScrapeMs = 1000;
+constexpr std::chrono::milliseconds kTick(100);
+// A coordinator serves within this time of its start.
+constexpr std::int64_t kStartMs = 60000;
 
 // Whether workers hold leases and none of their engines has a completion. False where that cannot
 // be told, as behind TLS.
@@ -87,6 +92,26 @@ std::string WaitingWatch::Text() {
   if (open_.valid() && open_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
     view = open_.get();
   return WaitingFor(view, config_.run.batch.prompts);
+}
+
+Result<v1::GetRunStatusResponse> AskHowItEnded(CoordinatorClient& client, Supervisor& supervisor,
+                                               const std::function<void()>& waiting) {
+  int restarts = -1;
+  std::int64_t give_up_ms = 0;
+  while (true) {
+    auto answer = client.GetRunStatus();
+    if (answer.ok()) return answer;
+    const bool down = answer.status().code() == StatusCode::kUnavailable ||
+                      answer.status().code() == StatusCode::kDeadlineExceeded;
+    if (!down) return answer.status().Annotate("asking how the run ended");
+    if (WaitForShutdown(kTick)) return Cancelled("interrupted");
+    BUTTRESS_RETURN_IF_ERROR(supervisor.Tick());
+    const std::int64_t now_ms = RealClock().MonotonicMs();
+    if (std::exchange(restarts, supervisor.restarts()) != supervisor.restarts())
+      give_up_ms = now_ms + kStartMs;
+    if (now_ms > give_up_ms) return answer.status().Annotate("asking how the run ended");
+    waiting();
+  }
 }
 
 }  // namespace buttress

@@ -1,13 +1,16 @@
-// What a run waits for while no step ends, for the console of `buttress launch`.
+// What a run waits for while no step ends, and how it has ended, for `buttress launch`.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <string>
 
 #include "buttress/v1/coordinator.pb.h"
+#include "cli/supervisor.h"
 #include "lib/base/credentials.h"
 #include "lib/config/run_config.h"
+#include "lib/rpc/coordinator_client.h"
 
 namespace buttress {
 
@@ -38,5 +41,14 @@ class WaitingWatch {
   const Credentials credentials_;
   std::future<RunView> open_;
 };
+
+// Asks the coordinator, once the learner has left with success, how the run ended: the learner does
+// so also when an operator has stopped the run, and then it has written no model. A coordinator
+// that dies before it has answered is started again by `supervisor`, as during the run. Calls
+// `waiting` while there is no answer. `client` attempts each call once. kCancelled after a signal,
+// kUnavailable if a coordinator that runs has not answered for a minute, and what
+// Supervisor::Tick() returns.
+Result<v1::GetRunStatusResponse> AskHowItEnded(CoordinatorClient& client, Supervisor& supervisor,
+                                               const std::function<void()>& waiting);
 
 }  // namespace buttress

@@ -134,5 +134,26 @@ TEST(KillTest, ACoordinatorWhosePayloadSyncFailsAcknowledgesNothingOfThatTurn) {
   CrashTheCoordinatorAt("payload_sync:fail:7");
 }
 
+// `launch`, which is held up meanwhile, finds learner and coordinator dead at once.
+TEST(KillTest, ACoordinatorKilledWhenTheLearnerHasLeftStillTellsHowTheRunEnded) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(kSteps, {"--no-eval"});
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
+  const std::vector<pid_t> coordinators = run.Pids("coordinator");
+  ASSERT_EQ(coordinators.size(), 1U) << run.Text();
+  ASSERT_FALSE(run.Pids("mpirun").empty()) << run.Text();
+  run.process().Signal(SIGSTOP);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return run.Pids("mpirun").empty(); })) << run.Text();
+  ASSERT_EQ(::kill(coordinators.front(), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return run.Pids("coordinator").empty(); }));
+  run.process().Signal(SIGCONT);
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
+  EXPECT_EQ(summary["restarts"], 1);
+}
+
 }  // namespace
 }  // namespace buttress
