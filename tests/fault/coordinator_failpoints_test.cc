@@ -1,0 +1,198 @@
+// Kills a real coordinator at each of its failpoints and starts it again: the run, whose worker and
+// learner another process plays (tests/support/played_run.cc), goes on to its end and the ledger
+// balances.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <regex>
+#include <set>
+
+#include "lib/ledger/audit.h"
+#include "lib/ledger/reader.h"
+#include "tests/support/quickstart_run.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kSteps = 3, kPrompts = 2;
+constexpr std::int64_t kWaitMs = 60000;
+constexpr int kKilled = 128 + SIGKILL;
+
+// In the order in which a run reaches them.
+constexpr const char* kPoints[] = {
+    "folder_sync",   "file_write",       "file_sync",           "file_rename",      "ledger_commit",
+    "payload_roll",  "ledger_committed", "payload_folder_sync", "payload_write",    "payload_sync",
+    "before_commit", "after_commit",     "payload_delete",      "payload_truncate",
+};
+
+// Reached where a run is taken up again, and not before.
+constexpr const char* kAtRestart = "payload_truncate";
+
+// A model and prompts, made once.
+class Input {
+ public:
+  static const Input& Get() {
+    static const Input input;
+    return input;
+  }
+
+  // Of a run in the folder `out`. Each group has a segment of payloads of its own.
+  std::string Yaml(const std::string& out) const {
+    return "run:\n  name: played\n  steps: " + std::to_string(kSteps) +
+           "\n  checkpoint_interval: 1\n  data: {prompts: " + dir_.path() +
+           "/prompts.jsonl}\n  model: {path: " + dir_.path() +
+           "/model}\n  sampling: {group_size: 2, max_tokens: 8}\n  batch: {prompts: " +
+           std::to_string(kPrompts) +
+           ", max_age: 1}\n  reward: {verifier: exact}\nlocal:\n  out: " + out +
+           "\n  coordinator: {payload_segment_bytes: 1, page: off}\n";
+  }
+
+  bool made() const { return made_; }
+
+ private:
+  Input() {
+    std::string rows;
+    for (int i = 0; i < 100; ++i)
+      rows += "{\"id\": \"p" + std::to_string(i) + "\", \"prompt\": \"1+1:\", \"answer\": \"2\"}\n";
+    made_ = WriteFileAtomic(dir_.path() + "/prompts.jsonl", rows).ok() &&
+            RunToEnd({SiblingProgram("buttress"), "new-model", "--out", dir_.path() + "/model",
+                      "--characters", "0123456789+-:>", "--layers", "1", "--hidden", "16",
+                      "--heads", "1", "--intermediate", "16"},
+                     dir_.path() + "/log", kWaitMs) == 0;
+  }
+
+  TempDir dir_;
+  bool made_ = false;
+};
+
+class PlayedRun {
+ public:
+  PlayedRun() {
+    EXPECT_TRUE(WriteFileAtomic(yaml(), Input::Get().Yaml(out())).ok());
+    player_ = Start("played_run", {yaml()});
+  }
+
+  ~PlayedRun() { KillDescendants(); }
+
+  PlayedRun(const PlayedRun&) = delete;
+  PlayedRun& operator=(const PlayedRun&) = delete;
+
+  // `failpoints`: "" for none.
+  void StartCoordinator(const std::string& failpoints) {
+    ::setenv("BUTTRESS_FAILPOINTS", failpoints.c_str(), 1);
+    coordinator_ = Start("coordinator", {"--config", yaml()});
+    ::unsetenv("BUTTRESS_FAILPOINTS");
+  }
+
+  // Waits until the coordinator dies, or the run has ended. Returns whether it was killed.
+  bool WaitForDeath() {
+    EXPECT_TRUE(WaitUntil(kWaitMs, [this] {
+      return !coordinator_->Running() || !player_->Running();
+    })) << Text();
+    // A coordinator may be killed by what follows the answer that ended the run.
+    if (coordinator_->Running()) return false;
+    EXPECT_EQ(coordinator_->exit_code(), kKilled) << Text();
+    return true;
+  }
+
+  bool WaitForStep(std::uint64_t step) const {
+    return WaitUntil(kWaitMs, [&] {
+      const auto reader = LedgerReader::Open(JoinPath(out(), "ledger.db"));
+      const auto row = reader.ok() ? (*reader)->Run() : reader.status();
+      return row.ok() && *row && (*row)->committed_step >= step;
+    });
+  }
+
+  void KillCoordinator() {
+    coordinator_->Signal(SIGKILL);
+    EXPECT_TRUE(WaitUntil(kWaitMs, [this] { return !coordinator_->Running(); }));
+  }
+
+  void ExpectCleanEnd() {
+    ASSERT_TRUE(WaitUntil(kWaitMs, [this] { return !player_->Running(); })) << Text();
+    EXPECT_EQ(player_->exit_code(), 0) << Text();
+    coordinator_->Signal(SIGTERM);
+    ASSERT_TRUE(WaitUntil(kWaitMs, [this] { return !coordinator_->Running(); })) << Text();
+    EXPECT_EQ(coordinator_->exit_code(), 0) << Text();
+    const auto reader = LedgerReader::Open(JoinPath(out(), "ledger.db"));
+    ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+    auto audit = AuditLedger(**reader);
+    ASSERT_TRUE(audit.ok()) << audit.status().ToString();
+    EXPECT_EQ(audit->violations(), std::vector<std::string>());
+    EXPECT_EQ(audit->groups["settled"], kSteps * kPrompts);
+    EXPECT_EQ(audit->recounted, audit->reported);
+  }
+
+  std::string Text() const {
+    return TextOf(JoinPath(dir_.path(), "coordinator.log")) +
+           TextOf(JoinPath(dir_.path(), "played_run.log"));
+  }
+
+ private:
+  std::optional<Process> Start(const std::string& program, const std::vector<std::string>& more) {
+    std::vector<std::string> argv = {SiblingProgram(program)};
+    argv.insert(argv.end(), more.begin(), more.end());
+    auto process = Process::Start(argv, JoinPath(dir_.path(), program + ".log"));
+    EXPECT_TRUE(process.ok()) << process.status().ToString();
+    return process.ok() ? std::optional(*process) : std::nullopt;
+  }
+
+  std::string out() const { return JoinPath(dir_.path(), "run"); }
+
+  std::string yaml() const { return JoinPath(dir_.path(), "run.yaml"); }
+
+  TempDir dir_;
+  std::optional<Process> player_;
+  std::optional<Process> coordinator_;
+};
+
+// A start and the next one die at the point, if they reach it; the third one ends the run.
+void KillAt(const std::string& point) {
+  SCOPED_TRACE(point);
+  PlayedRun run;
+  if (point == kAtRestart) {
+    run.StartCoordinator("");
+    ASSERT_TRUE(run.WaitForStep(1)) << run.Text();
+    run.KillCoordinator();
+  }
+  int deaths = 0;
+  for (int start = 0; start < 2; ++start) {
+    run.StartCoordinator(point + ":crash:1");
+    if (!run.WaitForDeath()) break;
+    ++deaths;
+  }
+  EXPECT_GT(deaths, 0) << "the point was never reached\n" << run.Text();
+  EXPECT_THAT(run.Text(), testing::HasSubstr("failpoint reached; killing the process"));
+  if (deaths == 2) run.StartCoordinator("");
+  run.ExpectCleanEnd();
+}
+
+TEST(CoordinatorFailpoints, ACoordinatorKilledAtAnyOfThemLosesAndRepeatsNothing) {
+  ASSERT_TRUE(Input::Get().made());
+  for (const char* point : kPoints) {
+    KillAt(point);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(CoordinatorFailpoints, EveryOneOfTheSourcesHasItsCase) {
+  namespace fs = std::filesystem;
+  std::set<std::string> found;
+  const std::regex call("Failpoint\\(\"(\\w+)\"\\)");
+  for (const char* part : {"lib", "coordinator"}) {
+    const fs::path folder = fs::path(BUTTRESS_SOURCE_DIR) / part;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
+      const std::string text = TextOf(entry.path());
+      for (std::sregex_iterator next(text.begin(), text.end(), call), end; next != end; ++next)
+        found.insert((*next)[1]);
+    }
+  }
+  EXPECT_EQ(found, std::set<std::string>(std::begin(kPoints), std::end(kPoints)));
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,150 @@
+// Plays the worker and the learner of a run, without a model, until the run is finished: groups are
+// made up, and a step trains nothing. Keeps calling while no coordinator answers.
+//
+//   played_run FILE.yaml
+#include <cstdio>
+
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/config/load.h"
+#include "lib/rpc/coordinator_client.h"
+#include "lib/weights/manifest_wire.h"
+#include "tests/support/lies.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::uint64_t kIncarnation = 11;
+constexpr std::uint32_t kGroupsAtOnce = 4;
+constexpr std::uint32_t kWaitMs = 50;
+constexpr const char* kWorker = "w0";
+
+class Player {
+ public:
+  explicit Player(const RunConfig& config)
+      : config_(config), client_(CoordinatorClientOptionsFrom(config.local)) {}
+
+  Status Play() {
+    BUTTRESS_RETURN_IF_ERROR(Join());
+    BUTTRESS_RETURN_IF_ERROR(StartLearner());
+    BUTTRESS_RETURN_IF_ERROR(Announce(0));
+    for (std::uint64_t step = 1; step <= static_cast<std::uint64_t>(config_.run.steps); ++step) {
+      BUTTRESS_ASSIGN_OR_RETURN(const v1::Plan plan, FillPlan(step));
+      BUTTRESS_RETURN_IF_ERROR(Train(plan));
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, client_.GetRunStatus());
+    return end.run_state() == v1::RUN_STATE_FINISHED ? OkStatus() : Internal("not finished");
+  }
+
+ private:
+  Status Join() {
+    v1::RegisterWorkerRequest request;
+    request.set_worker_id(kWorker);
+    request.set_incarnation(kIncarnation);
+    request.set_config_sha256(RunConfigHash(config_));
+    BUTTRESS_ASSIGN_OR_RETURN(const auto joined, client_.RegisterWorker(request));
+    run_id_ = joined.run_id();
+    return OkStatus();
+  }
+
+  Status StartLearner() {
+    v1::RegisterLearnerRequest request;
+    request.set_config_sha256(RunConfigHash(config_));
+    request.set_world_size(1);
+    request.mutable_checkpoint();
+    BUTTRESS_ASSIGN_OR_RETURN(const auto started, client_.RegisterLearner(request));
+    epoch_ = started.learner_epoch();
+    secret_ = started.learner_secret();
+    return OkStatus();
+  }
+
+  // A request of the learner in this run.
+  template <class Request>
+  Request OfLearner() const {
+    Request request;
+    request.set_run_id(run_id_);
+    request.set_learner_epoch(epoch_);
+    if constexpr (requires { request.set_learner_secret(secret_); })
+      request.set_learner_secret(secret_);
+    return request;
+  }
+
+  Status Announce(std::uint64_t step) {
+    WeightManifest manifest;
+    manifest.version = {epoch_, step, ""};
+    manifest.files = {{"model.safetensors", 100, Sha256Of("weights")}};
+    manifest.tensors = {{"w", "F32", {25}, "model.safetensors", 0, 100}};
+    manifest.folder = "/weights";
+    manifest.run_id = run_id_;
+    manifest.version.digest = ManifestDigest(manifest);
+    auto request = OfLearner<v1::AnnounceWeightsRequest>();
+    *request.mutable_manifest() = ManifestToProto(manifest);
+    return client_.AnnounceWeights(request);
+  }
+
+  // Samples until the plan of `step` is there.
+  Result<v1::Plan> FillPlan(std::uint64_t step) {
+    while (true) {
+      auto request = OfLearner<v1::PlanBatchRequest>();
+      request.set_step(step);
+      request.set_wait_ms(kWaitMs);
+      BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_.PlanBatch(request));
+      if (response.has_plan()) return response.plan();
+      BUTTRESS_RETURN_IF_ERROR(Sample());
+    }
+  }
+
+  Status Sample() {
+    v1::ExchangeRequest request;
+    request.set_run_id(run_id_);
+    request.set_worker_id(kWorker);
+    request.set_incarnation(kIncarnation);
+    request.set_capacity(kGroupsAtOnce);
+    const auto response = client_.Exchange(request);
+    // A coordinator that has started since knows no worker.
+    if (response.status().code() == StatusCode::kNotFound) return Join();
+    if (!response.ok()) return response.status();
+    for (const v1::Lease& lease : response->leases()) {
+      BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion version, FromProto(lease.min_version()));
+      const Group group = HonestGroup(lease, kWorker, version);
+      BUTTRESS_RETURN_IF_ERROR(
+          client_.SubmitGroup(run_id_, kWorker, kIncarnation, lease.ref(), EncodedGroup::Of(group))
+              .status());
+    }
+    return OkStatus();
+  }
+
+  Status Train(const v1::Plan& plan) {
+    auto fetch = OfLearner<v1::FetchGroupsRequest>();
+    fetch.set_step(plan.step());
+    *fetch.mutable_group_ids() = plan.group_ids();
+    BUTTRESS_RETURN_IF_ERROR(client_.FetchGroups(fetch).status());
+    auto commit = OfLearner<v1::CommitRequest>();
+    commit.set_step(plan.step());
+    commit.mutable_version()->set_learner_epoch(epoch_);
+    commit.mutable_version()->set_step(plan.step());
+    BUTTRESS_RETURN_IF_ERROR(client_.Commit(commit));
+    BUTTRESS_RETURN_IF_ERROR(Announce(plan.step()));
+    auto checkpoint = OfLearner<v1::CheckpointedRequest>();
+    checkpoint.set_step(plan.step());
+    checkpoint.set_digest(std::string(32, 'c'));
+    return client_.Checkpointed(checkpoint);
+  }
+
+  const RunConfig& config_;
+  CoordinatorClient client_;
+  std::string run_id_;
+  std::uint64_t epoch_ = 0;
+  std::string secret_;
+};
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) {
+  const auto config = argc == 2 ? buttress::LoadRunConfig(argv[1], {})
+                                : buttress::InvalidArgument("played_run FILE.yaml");
+  const buttress::Status status = config.ok() ? buttress::Player(*config).Play() : config.status();
+  if (!status.ok()) std::fprintf(stderr, "played_run: %s\n", status.ToString().c_str());
+  return buttress::ExitCode(status);
+}
