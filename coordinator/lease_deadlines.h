@@ -63,6 +63,14 @@ class LeaseDeadlines {
     return {ids.begin(), ids.end()};
   }
 
+  // Returns the groups whose lease reaches its limit before `limit_ms`, the first ones first.
+  std::vector<std::uint64_t> WithLimitBefore(std::int64_t limit_ms) const {
+    std::vector<std::uint64_t> ids;
+    for (auto next = by_limit_.begin(); next != by_limit_.end() && next->first < limit_ms; ++next)
+      ids.push_back(next->second);
+    return ids;
+  }
+
   // Returns when the lease reaches the limit that renewals do not move.
   std::int64_t limit(std::uint64_t group_id) const { return leases_.at(group_id).limit_ms; }
 

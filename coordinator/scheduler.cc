@@ -175,6 +175,7 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
     return NotFound(fmt::format(
         "worker '{}' is not registered with this incarnation; register again", request.worker_id));
   }
+  now_ms_ = std::max(now_ms_, now_ms);
   worker->second.last_heard_ms = now_ms;
   worker->second.exchanged = true;
   worker->second.loaded_version = request.loaded_version;
@@ -187,11 +188,12 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
   return reply;
 }
 
-bool Scheduler::Holds(const WorkerExchange& request, const LeaseRef& ref) const {
+bool Scheduler::Holds(const std::string& worker_id, std::uint64_t incarnation,
+                      const LeaseRef& ref) const {
   const GroupRow* group = groups_.Find(ref.group_id);
   return group != nullptr && group->state == GroupState::kLeased &&
-         group->lease_epoch == ref.lease_epoch && group->worker_id == request.worker_id &&
-         group->incarnation == request.incarnation;
+         group->lease_epoch == ref.lease_epoch && group->worker_id == worker_id &&
+         group->incarnation == incarnation;
 }
 
 bool Scheduler::Shares(const WorkerExchange& request, const LeaseRef& ref) const {
@@ -206,9 +208,12 @@ void Scheduler::EndFailed(std::uint64_t group_id, LeaseEnd end, std::int64_t now
 
 void Scheduler::EndReturned(const WorkerExchange& request, std::int64_t now_ms,
                             LedgerChanges& out) {
+  const auto holds = [&](const LeaseRef& ref) {
+    return Holds(request.worker_id, request.incarnation, ref);
+  };
   for (const ReturnedLease& returned : request.returned) {
     if (Shares(request, returned.ref)) trials_.End(returned.ref);
-    if (!Holds(request, returned.ref)) continue;
+    if (!holds(returned.ref)) continue;
     const bool no_fault = returned.reason == ReturnReason::kDraining ||
                           returned.reason == ReturnReason::kWeightsUnavailable;
     if (no_fault) {
@@ -219,7 +224,7 @@ void Scheduler::EndReturned(const WorkerExchange& request, std::int64_t now_ms,
   }
   // A group that the worker has finished and that is still leased was refused.
   for (const LeaseRef& ref : request.finished) {
-    if (Holds(request, ref)) EndFailed(ref.group_id, LeaseEnd::kFailed, now_ms, out);
+    if (holds(ref)) EndFailed(ref.group_id, LeaseEnd::kFailed, now_ms, out);
     if (Shares(request, ref)) trials_.End(ref);
   }
 }
@@ -244,7 +249,7 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
 
 void Scheduler::Revoke(const WorkerExchange& request, ExchangeReply& reply) const {
   for (const LeaseRef& ref : request.held) {
-    if (Holds(request, ref) || Shares(request, ref)) continue;
+    if (Holds(request.worker_id, request.incarnation, ref) || Shares(request, ref)) continue;
     const GroupRow* group = groups_.Find(ref.group_id);
     // The group was accepted under this lease; the worker does not know it yet.
     const bool accepted = group != nullptr && group->state != GroupState::kPending &&
@@ -285,6 +290,7 @@ void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, std::int64_t held
 }
 
 void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
+  now_ms_ = std::max(now_ms_, now_ms);
   const std::vector<std::uint64_t> due = deadlines_.Due(now_ms);
   std::map<std::string, std::int64_t> held;  // by worker, before the first lease ends
   for (const std::uint64_t id : due) {
@@ -301,6 +307,7 @@ void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
     }
   }
   EndSharedAtLimit(now_ms, out);
+  DoubtLate(now_ms);
   ForgetEndedTrials();
 
   if (now_ms < workers_checked_ms_ + options_.lease_ms) return;
@@ -316,16 +323,20 @@ void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
   trials_.Sweep([this](const std::string& id) { return workers_.contains(id); });
 }
 
-// The groups failed at the workers, whether or not others have completed them by now.
 void Scheduler::EndSharedAtLimit(std::int64_t now_ms, LedgerChanges& out) {
-  for (const auto& [ref, shared] : trials_.EndDue(now_ms)) {
-    faults_.Failed(ref.group_id, shared.worker_id, now_ms);
-    const GroupRow* const group = groups_.Find(ref.group_id);
-    const bool open = group != nullptr &&
-                      (group->state == GroupState::kPending || group->state == GroupState::kLeased);
-    if (open) continue;
-    for (const WorkerFaults::Sick& sick : faults_.Accepted(ref.group_id, "")) SetAside(sick, out);
-  }
+  for (const auto& [ref, shared] : trials_.EndDue(now_ms))
+    FailShared(ref.group_id, shared.worker_id, now_ms, out);
+}
+
+// The group failed at the worker, whether or not another one has completed it by now.
+void Scheduler::FailShared(std::uint64_t group_id, const std::string& worker_id,
+                           std::int64_t now_ms, LedgerChanges& out) {
+  faults_.Failed(group_id, worker_id, now_ms);
+  const GroupRow* const group = groups_.Find(group_id);
+  const bool open = group != nullptr &&
+                    (group->state == GroupState::kPending || group->state == GroupState::kLeased);
+  if (open) return;
+  for (const WorkerFaults::Sick& sick : faults_.Accepted(group_id, "")) SetAside(sick, out);
 }
 
 std::optional<std::int64_t> Scheduler::NextExpiryMs() const { return deadlines_.earliest(); }

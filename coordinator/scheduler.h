@@ -100,7 +100,9 @@
 // pending group shares the leases of those on trial: it gets the group under a new epoch, which
 // fences everything but the lease that it shares, and the first result of the two counts. A worker
 // whose result comes second has delivered all the same. One that keeps a lease to its limit is on
-// trial again. While no worker is proven, and so at the start of a run, nobody is on trial.
+// trial again, and so is one that keeps it late (LeaseTimes) while another proven one has nothing
+// to do; each further time it has to deliver twice as many groups to be proven. While no worker is
+// proven, and so at the start of a run, nobody is on trial.
 //
 // Replacing groups (zero_variance: resample). A group that comes in without a signal (constant, or
 // with fewer than two scorable completions) is accepted, counted, and dropped in the same
@@ -127,6 +129,7 @@
 #include "coordinator/collapse_monitor.h"
 #include "coordinator/group_table.h"
 #include "coordinator/lease_deadlines.h"
+#include "coordinator/lease_times.h"
 #include "coordinator/lineage.h"
 #include "coordinator/prompt_records.h"
 #include "coordinator/scheduler_types.h"
@@ -205,8 +208,13 @@ class Scheduler {
   // Submits a group: history, ACR and state change together. SubmitOutcome describes the outcomes.
   SubmitOutcome Submit(Submission submission, LedgerChanges& out);
 
-  // Ends leases that have expired: their groups become pending, or are dropped as poison. Removes
-  // workers that have been silent for long.
+  // Ends the lease of a submission that is no group, or another one than was leased: the group has
+  // failed at the worker. Changes nothing if the worker does not have the lease.
+  void Refuse(const std::string& worker_id, std::uint64_t incarnation, const LeaseRef& lease,
+              std::int64_t now_ms, LedgerChanges& out);
+
+  // Ends leases that have expired: their groups become pending, or are dropped as poison. Puts
+  // workers on trial that keep groups from idle ones. Removes those that have been silent for long.
   void Expire(std::int64_t now_ms, LedgerChanges& out);
 
   // Returns when the next lease expires, in milliseconds of the caller's clock; nullopt without
@@ -340,13 +348,15 @@ class Scheduler {
   void EndLease(std::uint64_t group_id, LeaseEnd end, std::int64_t held, LedgerChanges& out);
   // Returns how many groups a worker may hold that holds this one.
   std::int64_t MostHeldWith(std::uint64_t group_id) const;
-  bool Holds(const WorkerExchange& request, const LeaseRef& ref) const;
+  bool Holds(const std::string& worker_id, std::uint64_t incarnation, const LeaseRef& ref) const;
   // Whether the worker has a lease that another one shares.
   bool Shares(const WorkerExchange& request, const LeaseRef& ref) const;
   void EndReturned(const WorkerExchange& request, std::int64_t now_ms, LedgerChanges& out);
   // Ends a lease of a group that failed at the worker which holds it.
   void EndFailed(std::uint64_t group_id, LeaseEnd end, std::int64_t now_ms, LedgerChanges& out);
   void EndSharedAtLimit(std::int64_t now_ms, LedgerChanges& out);
+  void FailShared(std::uint64_t group_id, const std::string& worker_id, std::int64_t now_ms,
+                  LedgerChanges& out);
   void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
   // Tells the worker which of the leases that it names have ended.
   void Revoke(const WorkerExchange& request, ExchangeReply& reply) const;
@@ -377,6 +387,8 @@ class Scheduler {
   // Returns whether the group is leased to a worker on trial alone.
   bool MayShare(std::uint64_t group_id) const;
   void ForgetEndedTrials();
+  // Puts proven workers with late leases on trial while others have nothing to do.
+  void DoubtLate(std::int64_t now_ms);
   // Whether another worker should get the group, because it failed at this one.
   bool BelongsElsewhere(std::uint64_t group_id, const std::string& worker_id,
                         std::int64_t now_ms) const;
@@ -428,6 +440,7 @@ class Scheduler {
   std::map<std::uint64_t, std::int64_t> suspects_;  // MostHeldWith, by group id
   WorkerFaults faults_;
   WorkerTrials trials_;
+  LeaseTimes lease_times_;
   std::map<std::uint64_t, PlanRow> plans_;         // not settled, by step
   std::int64_t missing_ = 0;                       // places of plans_ without a group
   std::vector<PromptHistory> history_;             // by row of the dataset
@@ -447,6 +460,7 @@ class Scheduler {
   bool stop_requested_ = false;
   bool learner_knows_stop_ = false;
   std::string end_reason_;
+  std::int64_t now_ms_ = 0;              // the newest time that a caller has passed
   std::int64_t workers_checked_ms_ = 0;  // when silent workers were last removed
   SchedulerEvents events_;
 };

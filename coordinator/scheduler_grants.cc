@@ -122,6 +122,18 @@ void Scheduler::ForgetEndedTrials() {
     trials_.Forget(*trials_.groups().begin());
 }
 
+void Scheduler::DoubtLate(std::int64_t now_ms) {
+  const std::optional<std::int64_t> late_ms = lease_times_.late_ms();
+  if (!late_ms || !trials_.AnyIdleBut("")) return;
+  const std::int64_t granted_ms = now_ms - *late_ms;
+  for (const std::uint64_t id : deadlines_.WithLimitBefore(granted_ms + options_.lease_limit_ms)) {
+    const std::string worker_id = groups_.Find(id)->worker_id;
+    if (!trials_.proven(worker_id) || !trials_.AnyIdleBut(worker_id)) continue;
+    trials_.Doubt(worker_id);
+    for (const std::uint64_t held : groups_.LeasedBy(worker_id)) trials_.Lease(held);
+  }
+}
+
 bool Scheduler::BelongsElsewhere(std::uint64_t group_id, const std::string& worker_id,
                                  std::int64_t now_ms) const {
   const std::int64_t since_ms = now_ms - options_.lease_ms;

@@ -22,11 +22,9 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
     const bool same_lease = accepted.lease_epoch == submission.lease.lease_epoch;
     return same_lease ? SubmitOutcome::kConflict : SubmitOutcome::kStaleFence;
   }
-  const bool holder = group->lease_epoch == submission.lease.lease_epoch &&
-                      group->worker_id == submission.worker_id &&
-                      group->incarnation == submission.incarnation;
   const bool shares = Shares(submission);
-  if (!holder && !shares) return SubmitOutcome::kStaleFence;
+  if (!shares && !Holds(submission.worker_id, submission.incarnation, submission.lease))
+    return SubmitOutcome::kStaleFence;
   const std::size_t completions = submission.accepted.completions.size();
   if (submission.prompt_id != group->prompt.prompt_id ||
       submission.accepted.group_id != group->group_id || completions < 1 ||
@@ -97,6 +95,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   if (accepted.versions.empty()) accepted.versions.push_back(group.granted_version);
   out.collapse[accepted.source] = collapse_.Count(accepted);
   Record(group, accepted, out);
+  lease_times_.Add(now_ms_ - (deadlines_.limit(id) - options_.lease_limit_ms));
   deadlines_.Erase(id);
   suspects_.erase(id);
   for (const WorkerFaults::Sick& sick : faults_.Accepted(id, group.worker_id)) SetAside(sick, out);
@@ -106,6 +105,16 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
     groups_.Drop(id, DropReason::kNoSignal, out, run_.planned_step + 1);
   }
   return outcome;
+}
+
+void Scheduler::Refuse(const std::string& worker_id, std::uint64_t incarnation,
+                       const LeaseRef& lease, std::int64_t now_ms, LedgerChanges& out) {
+  if (trials_.Has(lease, worker_id, incarnation)) {
+    trials_.End(lease);
+    FailShared(lease.group_id, worker_id, now_ms, out);
+  } else if (Holds(worker_id, incarnation, lease)) {
+    EndFailed(lease.group_id, LeaseEnd::kFailed, now_ms, out);
+  }
 }
 
 // The lease that another worker shares counts alone again, because its result came first.

@@ -136,7 +136,7 @@ struct SchedulerEvents {
   std::int64_t prompts_admitted = 0;
   std::int64_t leases_granted = 0;
   std::int64_t leases_granted_again = 0;  // with the same epoch, to a worker that did not name them
-  std::int64_t leases_shared = 0;  // of workers that had not delivered a group yet, with idle ones
+  std::int64_t leases_shared = 0;         // of workers on trial, with idle ones
   std::int64_t leases_expired = 0;
   std::int64_t leases_returned = 0;
   std::int64_t leases_lost_with_worker = 0;  // its process was replaced

@@ -3,7 +3,8 @@
 // A group is a header and chunks of at most 1 MiB; it is answered before the next one is read.
 // gRPC's threads assemble, hash, parse and check the group (OnReadDone), the loop accepts it
 // (Apply), and the answer follows once payload and ledger are durable (Answer). A group that is
-// refused is counted and ends the stream.
+// refused is counted and ends the stream and its lease, whatever the worker says of it afterwards:
+// three of them set the worker aside (worker_faults.h).
 //
 // A group of several chunks goes to the loop after its first chunk as well. Without a lease it gets
 // no memory, and the answer says what became of the lease: at once, and as the stream's last, if
@@ -48,6 +49,14 @@ double MeanRawReward(const AcceptedRow& accepted) {
     ++scorable;
   }
   return sum / scorable;
+}
+
+// Tells of the orders that the turn has given since there were `first`.
+void LogOrders(const Turn& turn, std::size_t first) {
+  for (std::size_t i = first; i < turn.changes.orders.size(); ++i) {
+    const WorkerOrderRow& order = turn.changes.orders[i];
+    Log(kWarn, "a worker is set aside", {{"worker", order.worker_id}, {"reason", order.reason}});
+  }
 }
 
 // Of a submission without its content: nothing that follows would be accepted.
@@ -113,6 +122,7 @@ class SubmitStream final
   Status BeginGroup(v1::SubmitHeader& header);
   Status ParseGroup();
   void Reject(const Status& status);
+  void EndRefusedLease(Turn& turn);
   void ReleaseGroup();
   void ReadNextGroup();
   void FinishOnce(const Status& status);
@@ -131,6 +141,7 @@ class SubmitStream final
   GroupBuffer group_;            // those bytes, unless it has no lease
   Submission submission_;
   SampledAs sampled_;
+  Status refusal_;  // of a group that the loop does not accept whatever its lease is
   Mutex mutex_;
   State state_ GUARDED_BY(mutex_) = State::kIdle;
   std::int64_t stalled_ms_ GUARDED_BY(mutex_) = 0;  // when more of the group must have come
@@ -145,10 +156,12 @@ CoordinatorService::SubmitGroups(grpc::CallbackServerContext*) {
 void SubmitStream::OnReadDone(bool ok) {
   if (!BeginPart()) return;
   if (!ok && !has_header_) return FinishOnce(OkStatus());
-  if (ok) {
-    if (const Status added = AddPart(); !added.ok()) return Reject(added);
-    if (!whole()) return lease_checked_ ? ReadMore() : Post();
+  if (!ok) {  // a worker that has left in the middle may submit the group again
+    return FinishOnce(InvalidArgument(
+        fmt::format("the stream ended after {} of {} bytes", arrived_, header_.total_bytes())));
   }
+  if (const Status added = AddPart(); !added.ok()) return Reject(added);
+  if (!whole()) return lease_checked_ ? ReadMore() : Post();
   if (const Status parsed = ParseGroup(); !parsed.ok()) return Reject(parsed);
   Post();
 }
@@ -156,6 +169,10 @@ void SubmitStream::OnReadDone(bool ok) {
 // Appends the payload of a group that will be accepted, and submits it to the scheduler.
 std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
   if (Status known = CheckWorkerRun(turn, header_.run_id()); !known.ok()) return known;
+  if (!refusal_.ok()) {
+    EndRefusedLease(turn);
+    return refusal_;
+  }
   if (!whole()) {
     without_lease_ = HasNoLease(turn.scheduler.Check(submission_));
     answered_early_ = without_lease_ && header_.total_bytes() - arrived_ > kChunkBytes;
@@ -165,6 +182,7 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
     const GroupRow& group = *turn.scheduler.groups().Find(submission_.lease.group_id);
     if (Status same = CheckAsLeased(turn, group, sampled_); !same.ok()) {
       metrics_.Submitted(SubmitOutcomeName(SubmitOutcome::kMismatch));
+      EndRefusedLease(turn);
       return same;
     }
     auto payload =
@@ -184,10 +202,7 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
   const LeaseRef lease = submission_.lease;
   const std::size_t orders = turn.changes.orders.size();
   const SubmitOutcome outcome = turn.scheduler.Submit(std::move(submission_), turn.changes);
-  for (std::size_t i = orders; i < turn.changes.orders.size(); ++i) {
-    const WorkerOrderRow& order = turn.changes.orders[i];
-    Log(kWarn, "a worker is set aside", {{"worker", order.worker_id}, {"reason", order.reason}});
-  }
+  LogOrders(turn, orders);
   metrics_.Submitted(SubmitOutcomeName(outcome));
   response_.set_result(ResultOf(outcome));
   if (outcome == SubmitOutcome::kConflict) {
@@ -196,6 +211,7 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
                     lease.lease_epoch));
   }
   if (outcome == SubmitOutcome::kMismatch) {
+    EndRefusedLease(turn);
     return InvalidArgument(
         fmt::format("group {} under lease epoch {} is not what was leased: "
                     "another prompt, too many "
@@ -203,6 +219,13 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
                     lease.group_id, lease.lease_epoch));
   }
   return OkStatus();
+}
+
+void SubmitStream::EndRefusedLease(Turn& turn) {
+  const std::size_t orders = turn.changes.orders.size();
+  turn.scheduler.Refuse(header_.worker_id(), header_.incarnation(), FromProto(header_.lease()),
+                        turn.now_ms, turn.changes);
+  LogOrders(turn, orders);
 }
 
 void SubmitStream::Answer(const Status& status) {
@@ -248,17 +271,17 @@ Status SubmitStream::AddPart() {
 }
 
 Status SubmitStream::BeginGroup(v1::SubmitHeader& header) {
-  if (header.content_sha256().size() != kDigestBytes) {
-    return InvalidArgument(fmt::format("content_sha256 has {} bytes; expected {}",
-                                       header.content_sha256().size(), kDigestBytes));
-  }
-  if (const std::uint64_t most = MaxGroupBytes(limits_); header.total_bytes() > most) {
-    metrics_.Submitted("too_large");
-    return OutOfRange(fmt::format("group has {} bytes; no group of this run has more than {}",
-                                  header.total_bytes(), most));
-  }
   header_ = std::move(header);
   has_header_ = true;
+  if (header_.content_sha256().size() != kDigestBytes) {
+    return InvalidArgument(fmt::format("content_sha256 has {} bytes; expected {}",
+                                       header_.content_sha256().size(), kDigestBytes));
+  }
+  if (const std::uint64_t most = MaxGroupBytes(limits_); header_.total_bytes() > most) {
+    metrics_.Submitted("too_large");
+    return OutOfRange(fmt::format("group has {} bytes; no group of this run has more than {}",
+                                  header_.total_bytes(), most));
+  }
   submission_ = {};
   submission_.worker_id = header_.worker_id();
   submission_.incarnation = header_.incarnation();
@@ -268,10 +291,6 @@ Status SubmitStream::BeginGroup(v1::SubmitHeader& header) {
 }
 
 Status SubmitStream::ParseGroup() {
-  if (!whole()) {
-    return InvalidArgument(
-        fmt::format("the stream ended after {} of {} bytes", arrived_, header_.total_bytes()));
-  }
   if (without_lease_) return OkStatus();
   const std::string& bytes = group_.bytes();
   if (Sha256Of(bytes) != header_.content_sha256())
@@ -288,6 +307,7 @@ Status SubmitStream::ParseGroup() {
   return OkStatus();
 }
 
+// The loop ends the lease, unless the group may come again or has no header to name one.
 void SubmitStream::Reject(const Status& status) {
   if (status.code() == StatusCode::kInvalidArgument) {
     metrics_.Submitted("malformed");
@@ -296,7 +316,9 @@ void SubmitStream::Reject(const Status& status) {
          {"group", header_.lease().group_id()},
          {"error", status.message()}});
   }
-  FinishOnce(status);
+  if (!has_header_ || status.code() == StatusCode::kUnavailable) return FinishOnce(status);
+  refusal_ = status;
+  Post();
 }
 
 void SubmitStream::ReleaseGroup() {

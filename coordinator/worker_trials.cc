@@ -12,10 +12,34 @@ void WorkerTrials::NoteRoom(const std::string& worker_id, bool has_room) {
   }
 }
 
-bool WorkerTrials::MayShare() const {
-  return !groups_.empty() && any_proven() &&
-         std::ranges::any_of(with_room_, [this](const std::string& id) { return proven(id); });
+void WorkerTrials::Prove(const std::string& worker_id) {
+  const auto doubted = doubts_.find(worker_id);
+  if (doubted == doubts_.end()) {
+    proven_.insert(worker_id);
+    return;
+  }
+  Doubts& doubts = doubted->second;
+  if (doubts.owed > 0) {
+    if (--doubts.owed == 0) proven_.insert(worker_id);
+  } else if (++doubts.delivered >= kMostOwed) {
+    doubts_.erase(doubted);
+  }
 }
+
+void WorkerTrials::Doubt(const std::string& worker_id) {
+  if (proven_.erase(worker_id) == 0) return;
+  Doubts& doubts = doubts_[worker_id];
+  doubts.asked = std::clamp(2 * doubts.asked, kLeastOwed, kMostOwed);
+  doubts.owed = doubts.asked;
+  doubts.delivered = 0;
+}
+
+bool WorkerTrials::AnyIdleBut(const std::string& worker_id) const {
+  return std::ranges::any_of(with_room_,
+                             [&](const std::string& id) { return id != worker_id && proven(id); });
+}
+
+bool WorkerTrials::MayShare() const { return !groups_.empty() && AnyIdleBut(""); }
 
 void WorkerTrials::Share(const LeaseRef& ref, Shared shared) {
   groups_.erase(ref.group_id);

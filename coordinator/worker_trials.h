@@ -1,5 +1,6 @@
-// Workers on trial: those that have not delivered a group yet. A worker that has, and that has
-// nothing to do, shares their leases.
+// Workers on trial: those that have not delivered a group yet, or that keep groups much longer than
+// others need for one. A proven worker that has nothing to do shares their leases, as the backup
+// tasks of MapReduce do (Dean and Ghemawat 2004, section 3.6).
 #pragma once
 
 #include <cstdint>
@@ -27,11 +28,18 @@ class WorkerTrials {
     std::int64_t limit_ms = 0;  // when the lease ends at the latest
   };
 
-  // Records that a worker delivered a group under a lease.
-  void Prove(const std::string& worker_id) { proven_.insert(worker_id); }
+  // A worker that was doubted has to deliver so many groups to be proven again,
+  static constexpr int kLeastOwed = 8;
+  // at each further doubt twice as many up to this bound. Its doubts are forgotten once it has
+  // delivered so many since.
+  static constexpr int kMostOwed = 32;
 
-  // Records that a worker kept a lease to its limit: it has to deliver again.
-  void Doubt(const std::string& worker_id) { proven_.erase(worker_id); }
+  // Records that a worker delivered a group under a lease.
+  void Prove(const std::string& worker_id);
+
+  // Records that a worker kept a lease to its limit, or much too long: it has to deliver again. A
+  // worker on trial stays what it is.
+  void Doubt(const std::string& worker_id);
 
   bool proven(const std::string& worker_id) const { return proven_.contains(worker_id); }
 
@@ -48,6 +56,9 @@ class WorkerTrials {
 
   // Records whether a worker has room for more groups than there are.
   void NoteRoom(const std::string& worker_id, bool has_room);
+
+  // Returns whether a proven worker other than `worker_id` has room for more groups than there are.
+  bool AnyIdleBut(const std::string& worker_id) const;
 
   // Returns whether a proven worker with room may share a lease. REQUIRES: the first of groups()
   // has not ended.
@@ -78,12 +89,20 @@ class WorkerTrials {
   template <class HasWorker>
   void Sweep(HasWorker has_worker) {
     std::erase_if(proven_, [&](const std::string& id) { return !has_worker(id); });
+    std::erase_if(doubts_, [&](const auto& entry) { return !has_worker(entry.first); });
     std::erase_if(with_room_, [&](const std::string& id) { return !has_worker(id); });
     std::erase_if(shared_, [&](const auto& entry) { return !has_worker(entry.second.worker_id); });
   }
 
  private:
+  struct Doubts {
+    int asked = 0;      // groups that it had to deliver after the last one
+    int owed = 0;       // of those, to be delivered yet
+    int delivered = 0;  // since it was proven again
+  };
+
   std::set<std::string> proven_;
+  std::map<std::string, Doubts> doubts_;
   std::set<std::string> with_room_;
   std::set<std::uint64_t> groups_;  // leased to workers on trial alone, and some that have ended
   std::map<LeaseRef, Shared> shared_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "tests/support/launched_run.h"
 #include "tests/support/loopback_connection.h"
@@ -52,8 +53,9 @@ class LiarTest : public testing::Test {
         << run_->Text();
   }
 
-  // Waits for the end of the run and returns what the liar counted.
-  nlohmann::json End() {
+  // Waits for the end of the run and returns what the liar counted. Groups were accepted of the
+  // honest workers, and of `also`.
+  nlohmann::json End(const std::string& also = "") {
     EXPECT_TRUE(WaitUntil(kRunMs, [this] {
       NoteMemory();
       return !run_->process().Running();
@@ -64,7 +66,7 @@ class LiarTest : public testing::Test {
     EXPECT_TRUE(WaitUntil(kStepMs, [this] { return !liar_->Running(); }));
     ExpectStepsInOrder(*run_, steps_);
     ExpectAccountsBalance(*run_, steps_ * kGroupsOfAStep);
-    ExpectNothingOfTheLiar();
+    ExpectGroupsOf({"w0", "w1", also});
     EXPECT_GT(memory_, 0);
     EXPECT_LT(memory_, kMemory);
     const auto summary = nlohmann::json::parse(TextOf(JoinPath(run_->out(), "summary.json")));
@@ -98,12 +100,12 @@ class LiarTest : public testing::Test {
     }
   }
 
-  void ExpectNothingOfTheLiar() {
+  void ExpectGroupsOf(const std::set<std::string>& workers) {
     auto reader = LedgerReader::Open(JoinPath(run_->out(), "ledger.db"));
     ASSERT_TRUE(reader.ok()) << reader.status().ToString();
-    const Status read = (*reader)->ForEachGroup([](const GroupRecord& record) {
+    const Status read = (*reader)->ForEachGroup([&](const GroupRecord& record) {
       if (!record.accepted) return;
-      EXPECT_TRUE(record.group.worker_id == "w0" || record.group.worker_id == "w1")
+      EXPECT_TRUE(workers.contains(record.group.worker_id))
           << "group " << record.group.group_id << " is of " << record.group.worker_id;
     });
     EXPECT_TRUE(read.ok()) << read.ToString();
@@ -134,6 +136,13 @@ TEST_F(LiarTest, ALeaseThatIsNeverSubmittedHoldsUpNothing) {
   Begin(40, {"hoard"});
   ExpectSteps(3);
   EXPECT_GT(End()["opened"], 0);
+}
+
+// As above, of a worker that has delivered groups.
+TEST_F(LiarTest, LeasesOfAWorkerThatNoLongerSubmitsHoldUpNothing) {
+  Begin(40, {"turncoat"});
+  ExpectSteps(3);
+  EXPECT_GT(End("turncoat")["accepted"], 0);
 }
 
 TEST_F(LiarTest, ThePortOfMetricsAnswersBesideDrippingConnections) {

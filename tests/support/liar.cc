@@ -7,6 +7,8 @@
 //   streams      announces large groups without a lease; sends nothing of half of them, and most of
 //                the others
 //   hoard        renews a lease for ever and never submits
+//   turncoat     submits an honest group, then keeps as many as it gets until just before the limit
+//                of a lease, gives them back without a fault, and begins anew
 //   names        registers and renews with names and lists beyond every bound
 //   connections  opens more connections to the coordinator than it has descriptors, and closes them
 //   metrics      holds the port of metrics with connections that send a byte now and then
@@ -20,6 +22,7 @@
 #include <map>
 #include <thread>
 
+#include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
@@ -39,14 +42,17 @@ constexpr std::uint64_t kIncarnation = 11;
 constexpr std::uint64_t kMostOfAGroup = std::uint64_t{200} << 20;
 constexpr int kStreams = 6;
 constexpr int kConnections = 600;
+constexpr std::uint32_t kTurncoatLeases = 8;
 constexpr int kDripping = 300;
 constexpr std::uint32_t kOwnAddress = 2;  // 127.0.0.2
 
 // Thread-safe.
 class Liar {
  public:
-  Liar(std::string out, std::string config_sha256)
-      : out_(std::move(out)), config_sha256_(std::move(config_sha256)) {}
+  Liar(std::string out, const RunConfig& config)
+      : out_(std::move(out)),
+        config_sha256_(RunConfigHash(config)),
+        lease_limit_ms_(config.run.lease_limit_ms) {}
 
   CoordinatorClient Client() const {
     return CoordinatorClient({"", JoinPath(out_, "coordinator.address"), kGiveUpMs});
@@ -71,6 +77,8 @@ class Liar {
     return address.empty() ? 0 : std::stoi(address.substr(address.rfind(':') + 1));
   }
 
+  std::int64_t lease_limit_ms() const { return lease_limit_ms_; }
+
   // Counts the answer to a lie.
   void Count(const Status& status) { ++(status.ok() ? accepted_ : refused_); }
 
@@ -84,6 +92,7 @@ class Liar {
  private:
   const std::string out_;
   const std::string config_sha256_;
+  const std::int64_t lease_limit_ms_;
   std::atomic<std::int64_t> refused_ = 0;
   std::atomic<std::int64_t> accepted_ = 0;
   std::atomic<std::int64_t> opened_ = 0;
@@ -164,6 +173,43 @@ void Hoard(Liar& liar) {
   }
 }
 
+// Delivers the first group of each handful, by which it is a worker like any other.
+void TurnCoat(Liar& liar) {
+  CoordinatorClient client = liar.Client();
+  std::map<std::uint64_t, v1::LeaseRef> held;
+  std::int64_t give_back_ms = 0;
+  while (!WaitForShutdown(kPause)) {
+    const auto joined = client.RegisterWorker(liar.Self("turncoat"));
+    if (!joined.ok()) continue;
+    const bool gives_back = !held.empty() && RealClock().MonotonicMs() >= give_back_ms;
+    v1::ExchangeRequest request = ExchangeOf("turncoat", held.empty() ? kTurncoatLeases : 0);
+    request.set_run_id(joined->run_id());
+    for (const auto& [id, ref] : held) {
+      if (!gives_back) {
+        *request.add_held() = ref;
+        continue;
+      }
+      v1::ReturnedLease& returned = *request.add_returned();
+      *returned.mutable_ref() = ref;
+      returned.set_reason(v1::RETURN_REASON_DRAINING);
+    }
+    const auto response = client.Exchange(request);
+    if (!response.ok()) continue;
+    if (gives_back) held.clear();
+    for (const v1::LeaseRef& ref : response->revoked()) held.erase(ref.group_id());
+    if (held.empty() && response->leases_size() > 0) {
+      const v1::Lease& lease = response->leases(0);
+      const Group group = HonestGroup(lease, "turncoat", *FromProto(lease.min_version()));
+      const auto result = client.SubmitGroup(joined->run_id(), "turncoat", kIncarnation,
+                                             lease.ref(), EncodedGroup::Of(group));
+      liar.Count(result.status());
+      give_back_ms = RealClock().MonotonicMs() + liar.lease_limit_ms() * 3 / 4;
+      for (int i = 1; i < response->leases_size(); ++i)
+        held[response->leases(i).ref().group_id()] = response->leases(i).ref();
+    }
+  }
+}
+
 void SendBadNames(Liar& liar) {
   CoordinatorClient client = liar.Client();
   while (!WaitForShutdown(kPause)) {
@@ -202,6 +248,7 @@ const std::map<std::string, std::function<void(Liar&)>>& Cases() {
       {"groups", LieInGroups},
       {"streams", HoldStreams},
       {"hoard", Hoard},
+      {"turncoat", TurnCoat},
       {"names", SendBadNames},
       {"connections",
        [](Liar& liar) { HoldConnections(liar, "coordinator.address", kConnections, ""); }},
@@ -221,7 +268,7 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "liar: %s\n", config.status().ToString().c_str());
     return ExitCode(config.status());
   }
-  Liar liar(argv[1], RunConfigHash(*config));
+  Liar liar(argv[1], *config);
   std::vector<std::jthread> threads;
   for (int i = 2; i < argc; ++i)
     threads.emplace_back([&liar, tell = Cases().at(argv[i])] { tell(liar); });

@@ -209,5 +209,105 @@ TEST_F(SchedulerTrial, ARestartRemembersWhoDelivered) {
   EXPECT_EQ(Lease("a").ref, (LeaseRef{2, 2}));
 }
 
+// Groups enough to know how long one takes, and two workers that have delivered some.
+class SchedulerLate : public testing::Test {
+ protected:
+  static constexpr std::int64_t kGroupMs = 400;
+  static constexpr std::int64_t kLateMs = LeaseTimes::kLateMedians * kGroupMs;
+  static constexpr std::int64_t kGroups = 40;
+
+  void SetUp() override {
+    SchedulerOptions options = SmallRun();
+    options.steps = 100;
+    options.prompts = kGroups;
+    options.lease_ms = 100 * kLateMs;
+    options.lease_limit_ms = 100 * kLateMs;
+    rig_ = SchedulerRig::Started(options);
+    rig_.scheduler.RegisterWorker("b", 1, {}, rig_.now_ms, rig_.changes);
+    rig_.Admit();
+    for (std::size_t i = 0; i < LeaseTimes::kEnough; ++i) {
+      const std::string worker = i % 2 == 0 ? "a" : "b";
+      const GrantedLease lease = Lease(worker, 1).at(0);
+      Pass(kGroupMs);
+      ASSERT_EQ(Deliver(worker, lease), SubmitOutcome::kAccepted);
+    }
+  }
+
+  std::vector<GrantedLease> Lease(const std::string& worker, std::int64_t capacity,
+                                  const std::vector<GrantedLease>& held = {}) {
+    WorkerExchange request;
+    request.worker_id = worker;
+    request.incarnation = 1;
+    request.capacity = capacity;
+    for (const GrantedLease& lease : held) request.held.push_back(lease.ref);
+    return rig_.Exchange(request).leases;
+  }
+
+  SubmitOutcome Deliver(const std::string& worker, const GrantedLease& lease) {
+    Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version,
+                                                         {Outcome::kCorrect, Outcome::kWrong});
+    submission.worker_id = worker;
+    submission.content_sha256 = Sha256Of(worker);
+    return rig_.Submit(submission);
+  }
+
+  void Pass(std::int64_t ms) {
+    rig_.now_ms += ms;
+    rig_.scheduler.Expire(rig_.now_ms, rig_.changes);
+    rig_.Commit();
+  }
+
+  // `a` delivers all groups of two steps but two, which `b` takes, and has nothing to do.
+  std::vector<GrantedLease> KeepTwo() {
+    const std::int64_t others = 2 * kGroups - static_cast<std::int64_t>(LeaseTimes::kEnough) - 2;
+    const std::vector<GrantedLease> leases = Lease("a", others);
+    Pass(kGroupMs);
+    for (const GrantedLease& lease : leases) Deliver("a", lease);
+    std::vector<GrantedLease> kept = Lease("b", 1000);
+    EXPECT_THAT(kept, SizeIs(2));
+    EXPECT_THAT(Lease("a", 1000), IsEmpty());
+    return kept;
+  }
+
+  SchedulerRig rig_;
+};
+
+TEST_F(SchedulerLate, AnIdleWorkerGetsTheGroupsThatAProvenOneKeepsTooLong) {
+  const std::vector<GrantedLease> kept = KeepTwo();
+  Pass(kLateMs - 1);
+  EXPECT_FALSE(rig_.scheduler.MayLease());
+  EXPECT_THAT(Lease("a", 1000), IsEmpty()) << "they are not late";
+  Pass(2);
+  EXPECT_TRUE(rig_.scheduler.MayLease());
+  const std::vector<GrantedLease> shared = Lease("a", 1000);
+  EXPECT_THAT(shared, SizeIs(2));
+  EXPECT_THAT(Lease("b", 0, kept), IsEmpty());
+  EXPECT_EQ(Deliver("b", kept.at(0)), SubmitOutcome::kAccepted) << "the first result counts";
+  EXPECT_EQ(Deliver("a", shared.at(1)), SubmitOutcome::kAccepted);
+}
+
+TEST_F(SchedulerLate, AWorkerKeepsLateGroupsThatNobodyElseCouldSample) {
+  Lease("b", 2);
+  Lease("a", 1);
+  Pass(10 * kLateMs);
+  EXPECT_THAT(Lease("a", 1), SizeIs(1)) << "there are pending groups";
+  EXPECT_EQ(rig_.scheduler.events().leases_shared, 0);
+}
+
+TEST_F(SchedulerLate, AWorkerGetsNothingForLateGroupsUntilItDeliversThem) {
+  const std::vector<GrantedLease> kept = KeepTwo();
+  Pass(kLateMs + 1);
+  for (const GrantedLease& lease : Lease("a", 1000))
+    EXPECT_EQ(Deliver("a", lease), SubmitOutcome::kAccepted);
+  ASSERT_THAT(rig_.PlannedIds(1), SizeIs(kGroups));
+  ASSERT_TRUE(rig_.Train(1).ok());
+  rig_.Announce(1);
+  rig_.Admit();
+  EXPECT_THAT(Lease("b", 2, kept), IsEmpty());
+  for (const GrantedLease& lease : kept)
+    EXPECT_EQ(Deliver("b", lease), SubmitOutcome::kStaleFence) << "second, and counted";
+  EXPECT_THAT(Lease("b", 2), SizeIs(1)) << "on trial, while the others hold none";
+}
+
 }  // namespace
 }  // namespace buttress

@@ -436,6 +436,7 @@ TEST_F(ServiceTest, MalformedGroupsAreRefusedAndCounted) {
   Group group = Sample(lease);
   group.completions[0].logprobs.pop_back();
   EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(GroupsByState()["leased"], 0U) << "the first one ended the lease";
   group = Sample(lease);
   group.completions.push_back(group.completions[0]);
   group.completions.back().index = 2;
@@ -451,7 +452,6 @@ TEST_F(ServiceTest, MalformedGroupsAreRefusedAndCounted) {
       << "wrong hash";
   EXPECT_THAT(metrics_->Expose(),
               HasSubstr("buttress_coordinator_submissions_total{result=\"malformed\"} 4"));
-  EXPECT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_ACCEPTED) << "the lease is still good";
 }
 
 TEST_F(ServiceTest, ALargeGroupArrivesInChunksAndComesBackWhole) {
@@ -471,18 +471,79 @@ TEST_F(ServiceTest, ALargeGroupArrivesInChunksAndComesBackWhole) {
   EXPECT_EQ(groups->front(), group);
 }
 
-TEST_F(ServiceTest, ALieIsRefusedAndTheTruthIsStillAccepted) {
+TEST_F(ServiceTest, ALieIsRefusedAndEndsItsLease) {
+  config_.run.max_attempts = 1000;
+  Restart();
+  Begin();
+  for (const Lie& lie : kLies) {
+    SCOPED_TRACE(lie.what);
+    const std::string liar = "liar" + std::to_string(&lie - kLies);
+    ASSERT_TRUE(Join(liar, RunConfigHash(config_)).ok());
+    const auto leases = Lease(1, liar);
+    ASSERT_EQ(leases.size(), 1U);
+    Group group = Sample(leases.front(), liar);
+    lie.tell(group);
+    EXPECT_EQ(Submit(leases.front(), group, liar).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(*Submit(leases.front(), Sample(leases.front(), liar), liar),
+              v1::SUBMIT_RESULT_STALE_FENCE);
+  }
+  const auto groups = GroupsByState();
+  EXPECT_EQ(groups.at("leased") + groups.at("ready") + groups.at("dropped"), 0U);
+  FillBatch();
+}
+
+// Nor does a lie about a lease of another worker, or of an earlier process of this one.
+TEST_F(ServiceTest, AWorkerThatLeavesInTheMiddleOfAGroupKeepsItsLease) {
   Begin();
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
-  for (const Lie& lie : kLies) {
-    Group group = Sample(leases.front());
-    lie.tell(group);
-    const auto result = Submit(leases.front(), group);
-    EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument) << lie.what;
+  {
+    grpc::ClientContext context;
+    const auto stream =
+        v1::Coordinator::NewStub(MakeChannel(coordinator_->address()))->SubmitGroups(&context);
+    v1::SubmitGroupsRequest part;
+    part.mutable_header()->set_run_id(run_id_);
+    part.mutable_header()->set_worker_id("w0");
+    part.mutable_header()->set_incarnation(kIncarnation);
+    *part.mutable_header()->mutable_lease() = leases.front().ref();
+    part.mutable_header()->set_content_sha256(std::string(32, 'x'));
+    part.mutable_header()->set_total_bytes(1000);
+    part.set_data("x");
+    ASSERT_TRUE(stream->Write(part));
+    stream->WritesDone();
+    EXPECT_FALSE(stream->Finish().ok());
   }
-  EXPECT_EQ(GroupsByState()["ready"], 0U);
+  EXPECT_FALSE(Submit(leases.front(), Group{}, "w1").ok());
+  EXPECT_FALSE(client_
+                   .SubmitGroup(run_id_, "w0", kIncarnation + 1, leases.front().ref(),
+                                EncodedGroup::Of(Group{}))
+                   .ok());
   EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+}
+
+// Whatever it says of its leases afterwards.
+TEST_F(ServiceTest, AWorkerWhoseGroupsAreRefusedIsSetAside) {
+  Begin();
+  ASSERT_TRUE(Join("liar", RunConfigHash(config_)).ok());
+  for (int i = 0; i < 3; ++i) {
+    const auto leases = Lease(1, "liar");
+    ASSERT_EQ(leases.size(), 1U);
+    Group group = Sample(leases.front(), "liar");
+    kLies[0].tell(group);
+    EXPECT_FALSE(Submit(leases.front(), group, "liar").ok());
+    auto returned = ExchangeOf("liar", 0);
+    v1::ReturnedLease& lease = *returned.add_returned();
+    *lease.mutable_ref() = leases.front().ref();
+    lease.set_reason(v1::RETURN_REASON_DRAINING);
+    EXPECT_EQ(client_.Exchange(returned)->order(), v1::WORKER_ORDER_NONE);
+    const auto again = Lease(1);
+    ASSERT_EQ(again.size(), 1U);
+    EXPECT_EQ(again.front().ref().group_id(), leases.front().ref().group_id());
+    EXPECT_EQ(*Submit(again.front(), Sample(again.front())), v1::SUBMIT_RESULT_ACCEPTED);
+  }
+  const auto told = client_.Exchange(ExchangeOf("liar", 1));
+  EXPECT_EQ(told->order(), v1::WORKER_ORDER_CORDON);
+  EXPECT_EQ(told->leases_size(), 0);
 }
 
 TEST_F(ServiceTest, ALieIsRefusedAfterARestartToo) {
@@ -493,7 +554,6 @@ TEST_F(ServiceTest, ALieIsRefusedAfterARestartToo) {
   Group group = Sample(leases.front());
   kLies[0].tell(group);
   EXPECT_EQ(Submit(leases.front(), group).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
 }
 
 TEST_F(ServiceTest, IdleStreamsHoldNoMemoryThatOthersNeed) {
@@ -588,7 +648,7 @@ TEST_F(ServiceTest, AGroupLargerThanAnyOfTheRunIsRefusedByItsHeader) {
       client_.SubmitGroup(run_id_, "w0", kIncarnation, leases.front().ref(), large);
   EXPECT_EQ(refused.status().code(), StatusCode::kOutOfRange);
   EXPECT_THAT(refused.status().message(), HasSubstr("no group of this run has more than"));
-  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+  EXPECT_EQ(GroupsByState()["leased"], 0U);
 }
 
 TEST_F(ServiceTest, AReturnedGroupGoesToAWorkerThatWaitsAndNotBack) {
@@ -698,17 +758,17 @@ TEST_F(ServiceTest, AnotherRunAtTheSameAddressRefusesWorkerAndLearnerOfTheOldOne
 // The versions of two runs have the same numbers; their digests differ.
 TEST_F(ServiceTest, AGroupFromWeightsThatThisRunDidNotAnnounceIsRefused) {
   Begin();
-  const auto leases = Lease(1);
-  ASSERT_EQ(leases.size(), 1U);
   const PolicyVersion own = version_;
   for (const std::string& digest : {Sha256Of("foreign weights"), std::string()}) {
+    const auto leases = Lease(1);
+    ASSERT_EQ(leases.size(), 1U);
     version_.digest = digest;
     const Status refused = Submit(leases.front(), Sample(leases.front())).status();
     EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(refused.message(), HasSubstr("announced was '" + ToHex(own.digest)));
   }
   version_ = own;
-  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+  FillBatch();
 }
 
 TEST_F(ServiceTest, ACoordinatorThatStartsAgainKnowsItsWorkersAndKeepsTheRun) {
