@@ -5,8 +5,6 @@
 //
 // --past-groups N writes the ledger of a run with N settled groups instead, and --first-lease waits
 // until the coordinator has given a lease.
-#include <grpcpp/create_channel.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -42,7 +40,7 @@ struct Flags {
   bool live = false;
 };
 
-// A stream that submits groups, each after the answer to the one before.
+// A stream that submits groups, each after the answer to the one before, from Begin on.
 class SubmitCall final
     : public grpc::ClientBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse> {
  public:
@@ -51,8 +49,14 @@ class SubmitCall final
     context_.set_deadline(std::chrono::system_clock::now() + kDeadline);
     stub.async()->SubmitGroups(&context_, this);
     StartRead(&response_);
-    SubmitNext();
+    AddHold();  // for Begin
     StartCall();
+  }
+
+  // Called once.
+  void Begin() {
+    SubmitNext();
+    RemoveHold();
   }
 
   void OnReadDone(bool ok) override {
@@ -140,14 +144,14 @@ class SimulatedWorker {
     return OkStatus();
   }
 
-  // Begins to submit all groups, over a connection of this worker alone.
-  void Submit(const std::string& address) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    stub_ = v1::Coordinator::NewStub(
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  // Opens a stream over a connection of this worker alone.
+  void OpenStream(const std::string& address) {
+    stub_ = Connect(address);
     call_ = std::make_unique<SubmitCall>(*stub_, groups_);
   }
+
+  // Begins to submit all groups.
+  void Submit() { call_->Begin(); }
 
   Status Wait() { return call_->Wait().Annotate(id_); }
 
@@ -275,10 +279,7 @@ Status Run(const RunConfig& config, const Flags& flags) {
   std::unique_ptr<LostWorkers> lost;
   if (flags.live) lost = std::make_unique<LostWorkers>(config, address);
   BUTTRESS_RETURN_IF_ERROR(LeaseAll(client, workers, flags.groups, flags));
-  std::fprintf(stderr, "leases are granted, %zu workers submit\n", workers.size());
-
-  const double begin = MonotonicSeconds();
-  for (const auto& worker : workers) worker->Submit(address);
+  for (const auto& worker : workers) worker->OpenStream(address);
   std::unique_ptr<LiveRun> live;
   if (flags.live) {
     const auto held = [&workers](std::int64_t i) {
@@ -286,6 +287,11 @@ Status Run(const RunConfig& config, const Flags& flags) {
     };
     live = std::make_unique<LiveRun>(config, address, flags.workers, held, learner);
   }
+  std::fprintf(stderr, "leases are granted, %zu workers submit\n", workers.size());
+
+  const double begin = MonotonicSeconds();
+  if (live) live->Measure();
+  for (const auto& worker : workers) worker->Submit();
   for (const auto& worker : workers) BUTTRESS_RETURN_IF_ERROR(worker->Wait());
   const double seconds = MonotonicSeconds() - begin;
   const std::uint64_t steps = live ? live->steps() : 0;
@@ -330,7 +336,13 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   bool done = false;
   const auto config = buttress::LoadByFlags(config_flags, &done);
-  const buttress::Status status = config.ok() ? buttress::RunMode(*config, flags) : config.status();
+  buttress::Status status = config.status();
+  if (config.ok() && config_flags.check) {
+    status = buttress::InvalidArgument(
+        "--check has nothing to check here; `coordinator --check` checks the run");
+  } else if (config.ok() && !done) {
+    status = buttress::RunMode(*config, flags);
+  }
   if (!status.ok()) std::fprintf(stderr, "bench_coordinator: %s\n", status.message().c_str());
   std::fflush(stdout);
   std::_Exit(buttress::ExitCode(status));  // without waiting until a thousand connections close

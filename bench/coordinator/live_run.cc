@@ -1,16 +1,14 @@
 #include "bench/coordinator/live_run.h"
 
-#include <grpcpp/create_channel.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
-#include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/config/load.h"
+#include "lib/rpc/channel.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {
@@ -21,12 +19,7 @@ constexpr std::chrono::milliseconds kProbeEvery(10);
 constexpr std::uint32_t kLostGroups = 4;  // leases of a worker that is never heard of again
 constexpr std::chrono::milliseconds kLostEvery(250);
 
-std::unique_ptr<v1::Coordinator::Stub> Connect(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return v1::Coordinator::NewStub(
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
-}
+constexpr std::chrono::seconds kConnectTime(60);
 
 // Returns the id of the run; empty if the worker could not be registered.
 std::string Register(v1::Coordinator::Stub& stub, const RunConfig& config,
@@ -90,6 +83,12 @@ class ParkedPoll {
 
 }  // namespace
 
+std::unique_ptr<v1::Coordinator::Stub> Connect(const std::string& address) {
+  const auto channel = MakeChannel(address);
+  channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTime);
+  return v1::Coordinator::NewStub(channel);
+}
+
 Status AnnounceStep(CoordinatorClient& client, const LearnerJob& job, std::uint64_t step) {
   WeightManifest manifest;
   manifest.version = {job.epoch, step, ""};
@@ -138,6 +137,9 @@ class LiveRun::State {
       if (!status.ok() && !stopping_)
         std::fprintf(stderr, "learner: %s\n", status.message().c_str());
     });
+  }
+
+  void Measure() {
     prober_ = std::thread([this] { Probe(); });
   }
 
@@ -227,6 +229,8 @@ LiveRun::LiveRun(const RunConfig& config, const std::string& address, std::int64
           std::make_unique<State>(config, address, workers, std::move(held), std::move(learner))) {}
 
 LiveRun::~LiveRun() { state_->Stop(); }
+
+void LiveRun::Measure() { state_->Measure(); }
 
 std::vector<double> LiveRun::Stop() { return state_->Stop(); }
 

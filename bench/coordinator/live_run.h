@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/rpc/coordinator_client.h"
@@ -22,6 +23,9 @@ struct LearnerJob {
   std::uint64_t epoch = 0;
   std::string secret;
 };
+
+// Returns the stub of a connection of its own, which is open unless no coordinator answers.
+std::unique_ptr<v1::Coordinator::Stub> Connect(const std::string& address);
 
 // Announces weights of `step`, which workers never load.
 Status AnnounceStep(CoordinatorClient& client, const LearnerJob& job, std::uint64_t step);
@@ -52,6 +56,9 @@ class LiveRun {
   ~LiveRun();
   LiveRun(const LiveRun&) = delete;
   LiveRun& operator=(const LiveRun&) = delete;
+
+  // Begins to measure an Exchange that need not wait, again and again.
+  void Measure();
 
   // Ends the run's other calls and returns the milliseconds of each measured Exchange.
   std::vector<double> Stop();

@@ -3,15 +3,18 @@
 `submit` has 1, 64 and 1,024 simulated workers that submit one group at a time over a gRPC stream
 and connection of their own, beside Redis streams with AOF fsync always. A group counts when it is
 acknowledged: hashed, parsed, checked, under its lease, once, counted, synced to disk and in the
-ledger. Its leases and completions are made before the clock starts. The clients of all workers are
-one process of the gRPC library, which shares the machine with the coordinator. redis-benchmark
-sends as many bytes, twice: `redis` is the same accept as a script (lease, once, entry, counts;
-nobody looks at the content), `redis xadd` only appends. A group has 8 completions of 128 tokens,
-the load of the `tiny` case of bench/step. All run in turn; the median of the rounds counts.
+ledger. Its leases and completions are made, and the streams are open, before the clock starts. The
+clients of all workers are one process of the gRPC library, which shares the machine with the
+coordinator; its channels have the options of those of a worker, whose own process would bear the
+client's share of the work. redis-benchmark sends as many bytes, twice: `redis` is the same accept
+as a script (lease, once, entry, counts; nobody looks at the content), `redis xadd` only appends. A
+group has 8 completions of 128 tokens, the load of the `tiny` case of bench/step. All run in turn;
+the median of the rounds counts.
 
 `live` is the same submission in a run that goes on: every worker keeps an Exchange open that renews
-its leases, a learner takes, commits, announces and settles plans, and the leases of lost workers
-expire. Another caller measures how long an Exchange takes that need not wait.
+its leases, over a second connection as in a worker; a learner takes, commits, announces and settles
+plans, and the leases of lost workers expire. Another caller measures, while groups are submitted,
+how long an Exchange takes that need not wait.
 
 `restart` starts a coordinator on a run that has settled many groups of two completions, over a
 dataset of as many rows: seconds from exec to the first lease, the processor time of them, and the
