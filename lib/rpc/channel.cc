@@ -97,10 +97,14 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Credentia
       tls, grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenSender>(credentials.token)));
 }
 
+// Debian's abseil checks the order of all locks of gRPC, under one global lock.
+void CheckNoLockOrder() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
+
 }  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           const Credentials& credentials) {
+                                           const Credentials& credentials, Receives receives) {
+  CheckNoLockOrder();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -119,6 +123,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   // Otherwise channels to the same address share a connection, and a new channel inherits the
   // reconnection backoff of an earlier one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, receives == Receives::kFiles ? 1 : 0);
   if (!credentials.name.empty()) arguments.SetSslTargetNameOverride(credentials.name);
   return grpc::CreateCustomChannel(address, MakeChannelCredentials(credentials), arguments);
 }
@@ -135,14 +140,15 @@ std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials
 }
 
 void ApplyServerOptions(grpc::ServerBuilder& builder) {
-  // Debian's abseil checks the order of all locks of gRPC, under one global lock.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  CheckNoLockOrder();
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxResponseBytes);
   // By default two servers can listen on one port at once, and each receives half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  // No server receives files (Receives).
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

@@ -5,6 +5,8 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -24,12 +26,21 @@ inline constexpr std::size_t kMaxEndReasonBytes = 4096;
 // The size limit of a chunk of a stream.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
+// What a connection brings in. gRPC can measure with pings how many bytes may be under way; each
+// costs both sides about as much as a small call. Without them a sender waits once for every
+// message of more than 64 KiB until the receiver has seen how long it is.
+enum class Receives : std::uint8_t {
+  kMessages,  // calls and groups: without pings
+  kFiles,     // weights
+};
+
 // Returns a channel with keepalive, quick reconnection and no proxy, which connects on first use.
 // With credentials it presents certificate and token, and requires a server certificate of the same
 // authority that names `address`. While a token file changes it sends the tokens of before and
 // after, so that the two sides need not change at one moment.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           const Credentials& credentials = {});
+                                           const Credentials& credentials = {},
+                                           Receives receives = Receives::kMessages);
 
 // Returns the argument of ServerBuilder::AddListeningPort. With credentials every call needs a
 // client certificate of the same authority and an admitted token, otherwise it fails with

@@ -133,7 +133,8 @@ Status Download(const std::string& source, const PolicyVersion& version, const W
   *request.mutable_version() = ToProto(version);
   request.set_file(file.name);
   request.set_offset(part.size());
-  const auto stub = v1::Weights::NewStub(MakeChannel(source, options.credentials));
+  const auto stub =
+      v1::Weights::NewStub(MakeChannel(source, options.credentials, Receives::kFiles));
   ChunkStream chunks(*stub, request, std::chrono::milliseconds(options.progress_timeout_ms));
   while (part.size() < file.bytes) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::optional<v1::WeightChunk> chunk, chunks.Next());
