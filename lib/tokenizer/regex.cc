@@ -145,6 +145,20 @@ struct MatchState {
   pcre2_match_context* context;
 };
 
+// Returns what pcre2_match returns. Compiled code counts steps in its own way and has a small
+// stack, so that only the interpreter decides that a match takes too much.
+int MatchAt(const pcre2_code* code, std::string_view text, std::size_t from,
+            const MatchState& state) {
+  const auto match = [&](std::uint32_t options) {
+    // Without NO_UTF_CHECK each call would validate the rest of the text again.
+    return pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                       PCRE2_NO_UTF_CHECK | options, state.data, state.context);
+  };
+  const int found = match(0);
+  const bool gave_up = found < 0 && found != PCRE2_ERROR_NOMATCH;
+  return gave_up ? match(PCRE2_NO_JIT) : found;
+}
+
 }  // namespace
 
 void Regex::CodeDeleter::operator()(pcre2_real_code_8* code) const { pcre2_code_free(code); }
@@ -167,6 +181,8 @@ Result<Regex> Regex::CompilePcre2(const std::string& pattern) {
     return InvalidArgument("pattern " + pattern + ": " + reinterpret_cast<const char*>(text) +
                            " at byte " + std::to_string(error_at));
   }
+  // Where the system forbids code that is made at run time, PCRE2 interprets the pattern.
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   return Regex(code);
 }
 
@@ -189,9 +205,7 @@ Status Regex::FindAll(std::string_view text, std::vector<TextRange>& matches) co
   const MatchState state(code_.get(), text.size());
   std::size_t from = 0;
   while (from <= text.size()) {
-    // Without NO_UTF_CHECK each call would validate the rest of the text again.
-    const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                  text.size(), from, PCRE2_NO_UTF_CHECK, state.data, state.context);
+    const int found = MatchAt(code_.get(), text, from, state);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
       return ResourceExhausted(
