@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -42,6 +41,7 @@ bool BringsNews(const Scheduler& scheduler, const LedgerChanges& changes) {
 
 CoordinatorLoop::CoordinatorLoop(Parts parts)
     : parts_(std::move(parts)),
+      payload_sync_([&payloads = parts_.payloads] { return payloads.Sync(); }),
       queue_(kQueueBound),
       submissions_(kQueueBound),
       reports_(parts_.out),
@@ -301,18 +301,16 @@ std::size_t CoordinatorLoop::parked_calls() const {
 Status CoordinatorLoop::Persist(const Turn& turn) {
   if (turn.changes.empty()) return OkStatus();
   const double begin = MonotonicSeconds();
-  std::future<Status> synced;
-  if (turn.payloads_appended)
-    synced = std::async(std::launch::async, [this] { return parts_.payloads.Sync(); });
-  Status status = parts_.ledger.Write(turn.changes, [&synced] {
-    if (!synced.valid()) return OkStatus();
-    Status done = synced.get();
+  if (turn.payloads_appended) payload_sync_.Begin();
+  Status status = parts_.ledger.Write(turn.changes, [this] {
+    if (!payload_sync_.under_way()) return OkStatus();
+    Status done = payload_sync_.Wait();
     Failpoint("before_commit");
     return done;
   });
   // The rows failed first: they may be written again only if the payloads are durable.
-  if (synced.valid()) {
-    if (Status done = synced.get(); !done.ok()) status = std::move(done);
+  if (payload_sync_.under_way()) {
+    if (Status done = payload_sync_.Wait(); !done.ok()) status = std::move(done);
   }
   const double seconds = MonotonicSeconds() - begin;
   parts_.metrics.store_commit_seconds.Observe(seconds);

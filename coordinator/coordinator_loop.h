@@ -34,6 +34,7 @@
 #include "buttress/v1/weights.pb.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/disk_pause.h"
+#include "coordinator/payload_sync.h"
 #include "coordinator/prompt_mix.h"
 #include "coordinator/run_reports.h"
 #include "coordinator/scheduler.h"
@@ -210,6 +211,7 @@ class CoordinatorLoop {
   std::int64_t NowMs();
 
   Parts parts_;
+  PayloadSync payload_sync_;
   BoundedQueue<LoopRequest*> queue_;  // a null pointer only wakes the loop
   BoundedQueue<LoopRequest*> submissions_;
   std::atomic<bool> woken_ = false;  // `queue_` has a null pointer for `submissions_`

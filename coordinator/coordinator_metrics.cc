@@ -97,12 +97,15 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
 }
 
 void CoordinatorMetrics::Handled(std::string_view method, StatusCode code) {
-  metrics
-      .Counter("grpc_server_handled_total", "Calls answered.",
-               {{"grpc_service", "buttress.v1.Coordinator"},
-                {"grpc_method", std::string(method)},
-                {"grpc_code", std::string(StatusCodeName(code))}})
-      .Increment();
+  MutexLock lock(handled_mutex);
+  prometheus::Counter*& counter = handled[{std::string(method), code}];
+  if (counter == nullptr) {
+    counter = &metrics.Counter("grpc_server_handled_total", "Calls answered.",
+                               {{"grpc_service", "buttress.v1.Coordinator"},
+                                {"grpc_method", std::string(method)},
+                                {"grpc_code", std::string(StatusCodeName(code))}});
+  }
+  counter->Increment();
 }
 
 void CoordinatorMetrics::SetReady(bool now) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "coordinator/scheduler_types.h"
@@ -71,6 +72,10 @@ struct CoordinatorMetrics {
   prometheus::Gauge& parked_calls;
   prometheus::Gauge& paused;
   prometheus::Counter& stalls;
+  // The series of Handled: the registry finds one by its labels, which takes as long as some calls.
+  Mutex handled_mutex;
+  std::map<std::pair<std::string, StatusCode>, prometheus::Counter*> handled
+      GUARDED_BY(handled_mutex);
 };
 
 }  // namespace buttress
