@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kQueueBound = 4096;
 constexpr std::size_t kTurnCalls = 1024;
 constexpr std::size_t kTurnSubmissions = 128;
+constexpr std::size_t kTurnTold = 128;
 // Reading and tokenizing so many takes about as long as so many submissions.
 constexpr std::int64_t kTurnPrompts = 128;
 constexpr std::int64_t kLongestWaitMs = 1000;
@@ -269,13 +270,33 @@ void CoordinatorLoop::ApplyParked(Turn& turn, std::vector<Answer>& answers) {
   const auto always = [] { return true; };
   for (Parked& parked : parked_)
     ApplyAll(parked, turn.draining ? kAll : turn.now_ms, turn, answers, always);
-  auto& [news, groups, changes] = parked_;
+  auto& [news, groups, changes, untold] = parked_;
   if (!turn.changes.empty()) ApplyAll(changes, kAll, turn, answers, always);
   if (BringsNews(turn.scheduler, turn.changes)) {
-    ApplyAll(news, kAll, turn, answers, always);
-    ApplyAll(groups, kAll, turn, answers, always);
+    untold.merge(news);
+    untold.merge(groups);
   }
+  TellNews(turn, answers);
   ApplyAll(groups, kAll, turn, answers, [&turn] { return turn.scheduler.MayLease(); });
+}
+
+void CoordinatorLoop::TellNews(Turn& turn, std::vector<Answer>& answers) {
+  Parked& untold = parked_[kUntold];
+  for (std::size_t told = 0; told < kTurnTold && !untold.empty(); ++told) {
+    auto next = untold.extract(untold.begin());
+    LoopRequest* const request = next.mapped();
+    if (auto status = ApplyAgain(request, next.key(), turn)) {
+      answers.push_back({request, std::move(*status)});
+    } else {
+      parked_[static_cast<std::size_t>(request->awaits())].insert(std::move(next));
+    }
+  }
+}
+
+std::optional<Status> CoordinatorLoop::ApplyAgain(LoopRequest* request, std::int64_t deadline_ms,
+                                                  Turn& turn) {
+  if (request->cancelled()) return Cancelled("the caller has left");
+  return request->Apply(turn, turn.draining || turn.now_ms >= deadline_ms);
 }
 
 template <class Wanted>
@@ -283,11 +304,8 @@ void CoordinatorLoop::ApplyAll(Parked& parked, std::int64_t deadline_ms, Turn& t
                                std::vector<Answer>& answers, Wanted wanted) {
   for (auto next = parked.begin();
        next != parked.end() && next->first <= deadline_ms && wanted();) {
-    LoopRequest* const request = next->second;
-    const bool last = turn.draining || turn.now_ms >= next->first;
-    std::optional<Status> status = Cancelled("the caller has left");
-    if (!request->cancelled()) status = request->Apply(turn, last);
-    if (status) answers.push_back({request, std::move(*status)});
+    std::optional<Status> status = ApplyAgain(next->second, next->first, turn);
+    if (status) answers.push_back({next->second, std::move(*status)});
     next = status ? parked.erase(next) : std::next(next);
   }
 }
@@ -363,7 +381,7 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
 }
 
 std::int64_t CoordinatorLoop::WaitMs() const {
-  if (submissions_.size() > 0) return 0;
+  if (submissions_.size() > 0 || !parked_[kUntold].empty()) return 0;
   if (parts_.pause.paused()) {
     const std::int64_t next_ms = parked_calls() > 0 ? 0 : parts_.pause.next_try_ms();
     return std::clamp<std::int64_t>(next_ms - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);

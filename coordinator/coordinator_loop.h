@@ -12,7 +12,8 @@
 // lines, let all other calls pass, so that these take two turns at most. The ledger is never behind
 // an answer: a payload without a row in the ledger was never acknowledged. Calls that have no
 // answer yet (long polls) are parked; a parked call is applied again in a turn that brings what it
-// awaits, and answered at its deadline at the latest. A turn touches no other parked call.
+// awaits, and answered at its deadline at the latest. A turn touches no other parked call. News for
+// all workers are told to some of them in a turn, so that other calls need not wait for a thousand.
 //
 // While the disk is full the run is paused (disk_pause.h): calls that change it are refused, to be
 // tried again, time stands still for leases, and what a turn could not write is kept and written
@@ -94,6 +95,8 @@ enum class Awaited : std::uint8_t {
 };
 
 inline constexpr std::size_t kAwaited = 3;
+// Behind the lists of parked calls by what they await: those that have not been told the news yet.
+inline constexpr std::size_t kUntold = kAwaited;
 
 // A call that waits for the loop. The loop calls all methods on its own thread. The object lives
 // until Answer is called.
@@ -190,6 +193,11 @@ class CoordinatorLoop {
   // Notes that `count` requests were taken out of the queue.
   void NoteApplied(std::size_t count, std::int64_t now_ms);
   void ApplyParked(Turn& turn, std::vector<Answer>& answers);
+  // Applies some of the calls that the turn, or one before it, brings news.
+  void TellNews(Turn& turn, std::vector<Answer>& answers);
+  // Applies a parked call; nullopt if it stays parked.
+  static std::optional<Status> ApplyAgain(LoopRequest* request, std::int64_t deadline_ms,
+                                          Turn& turn);
   // Applies the calls of `parked` with deadlines up to `deadline_ms`, as long as `wanted` holds.
   template <class Wanted>
   static void ApplyAll(Parked& parked, std::int64_t deadline_ms, Turn& turn,
@@ -215,7 +223,7 @@ class CoordinatorLoop {
   BoundedQueue<LoopRequest*> queue_;  // a null pointer only wakes the loop
   BoundedQueue<LoopRequest*> submissions_;
   std::atomic<bool> woken_ = false;  // `queue_` has a null pointer for `submissions_`
-  std::array<Parked, kAwaited> parked_;
+  std::array<Parked, kAwaited + 1> parked_;
   std::map<std::uint64_t, std::string> leased_prompts_;
   RunReports reports_;
   AnnouncedManifest announced_;

@@ -43,7 +43,7 @@ class LostWorkers {
   std::thread thread_;
 };
 
-// Starts everything in its constructor and ends it in its destructor.
+// Starts everything but Measure in its constructor, and ends it in its destructor.
 class LiveRun {
  public:
   // Returns the leases that a worker holds now. Thread-safe.

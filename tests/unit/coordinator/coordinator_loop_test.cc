@@ -285,6 +285,35 @@ TEST_F(CoordinatorLoopTest, ACallPassesTheLineOfSubmissions) {
   ASSERT_TRUE(slow.Wait().ok());
 }
 
+TEST_F(CoordinatorLoopTest, ACallPassesTheWorkersThatWaitForNews) {
+  bool news = false;
+  int told = 0, told_before = -1;
+  ScriptedRequest call([&](Turn&, bool) {
+    told_before = told;
+    return OkStatus();
+  });
+  const auto poll = [&](Turn&, bool last) -> std::optional<Status> {
+    if (!news && !last) return std::nullopt;
+    ++told;
+    EXPECT_TRUE(told > 1 || loop_->Post(&call));
+    return OkStatus();
+  };
+  std::vector<std::unique_ptr<ScriptedRequest>> polls;
+  for (int i = 0; i < 1000; ++i) {
+    const Awaited awaited = i % 2 == 0 ? Awaited::kNews : Awaited::kGroups;
+    polls.push_back(std::make_unique<ScriptedRequest>(poll, awaited, 100 * kLeaseMs));
+    ASSERT_TRUE(loop_->Post(polls.back().get()));
+  }
+  ASSERT_TRUE(Call([&](Turn& turn, bool) -> std::optional<Status> {
+                news = true;
+                return turn.scheduler.OrderWorker({"a", WorkerOrder::kCordon, ""}, turn.changes);
+              }).ok());
+  ASSERT_TRUE(call.Wait().ok());
+  for (const auto& waiting : polls) ASSERT_TRUE(waiting->Wait().ok());
+  EXPECT_LE(told_before, 200) << "those of the turn in which it was posted";
+  EXPECT_EQ(told, 1000);
+}
+
 TEST_F(CoordinatorLoopTest, ATurnLooksOnlyAtParkedCallsThatItBringsSomething) {
   const auto waits = [](Turn&, bool last) {
     return last ? std::optional(OkStatus()) : std::nullopt;
