@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kQueueBound = 4096;
 constexpr std::size_t kTurnCalls = 1024;
-constexpr std::size_t kTurnSubmissions = 128;
+constexpr std::size_t kTurnSubmissions = 96;
 constexpr std::size_t kTurnTold = 128;
 // Reading and tokenizing so many takes about as long as so many submissions.
 constexpr std::int64_t kTurnPrompts = 128;
