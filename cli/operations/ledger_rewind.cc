@@ -60,7 +60,7 @@ std::string LossText(const RewindLoss& loss) {
         loss.missing_payloads);
   }
   for (const std::string& folder : loss.checkpoints)
-    text += fmt::format("moved aside, not deleted: {}\n", folder);
+    text += fmt::format("to be moved aside, not deleted: {}\n", folder);
   return text;
 }
 
