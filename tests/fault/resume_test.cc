@@ -2,11 +2,13 @@
 // run was replaced by another one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "lib/base/digest.h"
+#include "lib/rpc/coordinator_client.h"
 #include "lib/weights/checkpoint_folder.h"
 #include "tests/support/launched_run.h"
 
@@ -17,14 +19,33 @@ constexpr int kSteps = 60;
 constexpr int kInterval = 3;  // of checkpoints
 constexpr std::int64_t kRunMs = 120000;
 constexpr int kGroupsOfAStep = 8;
+constexpr int kFewPrompts = 40;
 
 void Replace(std::string& text, const std::string& from, const std::string& to) {
   ASSERT_NE(text.find(from), std::string::npos) << from;
   text.replace(text.find(from), from.size(), to);
 }
 
-void MakeDeterministic(const LaunchedRun& run) {
+// The dataset in place of that of the tiny run, and settings of `run.data` that follow it.
+struct Variant {
+  std::string prompts;
+  std::string data;
+};
+
+// Each of few prompts is drawn again and again, unless its groups were constant.
+Variant SelectionAmongFewPrompts(const std::string& folder) {
+  std::ifstream all(TinyTask::Get().folder() + "/train.jsonl");
+  std::string few, row;
+  for (int i = 0; i < kFewPrompts && std::getline(all, row); ++i) few += row + "\n";
+  const std::string file = JoinPath(folder, "few.jsonl");
+  EXPECT_TRUE(WriteFileAtomic(file, few).ok());
+  return {file, ", selection: {mode: greso}"};
+}
+
+void MakeDeterministic(const LaunchedRun& run, const Variant& variant) {
   std::string yaml = TextOf(run.yaml());
+  if (!variant.prompts.empty())
+    Replace(yaml, TinyTask::Get().folder() + "/train.jsonl", variant.prompts + variant.data);
   Replace(yaml, "checkpoint_interval: 5",
           "checkpoint_interval: " + std::to_string(kInterval) + "\n  deterministic: true");
   Replace(yaml, "max_age: 1", "max_age: 0, window: 1");
@@ -49,23 +70,37 @@ void Signal(const std::vector<pid_t>& pids, int signal) {
   for (const pid_t pid : pids) ::kill(pid, signal);
 }
 
+bool HoldsALease(const LaunchedRun& run, const std::string& worker_id) {
+  CoordinatorClient client({"", JoinPath(run.out(), "coordinator.address"), kRunMs});
+  const auto status = client.GetRunStatus();
+  return status.ok() && std::ranges::any_of(status->workers(), [&](const auto& worker) {
+           return worker.worker_id() == worker_id && worker.leases() > 0;
+         });
+}
+
+// Starts a worker that keeps one lease until it is killed, so that no further step is planned. It
+// gets one because the others stand still until theirs have expired.
+Process StartHoarder(const LaunchedRun& run) {
+  const std::vector<pid_t> workers = run.Pids("rollout_worker");
+  Signal(workers, SIGSTOP);
+  Process hoarder = *Process::Start({SiblingProgram("liar"), run.out(), "hoard"},
+                                    JoinPath(run.out(), "hoarder.log"));
+  EXPECT_TRUE(WaitUntil(kRunMs, [&] { return HoldsALease(run, "hoarder"); })) << run.Text();
+  Signal(workers, SIGCONT);
+  return hoarder;
+}
+
 // Kills the learner between two checkpoints, while a group of its next step is ready, and damages
-// the newest checkpoint. A worker that stands still with its leases keeps that step from being
-// planned until those leases expire.
+// the newest checkpoint.
 void GoBack(const LaunchedRun& run) {
   const auto newest = [&run] {
     const auto steps = CheckpointSteps(Checkpoints(run));
     return steps.empty() ? 0 : steps.front();
   };
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return newest() >= 2 * kInterval; })) << run.Text();
+  Process hoarder = StartHoarder(run);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return HasReadyGroup(run); })) << run.Text();
   const std::vector<pid_t> ranks = run.Pids("learner");
-  const std::vector<pid_t> one_worker = {run.Pids("rollout_worker").front()};
-  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
-    Signal(one_worker, SIGSTOP);
-    if (WaitUntil(1000, [&] { return HasReadyGroup(run); })) return true;
-    Signal(one_worker, SIGCONT);
-    return false;
-  })) << run.Text();
   Signal(ranks, SIGSTOP);
   const std::string model =
       JoinPath(CheckpointFolderOf(Checkpoints(run), newest()), "model.safetensors");
@@ -76,7 +111,7 @@ void GoBack(const LaunchedRun& run) {
   file.put(static_cast<char>(last ^ 1));
   ASSERT_TRUE(file.flush().good()) << model;
   Signal(ranks, SIGKILL);
-  Signal(one_worker, SIGCONT);
+  hoarder.Signal(SIGKILL);
 }
 
 std::string FinalWeights(const LaunchedRun& run) {
@@ -144,11 +179,10 @@ TEST(ResumeTest, AWorkerThatOutlivesItsRunJoinsTheNextOneWithNothingOfTheOld) {
   KillDescendants();
 }
 
-TEST(ResumeTest, ARunThatWentBackEndsWithTheBitsOfOneThatDidNot) {
-  ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun whole(kSteps, {"--no-eval"}), interrupted(kSteps, {"--no-eval"});
-  MakeDeterministic(whole);
-  MakeDeterministic(interrupted);
+void ExpectGoingBackChangesNothing(const Variant& variant, LaunchedRun& interrupted) {
+  LaunchedRun whole(kSteps, {"--no-eval"});
+  MakeDeterministic(whole, variant);
+  MakeDeterministic(interrupted, variant);
   whole.Start();
   ASSERT_EQ(whole.Wait(kRunMs), 0) << whole.Text();
   interrupted.Start();
@@ -161,6 +195,22 @@ TEST(ResumeTest, ARunThatWentBackEndsWithTheBitsOfOneThatDidNot) {
   ExpectStepsInOrder(interrupted, kSteps);
   ExpectAccountsBalance(interrupted, kSteps * kGroupsOfAStep);
   EXPECT_EQ(ToHex(FinalWeights(interrupted)), ToHex(FinalWeights(whole)));
+}
+
+TEST(ResumeTest, ARunThatWentBackEndsWithTheBitsOfOneThatDidNot) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun interrupted(kSteps, {"--no-eval"});
+  ExpectGoingBackChangesNothing({}, interrupted);
+}
+
+TEST(ResumeTest, ARunThatWentBackDrawsThePromptsOfOneThatDidNot) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const TempDir dir;
+  const Variant selection = SelectionAmongFewPrompts(dir.path());
+  LaunchedRun interrupted(kSteps, {"--no-eval"});
+  ExpectGoingBackChangesNothing(selection, interrupted);
+  const auto summary = nlohmann::json::parse(TextOf(JoinPath(interrupted.out(), "summary.json")));
+  EXPECT_FALSE(summary["skipped"].empty());
 }
 
 }  // namespace
