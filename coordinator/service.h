@@ -20,7 +20,8 @@
 namespace buttress {
 
 // Thread-safe. `loop` and `payloads` outlive the server that the service is registered with.
-class CoordinatorService final : public v1::Coordinator::CallbackService {
+class CoordinatorService final
+    : public v1::Coordinator::WithRawCallbackMethod_Exchange<v1::Coordinator::CallbackService> {
  public:
   CoordinatorService(CoordinatorLoop& loop, const PayloadStore& payloads,
                      CoordinatorMetrics& metrics, GroupLimits limits)
@@ -30,8 +31,8 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
                                            const v1::RegisterWorkerRequest* request,
                                            v1::RegisterWorkerResponse* response) override;
   grpc::ServerUnaryReactor* Exchange(grpc::CallbackServerContext* context,
-                                     const v1::ExchangeRequest* request,
-                                     v1::ExchangeResponse* response) override;
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
   grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>* SubmitGroups(
       grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* RegisterLearner(grpc::CallbackServerContext* context,

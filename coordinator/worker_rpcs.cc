@@ -1,5 +1,7 @@
 // RPCs of rollout workers: RegisterWorker and Exchange. submit_groups.cc has SubmitGroups.
 #include <fmt/core.h>
+#include <google/protobuf/arena.h>
+#include <grpcpp/support/proto_buffer_writer.h>
 
 #include <algorithm>
 
@@ -11,7 +13,9 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 256;
-// More than any worker holds, and little to answer.
+// Longer lists than any worker has. A longer request is not parsed, which would cost more than all
+// else that the coordinator does.
+constexpr std::size_t kMaxExchangeBytes = std::size_t{512} << 10;
 constexpr int kMaxRefs = 1 << 16;
 // Leases of one response, so that it fits in a message. One lease always does.
 constexpr std::size_t kLeaseBytes = std::size_t{4} << 20;
@@ -58,6 +62,109 @@ Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
   lease.ttl_ms = granted.ttl_ms;
   return lease;
 }
+
+// A long poll. Its request is parsed here, in an arena: gRPC bounds the requests of all methods
+// alike, and would allocate each lease of a list by itself.
+class ExchangeCall final : public Call<grpc::ServerUnaryReactor> {
+ public:
+  ExchangeCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const grpc::ByteBuffer& request,
+               grpc::ByteBuffer& response)
+      : Call(loop, metrics, "Exchange"), response_bytes_(response) {
+    const Status parsed = Parse(request);
+    parsed.ok() ? Post() : FinishCall(parsed);
+  }
+
+  std::optional<Status> Apply(Turn& turn, bool last) override {
+    if (Status known = CheckWorkerRun(turn, request_.run_id()); !known.ok()) return known;
+    auto exchange = ExchangeFrom(request_);
+    if (!exchange.ok()) return exchange.status();
+    if (turn.draining) exchange->capacity = 0;
+    const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
+    if (!reply.ok()) return reply.status();
+    if (request_.has_time()) turn.reports.Take(request_.worker_id(), request_.time());
+
+    response_.Clear();
+    BUTTRESS_RETURN_IF_ERROR(TellLeases(turn, *reply));
+    BUTTRESS_RETURN_IF_ERROR(TellWeights(turn, *exchange));
+    response_.set_run_state(RunStateOf(turn));
+    response_.set_order(static_cast<v1::WorkerOrder>(turn.scheduler.OrderOf(request_.worker_id())));
+    if (HasNews() || last) return OkStatus();
+    return std::nullopt;
+  }
+
+  void Answer(const Status& status) override {
+    if (!status.ok()) return FinishCall(status);
+    bool owned = false;
+    FinishCall(FromGrpc(grpc::SerializationTraits<v1::ExchangeResponse>::Serialize(
+        response_, &response_bytes_, &owned)));
+  }
+
+  Awaited awaits() const override {
+    const bool has_room = request_.capacity() > 0 && !request_.draining();
+    return has_room ? Awaited::kGroups : Awaited::kNews;
+  }
+
+  std::int64_t hold_ms() const override { return request_.wait_ms(); }
+
+ private:
+  Status Parse(const grpc::ByteBuffer& bytes) {
+    if (bytes.Length() > kMaxExchangeBytes) {
+      return InvalidArgument(
+          fmt::format("an Exchange of {} bytes; expected at most {}, which is more than the leases "
+                      "of any worker take",
+                      bytes.Length(), kMaxExchangeBytes));
+    }
+    grpc::ByteBuffer shared = bytes;
+    BUTTRESS_RETURN_IF_ERROR(
+        FromGrpc(grpc::SerializationTraits<v1::ExchangeRequest>::Deserialize(&shared, &request_)));
+    if (std::max({request_.held_size(), request_.finished_size(), request_.returned_size()}) >
+        kMaxRefs)
+      return InvalidArgument(fmt::format("a list of leases has more than {} entries", kMaxRefs));
+    return OkStatus();
+  }
+
+  Status TellLeases(Turn& turn, const ExchangeReply& reply) {
+    std::size_t bytes = 0;
+    for (const GrantedLease& granted : reply.leases) {
+      // The worker does not name the others in its next call, which grants them again.
+      if (bytes > kLeaseBytes) break;
+      // The lease is in the turn's changes already, so an unreadable prompt ends the process.
+      const auto lease = WithPrompt(turn, granted);
+      if (!lease.ok()) return turn.failed = lease.status();
+      *response_.add_leases() = ToProto(*lease);
+      bytes += response_.leases(response_.leases_size() - 1).ByteSizeLong();
+    }
+    for (const LeaseRef& ref : reply.revoked) *response_.add_revoked() = ToProto(ref);
+    return OkStatus();
+  }
+
+  Status TellWeights(Turn& turn, const WorkerExchange& exchange) {
+    const PublishedWeights* const weights = turn.scheduler.weights();
+    if (weights == nullptr || !OlderThan(exchange.loaded_version, weights->version))
+      return OkStatus();
+    if (Status parsed = turn.announced.Parse(*weights); !parsed.ok())
+      return turn.failed = std::move(parsed);
+    v1::WeightManifest& manifest = *response_.mutable_weights();
+    manifest = turn.announced.manifest;
+    for (std::string& relay : turn.scheduler.WeightRelays(exchange.worker_id, turn.now_ms))
+      manifest.add_sources(std::move(relay));
+    return OkStatus();
+  }
+
+  bool HasNews() const {
+    // A worker has nothing to do while the learner writes the checkpoint of a stop.
+    const bool waits = response_.run_state() == v1::RUN_STATE_RUNNING ||
+                       response_.run_state() == v1::RUN_STATE_STOPPING;
+    return response_.has_weights() || response_.leases_size() > 0 || response_.revoked_size() > 0 ||
+           !waits || response_.order() == v1::WORKER_ORDER_DRAIN;
+  }
+
+  google::protobuf::Arena arena_;
+  v1::ExchangeRequest& request_ =
+      *google::protobuf::Arena::CreateMessage<v1::ExchangeRequest>(&arena_);
+  v1::ExchangeResponse response_;
+  grpc::ByteBuffer& response_bytes_;
+};
 
 }  // namespace
 
@@ -117,57 +224,9 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerContext*,
-                                                       const v1::ExchangeRequest* request,
-                                                       v1::ExchangeResponse* response) {
-  const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
-    if (std::max({request->held_size(), request->finished_size(), request->returned_size()}) >
-        kMaxRefs) {
-      return InvalidArgument(fmt::format("a list of leases has more than {} entries", kMaxRefs));
-    }
-    if (Status known = CheckWorkerRun(turn, request->run_id()); !known.ok()) return known;
-    auto exchange = ExchangeFrom(*request);
-    if (!exchange.ok()) return exchange.status();
-    if (turn.draining) exchange->capacity = 0;
-    const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
-    if (!reply.ok()) return reply.status();
-    if (request->has_time()) turn.reports.Take(request->worker_id(), request->time());
-
-    response->Clear();
-    std::size_t bytes = 0;
-    for (const GrantedLease& granted : reply->leases) {
-      // The worker does not name the others in its next call, which grants them again.
-      if (bytes > kLeaseBytes) break;
-      // The lease is in the turn's changes already, so an unreadable prompt ends the process.
-      const auto lease = WithPrompt(turn, granted);
-      if (!lease.ok()) return turn.failed = lease.status();
-      *response->add_leases() = ToProto(*lease);
-      bytes += response->leases(response->leases_size() - 1).ByteSizeLong();
-    }
-    for (const LeaseRef& ref : reply->revoked) *response->add_revoked() = ToProto(ref);
-    const PublishedWeights* const weights = turn.scheduler.weights();
-    if (weights != nullptr && OlderThan(exchange->loaded_version, weights->version)) {
-      if (Status parsed = turn.announced.Parse(*weights); !parsed.ok())
-        return turn.failed = std::move(parsed);
-      v1::WeightManifest& manifest = *response->mutable_weights();
-      manifest = turn.announced.manifest;
-      for (std::string& relay : turn.scheduler.WeightRelays(exchange->worker_id, turn.now_ms))
-        manifest.add_sources(std::move(relay));
-    }
-    response->set_run_state(RunStateOf(turn));
-    response->set_order(static_cast<v1::WorkerOrder>(turn.scheduler.OrderOf(request->worker_id())));
-
-    // A worker has nothing to do while the learner writes the checkpoint of a stop.
-    const bool waits = response->run_state() == v1::RUN_STATE_RUNNING ||
-                       response->run_state() == v1::RUN_STATE_STOPPING;
-    const bool news = response->has_weights() || response->leases_size() > 0 ||
-                      response->revoked_size() > 0 || !waits ||
-                      response->order() == v1::WORKER_ORDER_DRAIN;
-    if (news || last) return OkStatus();
-    return std::nullopt;
-  };
-  const bool has_room = request->capacity() > 0 && !request->draining();
-  return Poll("Exchange", request->wait_ms(), handler,
-              has_room ? Awaited::kGroups : Awaited::kNews);
+                                                       const grpc::ByteBuffer* request,
+                                                       grpc::ByteBuffer* response) {
+  return new ExchangeCall(loop_, metrics_, *request, *response);
 }
 
 }  // namespace buttress

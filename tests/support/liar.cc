@@ -210,8 +210,17 @@ void TurnCoat(Liar& liar) {
   }
 }
 
+// An Exchange of `leases` leases, which take two bytes each.
+v1::ExchangeRequest ListOf(int leases) {
+  v1::ExchangeRequest request = ExchangeOf("lister", 0);
+  for (int i = 0; i < leases; ++i) request.add_held();
+  return request;
+}
+
 void SendBadNames(Liar& liar) {
   CoordinatorClient client = liar.Client();
+  // One that is refused by its bytes, and one that must be parsed for it.
+  v1::ExchangeRequest too_long = ListOf(2000000), too_many = ListOf(250000);
   while (!WaitForShutdown(kPause)) {
     liar.Count(client.RegisterWorker(liar.Self("w0\nlevel=error forged")).status());
     liar.Count(client.RegisterWorker(liar.Self(std::string(1 << 20, 'x'))).status());
@@ -220,10 +229,10 @@ void SendBadNames(Liar& liar) {
     liar.Count(client.RegisterWorker(far).status());
     const auto joined = client.RegisterWorker(liar.Self("lister"));
     if (!joined.ok()) continue;
-    v1::ExchangeRequest request = ExchangeOf("lister", 0);
-    request.set_run_id(joined->run_id());
-    for (std::uint64_t i = 0; i < 700000; ++i) request.add_held()->set_group_id(i);
-    liar.Count(client.Exchange(request).status());
+    for (v1::ExchangeRequest* const list : {&too_long, &too_many}) {
+      list->set_run_id(joined->run_id());
+      liar.Count(client.Exchange(*list).status());
+    }
   }
 }
 

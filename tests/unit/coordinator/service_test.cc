@@ -674,7 +674,41 @@ TEST_F(ServiceTest, NamesAndListsOfAWorkerAreBounded) {
   EXPECT_EQ(Join("w0\nforged=1", hash).status().code(), StatusCode::kInvalidArgument);
   auto request = ExchangeOf("w0", 0);
   for (int i = 0; i < 70000; ++i) request.add_held()->set_group_id(1000000);
-  EXPECT_EQ(client_.Exchange(request).status().code(), StatusCode::kInvalidArgument);
+  const Status entries = client_.Exchange(request).status();
+  EXPECT_EQ(entries.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(entries.message(), HasSubstr("65536 entries"));
+  for (int i = 0; i < 200000; ++i) request.add_held()->set_group_id(1000000);
+  const Status bytes = client_.Exchange(request).status();
+  EXPECT_EQ(bytes.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(bytes.message(), HasSubstr("expected at most 524288"));
+}
+
+// Calls `method` with the bytes of `request`, and returns the bytes of the response.
+Result<std::string> CallRaw(const std::string& address, const std::string& method,
+                            const std::string& request) {
+  grpc::GenericStub stub(MakeChannel(address));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const grpc::Slice slice(request);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  BUTTRESS_RETURN_IF_ERROR(FromGrpc(status));
+  grpc::Slice bytes;
+  BUTTRESS_RETURN_IF_ERROR(FromGrpc(response.DumpToSingleSlice(&bytes)));
+  return std::string(bytes.begin(), bytes.end());
+}
+
+TEST_F(ServiceTest, AnExchangeOfOtherBytesIsRefused) {
+  const auto answer =
+      CallRaw(coordinator_->address(), "/buttress.v1.Coordinator/Exchange", "no message");
+  EXPECT_EQ(answer.status().code(), StatusCode::kInternal) << answer.status().ToString();
 }
 
 TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
@@ -1092,23 +1126,9 @@ TEST_F(ServiceTest, StoppingAnswersLongPolls) {
 // Returns the serialized response of grpc.health.v1.Health/Check, whose messages Debian does not
 // ship. SERVING is field 1 with value 1.
 std::string CheckHealth(const std::string& address, const std::string& service) {
-  grpc::GenericStub stub(MakeChannel(address));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-  const grpc::Slice slice("\x0a" + std::string(1, static_cast<char>(service.size())) + service);
-  grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
-                                          grpc::ByteBuffer(&slice, 1), &queue);
-  call->StartCall();
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  call->Finish(&answer, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  grpc::Slice bytes;
-  if (!status.ok() || !answer.DumpToSingleSlice(&bytes).ok()) return status.error_message();
-  return {bytes.begin(), bytes.end()};
+  const auto answer = CallRaw(address, "/grpc.health.v1.Health/Check",
+                              "\x0a" + std::string(1, static_cast<char>(service.size())) + service);
+  return answer.ok() ? *answer : answer.status().message();
 }
 
 TEST_F(ServiceTest, TheHealthServiceReportsServing) {
