@@ -23,7 +23,7 @@ ROLES = ("worker", "learner", "operator", "monitor")
 # The run does not end by itself, a lease outlasts a busy machine, and a silent rank is given up
 # early.
 LEASE_SECONDS = 10
-SETTINGS = {"run": {"steps": 1000000, "lease_ms": LEASE_SECONDS * 1000},
+SETTINGS = {"run": {"steps": 1000000, "lease_ms": LEASE_SECONDS * 1000, "eval": {"every": 5}},
             "local": {"learner": {"collective_timeout_ms": 15000}}}
 
 
@@ -36,7 +36,7 @@ def merge(target, source):
 
 
 def render():
-    text = subprocess.run(["kubectl", "kustomize", ROOT / "k8s/overlays/dev"], check=True,
+    text = subprocess.run(["kubectl", "kustomize", ROOT / "tests/cluster/evaluated"], check=True,
                           capture_output=True, text=True).stdout
     text = text.replace("image: buttress:", "image: localhost/buttress:")
     objects = list(yaml.safe_load_all(text))
@@ -60,6 +60,16 @@ def secrets(folder):
                for role in ROLES}}
 
 
+def newest_step(file):
+    lines = file.read_text().splitlines() if file.exists() else []
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["step"])
+        except ValueError:
+            continue  # the line is being written
+    return 0
+
+
 class Cluster:
     """The objects of the overlay, running."""
 
@@ -71,20 +81,23 @@ class Cluster:
             self.node.maps["Secret"][name] = {"stringData": data}
         controllers.run_job(self.node, self.only("Job"), 900)
         self.coordinator = controllers.StatefulSet(self.node, self.only("StatefulSet"))
-        self.workers = controllers.Deployment(self.node, self.only("Deployment"))
+        self.workers, self.evaluator = (
+            controllers.Deployment(self.node, self.only("Deployment", name))
+            for name in ("rollout-worker", "evaluator"))
         self.learner = controllers.MpiJob(self.node, self.only("MPIJob"))
-        self.controllers = [self.coordinator, self.workers, self.learner]
+        self.controllers = [self.coordinator, self.workers, self.learner, self.evaluator]
         self.prometheus = monitoring.Prometheus(
             folder / "prometheus", self.all("PodMonitor"), self.all("PrometheusRule"),
             self.secrets["buttress-tls"] | self.secrets["buttress-token-monitor"])
         self.ledger = self.node.claim("ledger-coordinator-0")
         self.steps = self.node.claim("checkpoints") / "steps.jsonl"
+        self.evals = self.node.claim("checkpoints") / "eval.jsonl"
 
     def all(self, kind):
         return [thing for thing in self.objects if thing["kind"] == kind]
 
-    def only(self, kind):
-        thing, = self.all(kind)
+    def only(self, kind, name=None):
+        thing, = (thing for thing in self.all(kind) if name in (None, thing["metadata"]["name"]))
         return thing
 
     def pods(self):
@@ -96,13 +109,7 @@ class Cluster:
         self.prometheus.discover(self.pods())
 
     def step(self):
-        lines = self.steps.read_text().splitlines() if self.steps.exists() else []
-        for line in reversed(lines):
-            try:
-                return int(json.loads(line)["step"])
-            except ValueError:
-                continue  # the line is being written
-        return 0
+        return newest_step(self.steps)
 
     def wait(self, condition, what, seconds=PATIENCE):
         deadline = time.monotonic() + seconds
@@ -210,6 +217,26 @@ def prometheus_scrapes_every_pod(cluster):
     expect(jobs == {"buttress"}, f"the job of the targets is {jobs}")
 
 
+def evaluates(cluster):
+    """Weights of a later step than the newest evaluated one are evaluated."""
+    goal = newest_step(cluster.evals) + 1
+    cluster.wait(lambda: newest_step(cluster.evals) >= goal, f"an evaluation of step {goal}")
+
+
+def loses_the_evaluator(cluster):
+    before = newest_step(cluster.evals)
+    cluster.evaluator.pods()[0].delete()
+    evaluates(cluster)
+
+    def is_newer(rows):
+        return bool(rows) and rows[0][1] > before
+
+    steps = cluster.prometheus.wait_for("max(buttress_learner_eval_steps)", is_newer, 60)
+    expect(is_newer(steps), f"the newest evaluation by PromQL is {steps}, after step {before}")
+    accuracy = cluster.prometheus.query("max(buttress_learner_eval_accuracy_ratio)")
+    expect(0 < accuracy[0][1] <= 1, f"the accuracy by PromQL is {accuracy}")
+
+
 def loses(choose):
     """Kills one pod; the run goes on."""
     def check(cluster):
@@ -295,6 +322,8 @@ CHECKS = (
     ("RPCs need the token and the authority", rpcs_need_the_token_and_the_authority),
     ("one rank on each node", ranks_are_on_two_nodes),
     ("Prometheus scrapes every pod by the PodMonitors", prometheus_scrapes_every_pod),
+    ("held-out prompts are evaluated beside the run", evaluates),
+    ("the evaluator is killed", loses_the_evaluator),
     ("a rollout worker is killed", loses(lambda cluster: cluster.workers.pods()[0])),
     ("a rollout worker is drained, no lease expires", drains_a_worker),
     ("the coordinator is killed", loses(lambda cluster: cluster.coordinator.pod)),

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the overlay k8s/overlays/dev with podman, on one machine: a learner over two nodes by mpirun
-# over ssh, Prometheus, and the loss of every pod in turn. About 15 minutes.
+# Runs the overlay k8s/overlays/dev with an evaluator (evaluated/) with podman, on one machine: a
+# learner over two nodes by mpirun over ssh, Prometheus, and the loss of every pod in turn. About 15
+# minutes.
 #
 #   tests/cluster/run.sh [--keep]        --keep leaves the pods and the folder for a look
 #
@@ -15,8 +16,8 @@ skip_all() { printf 'cluster: %s\n0 passed, 0 failed, 1 skipped\n' "$*"; exit 77
 for program in podman runc ssh-keygen openssl prometheus; do
   command -v $program >/dev/null || skip_all "no $program; run deploy/setup.sh --image"
 done
-kubectl kustomize "$root/k8s/overlays/dev" >/dev/null 2>&1 ||
-  skip_all "kubectl does not render k8s/overlays/dev; version 1.27 or newer is needed"
+kubectl kustomize "$here/evaluated" >/dev/null 2>&1 ||
+  skip_all "kubectl does not render tests/cluster/evaluated; version 1.27 or newer is needed"
 export CONTAINERS_CONF=$here/containers.conf
 podman network ls >/dev/null 2>&1 || skip_all "podman does not work here"
 "$root/deploy/image.sh" --debootstrap --newest
