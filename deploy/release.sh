@@ -41,7 +41,7 @@ add_openmpi() {
 add_libraries() {
   local library
   : >"$tree/../libraries"
-  for library in $(ldd "$tree"/bin/{coordinator,rollout_worker,learner,buttress} |
+  for library in $(ldd "$tree"/bin/{coordinator,rollout_worker,learner,buttress,*.so} |
     awk '$2 == "=>" && $3 ~ /^\/(usr\/)?lib/ {print $3}' | sort -u); do
     case ${library##*/} in
       libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libutil.so.* | \
@@ -66,7 +66,7 @@ mkdir -p "$tree/deploy"
 add_openmpi
 add_libraries
 (cd "$root" && cp -R LICENSE README.md configs docs "$tree/")
-cp "$here"/{make-certs,quickstart-data}.sh "$tree/deploy/"
+cp -R "$here"/{make-certs.sh,quickstart-data.sh,slurm} "$tree/deploy/"
 cp "$here"/{get-libtorch.sh,wheels.sh,wheels.txt,wheels-cuda.txt} "$tree/deploy/"
 list_packages >"$tree/../packages.tsv"
 python3 "$here/sbom.py" --name "$name" --version "$version" --revision "$revision" \

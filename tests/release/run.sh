@@ -52,14 +52,19 @@ for suite; do
   cp -R "$work/unpacked" "$folder/opt/release"
   chown -R 1000:1000 "$folder/opt/release"
   check "$suite: every library is found" in_root "$folder" '
-    cd /opt/release/*
-    found=$(ldd bin/coordinator bin/rollout_worker bin/learner bin/buttress)
+    cd /opt/release/*/
+    found=$(ldd bin/coordinator bin/rollout_worker bin/learner bin/buttress bin/*.so)
     ! grep "not found" <<<"$found"'
+  cp "$root/tests/golden/columns/trl/completions_00009.parquet" "$folder/opt/release/"
+  check "$suite: a Parquet file is read" in_root "$folder" '
+    cd /opt/release/*/
+    bin/buttress verify ../completions_00009.parquet --verifier exact --answer-field completion \
+      --response-field completion | grep -x "correct  *4"'
   check "$suite: problems and a start model" in_root "$folder" '
-    cd /opt/release/*
+    cd /opt/release/*/
     BUTTRESS=$PWD/bin/buttress deploy/quickstart-data.sh'
   check "$suite: 20 steps on two ranks, two workers" in_root "$folder" '
-    cd /opt/release/*
+    cd /opt/release/*/
     PATH=$PWD/bin:$PATH
     buttress launch configs/quickstart.yaml --set run.steps=20 --no-eval
     grep -c . runs/quickstart/steps.jsonl | grep -qx 20
