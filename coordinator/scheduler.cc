@@ -275,7 +275,8 @@ void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, std::int64_t held
       break;
   }
   deadlines_.Erase(group_id);
-  const bool own_failure = end != LeaseEnd::kNoFault && held == 1;
+  const bool own_failure =
+      end != LeaseEnd::kNoFault && held == 1 && !OnTrial(groups_.Find(group_id)->worker_id);
   if (own_failure && groups_.Find(group_id)->attempts >= options_.max_attempts) {
     groups_.Drop(group_id, DropReason::kPoison, out);
     suspects_.erase(group_id);
@@ -300,8 +301,9 @@ void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
   }
   for (const std::uint64_t id : due) {
     if (deadlines_.limit(id) <= now_ms) {
-      trials_.Doubt(groups_.Find(id)->worker_id);
+      const std::string worker_id = groups_.Find(id)->worker_id;
       EndFailed(id, LeaseEnd::kExpired, now_ms, out);
+      trials_.Doubt(worker_id);
     } else {
       EndLease(id, LeaseEnd::kExpired, held.at(groups_.Find(id)->worker_id), out);
     }

@@ -83,7 +83,8 @@
 // step counts both the dropped groups and those in their places.
 //
 // Poison. A group is dropped after max_attempts failures that are its own: the worker gave it back
-// as failed, kept it beyond the limit of a lease, or was lost while it held nothing else. When a
+// as failed, kept it beyond the limit of a lease, or was lost while it held nothing else. A failure
+// at a worker on trial is none of them, so that strangers cannot have a group dropped. When a
 // worker is lost that held n > 1 groups, any of them may be the cause: each is suspect, and a
 // worker that holds a suspect holds at most n / 2 groups, then half of that, down to one. So a
 // prompt that kills its workers is alone after log2(n) losses, and costs no other group an attempt.

@@ -14,8 +14,9 @@ using ::testing::SizeIs;
 // Four groups, and the workers `a` and `new`; leases end after 250 ms.
 class SchedulerTrial : public testing::Test {
  protected:
-  static SchedulerRig Rig() {
+  static SchedulerRig Rig(std::int64_t max_attempts = 3) {
     SchedulerOptions options = SmallRun();
+    options.max_attempts = max_attempts;
     options.steps = 10;
     options.lease_limit_ms = 250;
     SchedulerRig rig = SchedulerRig::Started(options);
@@ -69,6 +70,42 @@ class SchedulerTrial : public testing::Test {
 
   SchedulerRig rig_ = Rig();
 };
+
+TEST_F(SchedulerTrial, FailuresAtWorkersOnTrialDropNoGroup) {
+  EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const std::string stranger = "stranger" + std::to_string(i);
+    WorkerExchange request;
+    request.worker_id = stranger;
+    request.incarnation = 1;
+    rig_.scheduler.RegisterWorker(stranger, 1, {}, rig_.now_ms, rig_.changes);
+    request.returned = {{Lease(stranger).ref, ReturnReason::kEngineFailed}};
+    rig_.Exchange(request);
+
+    rig_.scheduler.RegisterWorker("new", 100 + i, {}, rig_.now_ms, rig_.changes);
+    request.worker_id = "new";
+    request.incarnation = 100 + i;
+    request.returned.clear();
+    request.capacity = 1;
+    EXPECT_THAT(rig_.Exchange(request).leases, SizeIs(1)) << "lost with its process";
+  }
+  for (const std::uint64_t id : {2u, 3u, 4u}) {
+    ASSERT_NE(rig_.scheduler.groups().Find(id), nullptr);
+    EXPECT_NE(rig_.scheduler.groups().Find(id)->state, GroupState::kDropped);
+  }
+}
+
+TEST_F(SchedulerTrial, AGroupThatAProvenWorkerKeepsToTheLimitHasFailedThere) {
+  rig_ = Rig(1);
+  EXPECT_EQ(Deliver("a", Lease("a")), SubmitOutcome::kAccepted);
+  EXPECT_EQ(Deliver("new", Lease("new")), SubmitOutcome::kAccepted);
+  const LeaseRef kept = Lease("a").ref;
+  for (int i = 0; i < 4; ++i) {
+    Ask("a", 0, {kept});
+    PassTime(80);
+  }
+  EXPECT_EQ(rig_.scheduler.groups().Find(kept.group_id), nullptr) << "it is dropped";
+}
 
 TEST_F(SchedulerTrial, AnIdleWorkerGetsTheGroupOfOneThatHasDeliveredNone) {
   const GrantedLease kept = LeaveOneGroupWithTheNewWorker();
