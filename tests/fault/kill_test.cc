@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "tests/support/brake.h"
 #include "tests/support/launched_run.h"
 
 namespace buttress {
@@ -13,14 +14,25 @@ constexpr int kSteps = 14;
 constexpr std::int64_t kRunMs = 120000;
 constexpr int kGroupsOfAStep = 8;
 
-void KillDuringARun(const std::string& program, std::int64_t at_step) {
+// Kills one of the processes of a run that goes on when `launch` has said so.
+void KillOne(LaunchedRun& run, const std::string& program) {
+  const std::vector<pid_t> pids = run.Pids(program);
+  ASSERT_FALSE(pids.empty()) << program << " does not run\n" << run.Text();
+  const std::size_t before = TextOf(run.log()).size();
+  ASSERT_EQ(::kill(pids.back(), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    return TextOf(run.log()).find("; restart ", before) != std::string::npos;
+  })) << run.Text();
+}
+
+void KillDuringARun(const std::string& program, int at_step) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps, {"--no-eval"});
+  const Brake brake(at_step);
+  LaunchedRun run(kSteps, brake.With({"--no-eval"}));
   run.Start();
   ASSERT_TRUE(run.WaitForStep(at_step, kRunMs)) << run.Text();
-  const std::vector<pid_t> pids = run.Pids(program);
-  ASSERT_FALSE(pids.empty()) << program << " does not run";
-  ASSERT_EQ(::kill(pids.back(), SIGKILL), 0);
+  ASSERT_NO_FATAL_FAILURE(KillOne(run, program));
+  brake.Release();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, kSteps);
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
@@ -35,8 +47,8 @@ TEST(KillTest, AKilledCoordinatorRestartsWithEverythingItAcknowledged) {
   KillDuringARun("coordinator", 3);
 }
 
-// Step 8 is between the checkpoints of steps 5 and 10: steps 6 to 8 are trained again from the same
-// plans.
+// Steps 8 and 9 are between the checkpoints of steps 5 and 10: the steps from 6 on are trained
+// again, from the same plans.
 TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) {
   KillDuringARun("learner", 8);
 }
@@ -78,14 +90,15 @@ void ExpectDrawnByWeight(const LaunchedRun& run) {
 
 TEST(KillTest, ACoordinatorKilledWhileItDrawsFromTwoSourcesLosesAndRepeatsNothing) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps, TwoSources());
+  const Brake brake(2);
+  LaunchedRun run(kSteps, brake.With(TwoSources()));
   run.Start();
-  for (const std::int64_t step : {2, 6}) {
+  for (const int step : {2, 6}) {
+    brake.HoldAt(step);
     ASSERT_TRUE(run.WaitForStep(step, kRunMs)) << run.Text();
-    const std::vector<pid_t> pids = run.Pids("coordinator");
-    ASSERT_FALSE(pids.empty()) << run.Text();
-    ASSERT_EQ(::kill(pids.back(), SIGKILL), 0);
+    ASSERT_NO_FATAL_FAILURE(KillOne(run, "coordinator"));
   }
+  brake.Release();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, kSteps);
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
@@ -137,13 +150,15 @@ TEST(KillTest, ACoordinatorWhosePayloadSyncFailsAcknowledgesNothingOfThatTurn) {
 // `launch`, which is held up meanwhile, finds learner and coordinator dead at once.
 TEST(KillTest, ACoordinatorKilledWhenTheLearnerHasLeftStillTellsHowTheRunEnded) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps, {"--no-eval"});
+  const Brake brake(2);
+  LaunchedRun run(kSteps, brake.With({"--no-eval"}));
   run.Start();
   ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
   const std::vector<pid_t> coordinators = run.Pids("coordinator");
   ASSERT_EQ(coordinators.size(), 1U) << run.Text();
   ASSERT_FALSE(run.Pids("mpirun").empty()) << run.Text();
   run.process().Signal(SIGSTOP);
+  brake.Release();
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return run.Pids("mpirun").empty(); })) << run.Text();
   ASSERT_EQ(::kill(coordinators.front(), SIGKILL), 0);
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return run.Pids("coordinator").empty(); }));
