@@ -8,6 +8,7 @@
 
 #include "cli/track/event_file.h"
 #include "lib/ledger/audit.h"
+#include "tests/support/brake.h"
 #include "tests/support/launched_run.h"
 
 namespace buttress {
@@ -53,19 +54,28 @@ TEST(LaunchTest, OneCommandTrainsToTheEndAndWritesItsResults) {
   ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "eval", "--model", JoinPath(run.out(), "model"),
                       "--prompts", TinyTask::Get().folder() + "/held_out.jsonl", "--verifier",
                       "countdown", "--use-all", "--max-tokens", "8", "--json", "--out", json},
-                     log, 60000),
+                     log, kRunMs),
             0)
       << TextOf(log);
   EXPECT_EQ(nlohmann::json::parse(TextOf(json))["accuracy"], summary["accuracy_after"]);
 }
 
+// Ctrl-C for a run that `brake` holds, until its learner has left. Workers that wait for the brake
+// would not leave in time.
+void Interrupt(LaunchedRun& run, const Brake& brake) {
+  run.process().Signal(SIGINT);
+  EXPECT_TRUE(WaitUntil(kRunMs, [&run] { return run.Pids("learner").empty(); })) << run.Text();
+  brake.Release();
+  ASSERT_EQ(run.Wait(kRunMs), 130) << run.Text();
+}
+
 TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchResumes) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps);
+  const Brake brake(4);
+  LaunchedRun run(kSteps, brake.With({}));
   run.Start();
   ASSERT_TRUE(run.WaitForStep(4, kRunMs)) << run.Text();
-  run.process().Signal(SIGINT);
-  ASSERT_EQ(run.Wait(30000), 130) << run.Text();
+  ASSERT_NO_FATAL_FAILURE(Interrupt(run, brake));
   EXPECT_TRUE(Descendants().empty());
   const auto before = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(before.ok());
@@ -88,17 +98,17 @@ TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchResumes) {
     EXPECT_EQ((*after)[i].time_unix, (*before)[i].time_unix);
 }
 
-// The checkpoint takes twice the time of a clean stop.
+// The checkpoint takes longer than the time of a clean stop.
 TEST(LaunchTest, CtrlCWaitsForALearnerThatWritesItsCheckpoint) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  ::setenv("BUTTRESS_FAILPOINTS", "before_checkpoint:sleep:8000", 1);
-  LaunchedRun run(kSteps, {"--no-eval", "--set", "local.launch.stop_timeout_ms=4000", "--set",
-                           "run.checkpoint_interval=100"});
+  ::setenv("BUTTRESS_FAILPOINTS", "before_checkpoint:sleep:15000", 1);
+  const Brake brake(2);
+  LaunchedRun run(kSteps, brake.With({"--no-eval", "--set", "local.launch.stop_timeout_ms=10000",
+                                      "--set", "run.checkpoint_interval=100"}));
   run.Start();
   ::unsetenv("BUTTRESS_FAILPOINTS");
   ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
-  run.process().Signal(SIGINT);
-  ASSERT_EQ(run.Wait(30000), 130) << run.Text();
+  ASSERT_NO_FATAL_FAILURE(Interrupt(run, brake));
   const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(steps.ok());
   const auto last = static_cast<std::int64_t>(steps->back().step);
@@ -137,14 +147,18 @@ TEST(LaunchTest, EpochsGiveTheLengthOfARunAndLengthenIt) {
 TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   constexpr int kShort = 6, kCap = 1;
-  LaunchedRun run(kShort,
-                  {"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set",
-                   "run.batch.zero_variance=resample", "--set",
-                   "run.batch.resample.cap=" + std::to_string(kCap), "--set",
-                   "run.data.selection.mode=mopps", "--set", "local.learner.start_kl.every=3"});
+  const Brake brake(2);
+  LaunchedRun run(kShort, brake.With({"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set",
+                                      "run.batch.zero_variance=resample", "--set",
+                                      "run.batch.resample.cap=" + std::to_string(kCap), "--set",
+                                      "run.data.selection.mode=mopps", "--set",
+                                      "local.learner.start_kl.every=3"}));
   run.Start();
   ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
-  for (const pid_t pid : run.Pids("coordinator")) kill(pid, SIGKILL);
+  const std::vector<pid_t> coordinators = run.Pids("coordinator");
+  ASSERT_EQ(coordinators.size(), 1U) << run.Text();
+  kill(coordinators.front(), SIGKILL);
+  brake.Release();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, kShort);
   ExpectAccountsBalance(run, kShort * kGroupsOfAStep);
@@ -194,7 +208,7 @@ TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
   run.Start();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   run.Start();
-  EXPECT_EQ(run.Wait(10000), 3);
+  EXPECT_EQ(run.Wait(kRunMs), 3);
   EXPECT_THAT(TextOf(run.log()), HasSubstr("is finished; start it again with --fresh"));
 }
 
@@ -209,7 +223,7 @@ TEST(LaunchTest, AFinishedRunGoesOnWithMoreStepsButNotAsAnotherRun) {
   other.replace(other.find("name: tiny"), std::string("name: tiny").size(), "name: other");
   ASSERT_TRUE(WriteFileAtomic(run.yaml(), other).ok());
   run.Start();
-  EXPECT_EQ(run.Wait(30000), 2);
+  EXPECT_EQ(run.Wait(kRunMs), 2);
   EXPECT_THAT(TextOf(run.log()), HasSubstr("run.name: tiny -> other\n"));
   EXPECT_THAT(TextOf(run.log()), HasSubstr("run.steps: 2 -> 4 (may change)"));
 
@@ -237,7 +251,7 @@ TEST(LaunchTest, AProcessThatCannotStartEndsTheRunWithItsReason) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(2, {"--no-eval", "--set", "run.data.answer_field=solution"});
   run.Start();
-  EXPECT_EQ(run.Wait(30000), 2) << run.Text();
+  EXPECT_EQ(run.Wait(kRunMs), 2) << run.Text();
   EXPECT_THAT(TextOf(run.log()), HasSubstr("solution"));
   EXPECT_TRUE(Descendants().empty());
 }

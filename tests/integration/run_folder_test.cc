@@ -9,6 +9,7 @@
 
 #include "lib/ledger/reader.h"
 #include "lib/ledger/segment_file.h"
+#include "tests/support/brake.h"
 #include "tests/support/launched_run.h"
 
 namespace buttress {
@@ -18,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-constexpr int kSteps = 40;  // far more than are taken before a run is killed
+constexpr int kSteps = 20;
 constexpr std::int64_t kRunMs = 120000;
 
 // Runs `buttress` with these arguments; the output is in `text`.
@@ -31,13 +32,19 @@ int Buttress(std::vector<std::string> arguments, std::string* text) {
   return code;
 }
 
-// Ends a run as a power cut does, after `step`.
-void RunAndKill(LaunchedRun& run, std::int64_t step) {
-  run.Start();
-  ASSERT_TRUE(run.WaitForStep(step, kRunMs)) << run.Text();
+// Ends a run as a power cut does.
+void Kill(LaunchedRun& run) {
   run.process().Signal(SIGKILL);
   KillDescendants();
-  run.Wait(10000);
+  run.Wait(kRunMs);
+}
+
+// Ends a run, which `brake` holds there, after `step` or the next one.
+void RunAndKill(LaunchedRun& run, const Brake& brake, int step) {
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(step, kRunMs)) << run.Text();
+  Kill(run);
+  brake.Release();
 }
 
 // Returns a group, by its position, of a plan that no checkpoint contains.
@@ -68,8 +75,9 @@ void FlipLastByte(const std::string& out, const PayloadRef& ref) {
 // One group is given up by an operator, the other by the coordinator once the learner reads it.
 TEST(RunFolderTest, DamagedGroupsOfAPlanAreReplacedAndTheRunEnds) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps, {"--no-eval"});
-  RunAndKill(run, 7);
+  const Brake brake(7);  // between two checkpoints
+  LaunchedRun run(kSteps, brake.With({"--no-eval"}));
+  RunAndKill(run, brake, 7);
   const GroupRecord dropped = UnsettledGroup(run.out(), 3);
   const GroupRecord found = UnsettledGroup(run.out(), 5);
   ASSERT_TRUE(dropped.accepted && found.accepted) << "no plan is left behind the checkpoint";
@@ -118,8 +126,9 @@ std::string NewestCheckpoint(const LaunchedRun& run) {
 // The run goes on from the checkpoint before it, with the same plans.
 TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps, {"--no-eval"});
-  RunAndKill(run, 11);
+  const Brake brake(11);
+  LaunchedRun run(kSteps, brake.With({"--no-eval"}));
+  RunAndKill(run, brake, 11);
   const std::string newest = NewestCheckpoint(run);
   std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/" + newest + "/model.safetensors"),
                                100);
@@ -140,8 +149,9 @@ TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
 // The ledger of step 7 or so goes on where the run was further, because the newest one is lost.
 TEST(RunFolderTest, AnOlderLedgerGoesOnFromACheckpointThatItKnows) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  constexpr int kLong = 80;
-  LaunchedRun run(kLong, {"--no-eval", "--set", "run.checkpoints.keep_last=50"});
+  constexpr int kLong = 40;
+  const Brake brake(12);  // beyond the step of the backup, which is made of a run at work
+  LaunchedRun run(kLong, brake.With({"--no-eval", "--set", "run.checkpoints.keep_last=50"}));
   TempDir elsewhere;
   const std::string backup = JoinPath(elsewhere.path(), "backup");
   const std::string ledger = JoinPath(run.out(), "ledger.db");
@@ -149,14 +159,12 @@ TEST(RunFolderTest, AnOlderLedgerGoesOnFromACheckpointThatItKnows) {
   run.Start();
   ASSERT_TRUE(run.WaitForStep(7, kRunMs)) << run.Text();
   ASSERT_EQ(Buttress({"backup", run.out(), backup}, &text), 0) << text;
-  const auto backed_up = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   EXPECT_EQ(Buttress({"ledger", "rewind", run.out(), "--reason", "x", "--yes"}, &text), 3) << text;
   EXPECT_THAT(text, HasSubstr("`buttress launch` uses"));
-  ASSERT_TRUE(run.WaitForStep(static_cast<std::int64_t>(backed_up->back().step) + 8, kRunMs))
-      << run.Text();
-  run.process().Signal(SIGKILL);
-  KillDescendants();
-  run.Wait(10000);
+  brake.HoldAt(22);
+  ASSERT_TRUE(run.WaitForStep(22, kRunMs)) << run.Text();
+  Kill(run);
+  brake.Release();
   const std::string newest = NewestCheckpoint(run);
   std::filesystem::copy_file(JoinPath(backup, "ledger.db"), ledger,
                              std::filesystem::copy_options::overwrite_existing);
@@ -191,18 +199,18 @@ TEST(RunFolderTest, AnOlderLedgerGoesOnFromACheckpointThatItKnows) {
 TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwice) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   constexpr int kLong = 24;
+  const Brake brake(20);
   TempDir elsewhere;
   const std::string backup = JoinPath(elsewhere.path(), "backup");
   const std::string moved = JoinPath(elsewhere.path(), "moved");
   std::string text;
   {
-    LaunchedRun run(kLong, {"--no-eval"});
+    LaunchedRun run(kLong, brake.With({"--no-eval"}));
     run.Start();
     ASSERT_TRUE(run.WaitForStep(12, kRunMs)) << run.Text();
     ASSERT_EQ(Buttress({"backup", run.out(), backup}, &text), 0) << text;
-    run.process().Signal(SIGKILL);
-    KillDescendants();
-    run.Wait(10000);
+    Kill(run);
+    brake.Release();
     std::filesystem::remove_all(run.out());
   }
   EXPECT_EQ(Buttress({"backup", backup, backup}, &text), 3) << text;  // exists

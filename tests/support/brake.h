@@ -19,15 +19,16 @@ class Brake {
  public:
   // As HoldAt.
   explicit Brake(int step) {
-    EXPECT_TRUE(WriteFileAtomic(Path("brake.py"),
-                                "import time\n\n"
-                                "def hold(completions, trainer_state, **columns):\n"
-                                "    while trainer_state.global_step >= int(open('" +
-                                    Path("step") +
-                                    "').read()):\n"
-                                    "        time.sleep(0.01)\n"
-                                    "    return [None] * len(completions)\n")
-                    .ok());
+    EXPECT_TRUE(
+        WriteFileAtomic(Path("brake.py"),
+                        "import time\n\n"
+                        "def hold(completions, trainer_state, **columns):\n"
+                        "    while trainer_state and trainer_state.global_step >= int(open('" +
+                            Path("step") +
+                            "').read()):\n"
+                            "        time.sleep(0.01)\n"
+                            "    return [None] * len(completions)\n")
+            .ok());
     HoldAt(step);
   }
 
