@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "lib/base/clock.h"
+#include "tests/support/brake.h"
 #include "tests/support/launched_run.h"
 
 namespace buttress {
@@ -20,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kSteps = 60;
+constexpr int kFull = 5;  // the step after which the disk is full
 constexpr std::int64_t kRunMs = 120000;
 // Longer than the patience of the learner, three quarters of its collective_timeout_ms.
 constexpr std::int64_t kPauseMs = 12000;
@@ -54,6 +56,10 @@ class DiskFullTest : public ::testing::Test {
     std::string text = TinyRunYaml(out, kSteps);
     const std::string timeout = "collective_timeout_ms: 20000";
     text.replace(text.find(timeout), timeout.size(), "collective_timeout_ms: 12000");
+    const std::string verifier = "verifier: countdown";
+    text.replace(text.find(verifier), verifier.size(),
+                 "verifier: \"" + brake_.Verifier() +
+                     "\", timeout_ms: " + std::to_string(Brake::kPatienceMs));
     if (!address.empty()) text += "  coordinator: {advertise: \"" + address + "\"}\n";
     EXPECT_TRUE(WriteFileAtomic(yaml, text).ok());
     return *Process::Start({SiblingProgram(program), "--config", yaml}, Log(program));
@@ -91,6 +97,7 @@ class DiskFullTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  const Brake brake_{kFull};
   const std::string disk_ = dir_.path() + "/disk";
   const std::string elsewhere_ = dir_.path() + "/elsewhere";
   bool mounted_ = false;
@@ -105,9 +112,10 @@ TEST_F(DiskFullTest, TheRunWaitsForRoomAndLosesNothing) {
   address.pop_back();
   Process worker = StartProgram("rollout_worker", elsewhere_, address);
   Process learner = StartProgram("learner", elsewhere_, address);
-  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return Step() >= 5 || !learner.Running(); })) << Text();
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return Step() >= kFull || !learner.Running(); })) << Text();
 
   const std::string file = FillDisk();
+  brake_.Release();
   std::string status;
   ASSERT_TRUE(WaitUntil(kRunMs,
                         [&] {
