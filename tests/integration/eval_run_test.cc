@@ -13,6 +13,7 @@
 #include "lib/measure/eval_file.h"
 #include "lib/measure/pending_evals.h"
 #include "lib/weights/checkpoint_folder.h"
+#include "tests/support/brake.h"
 #include "tests/support/launched_run.h"
 #include "tests/support/tensorboard_events.h"
 
@@ -84,15 +85,26 @@ void ExpectTrackedRows(const LaunchedRun& run, const std::vector<EvalRow>& rows)
 
 TEST(EvalRunTest, AKilledEvaluatorIsStartedAgainAndTheBestModelIsKept) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps, {"--no-eval", "--set", "run.eval.every=2", "--set",
-                           "run.eval.prompts=" + std::to_string(kPrompts), "--set",
-                           "run.checkpoints.keep_best=1", "--set", "run.checkpoint_interval=2",
-                           "--set", "local.track.tensorboard=true"});
+  const Brake brake(4);
+  LaunchedRun run(kSteps,
+                  brake.With({"--no-eval", "--set", "run.eval.every=2", "--set",
+                              "run.eval.prompts=" + std::to_string(kPrompts), "--set",
+                              "run.checkpoints.keep_best=1", "--set", "run.checkpoint_interval=2",
+                              "--set", "local.track.tensorboard=true"}));
   run.Start();
+  // An evaluator that stands still leaves the weights of step 6 open.
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !Evaluators(run).empty(); })) << run.Text();
+  const pid_t evaluator = Evaluators(run).front();
+  ASSERT_EQ(kill(evaluator, SIGSTOP), 0);
+  brake.HoldAt(6);
+  ASSERT_TRUE(run.WaitForStep(6, kRunMs)) << run.Text();
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !ListPendingEvals(run.out()).empty(); }))
       << run.Text();
-  ASSERT_FALSE(Evaluators(run).empty());
-  for (const pid_t pid : Evaluators(run)) kill(pid, SIGKILL);
+  ASSERT_EQ(kill(evaluator, SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    return TextOf(run.log()).find("evaluator died") != std::string::npos;
+  })) << run.Text();
+  brake.Release();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text() << TextOf(JoinPath(run.out(), "logs/evaluator.log"));
   EXPECT_TRUE(Descendants().empty());
   ExpectStepsInOrder(run, kSteps);
@@ -118,7 +130,7 @@ TEST(EvalRunTest, AKilledEvaluatorIsStartedAgainAndTheBestModelIsKept) {
                       BestModelFolder(run.out()), "--prompts",
                       TinyTask::Get().folder() + "/held_out.jsonl", "--limit",
                       std::to_string(kPrompts), "--json", "--out", json},
-                     JoinPath(run.out(), "best.log"), 60000),
+                     JoinPath(run.out(), "best.log"), kRunMs),
             0);
   EXPECT_EQ(nlohmann::json::parse(TextOf(json))["accuracy"], best.accuracy);
 
