@@ -11,9 +11,10 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kRunMs = 100000;
+constexpr int kEndless = 1000000;  // steps
 
 std::string Scrape(const std::string& address, const std::string& to) {
-  RunToEnd({"curl", "-sS", "--max-time", "5", "http://" + address + "/metrics"}, to, 10000);
+  RunToEnd({"curl", "-sS", "--max-time", "60", "http://" + address + "/metrics"}, to, kRunMs);
   return TextOf(to);
 }
 
@@ -36,12 +37,14 @@ double ValueOf(const std::string& text, const std::string& series) {
 
 TEST(MetricsScrapeTest, AllMetricsAreDocumentedPromtoolAcceptsThemAndTheAcrEqualsTheLedger) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(400, {"--no-eval"});
+  LaunchedRun run(kEndless, {"--no-eval"});
   run.Start();
   ASSERT_TRUE(run.WaitForStep(6, kRunMs)) << run.Text();
   const std::string out = run.out();
   for (const char* file : {"coordinator.metrics", "workers/w0.metrics", "workers/w1.metrics",
                            "learner/0.metrics", "learner/1.metrics"}) {
+    // The run takes steps before all of its workers are there.
+    ASSERT_TRUE(WaitUntil(kRunMs, [&] { return ReadFile(JoinPath(out, file)).ok(); })) << file;
     const std::string address = TextOf(JoinPath(out, file));
     const std::string scraped = JoinPath(out, "scraped.txt");
     std::remove(scraped.c_str());
@@ -50,7 +53,7 @@ TEST(MetricsScrapeTest, AllMetricsAreDocumentedPromtoolAcceptsThemAndTheAcrEqual
     ExpectDocumented(text);
     const std::string log = JoinPath(out, "promtool.log");
     std::remove(log.c_str());
-    EXPECT_EQ(RunToEnd({"sh", "-c", "promtool check metrics < " + scraped}, log, 10000), 0)
+    EXPECT_EQ(RunToEnd({"sh", "-c", "promtool check metrics < " + scraped}, log, kRunMs), 0)
         << file << ": " << TextOf(log);
   }
   // A coordinator restored from the ledger continues its counters. Without learner and workers the
@@ -58,16 +61,17 @@ TEST(MetricsScrapeTest, AllMetricsAreDocumentedPromtoolAcceptsThemAndTheAcrEqual
   run.process().Signal(SIGKILL);
   KillDescendants();
   const std::string log = JoinPath(out, "coordinator-again.log");
+  std::remove(JoinPath(out, "coordinator.metrics").c_str());
   auto coordinator = Process::Start({SiblingProgram("coordinator"), "--config", run.yaml()}, log);
   ASSERT_TRUE(coordinator.ok());
-  std::remove(JoinPath(out, "coordinator.metrics").c_str());
-  ASSERT_TRUE(WaitUntil(20000, [&] { return ReadFile(JoinPath(out, "coordinator.metrics")).ok(); }))
-      << TextOf(log);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    return ReadFile(JoinPath(out, "coordinator.metrics")).ok();
+  })) << TextOf(log);
   const std::string address = TextOf(JoinPath(out, "coordinator.metrics"));
   const std::string text =
       Scrape(address.substr(0, address.find('\n')), JoinPath(out, "again.txt"));
   coordinator->Signal(SIGTERM);
-  ASSERT_TRUE(WaitUntil(20000, [&] { return !coordinator->Running(); }));
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !coordinator->Running(); }));
   auto reader = LedgerReader::Open(JoinPath(out, "ledger.db"));
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
   auto audit = AuditLedger(**reader);
@@ -91,16 +95,16 @@ TEST(MetricsScrapeTest, ACoordinatorWhoseDiskDoesNotAnswerIsNeitherAliveNorReady
     const std::string address = TextOf(JoinPath(run.out(), "coordinator.metrics"));
     const std::string to = JoinPath(dir.path(), "probe.txt");
     std::remove(to.c_str());
-    RunToEnd({"curl", "-sS", "--max-time", "5",
+    RunToEnd({"curl", "-sS", "--max-time", "60",
               "http://" + address.substr(0, address.find('\n')) + "/" + name},
-             to, 10000);
+             to, kRunMs);
     return TextOf(to);
   };
-  ::setenv("BUTTRESS_FAILPOINTS", "after_commit:sleep:40000", 1);
+  ::setenv("BUTTRESS_FAILPOINTS", "after_commit:sleep:3600000", 1);
   run.Start();
   ::unsetenv("BUTTRESS_FAILPOINTS");
-  ASSERT_TRUE(WaitUntil(20000, [&] { return probe("livez") == "ok\n"; })) << run.Text();
-  EXPECT_TRUE(WaitUntil(35000, [&] {
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return probe("livez") == "ok\n"; })) << run.Text();
+  EXPECT_TRUE(WaitUntil(kRunMs, [&] {
     return probe("livez").find("has not turned for") != std::string::npos;
   })) << run.Text();
   EXPECT_NE(probe("readyz").find("has not turned for"), std::string::npos);

@@ -10,7 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int kSteps = 2000;  // more than are taken
+constexpr int kSteps = 1000000;  // more than are taken
 constexpr std::int64_t kRunMs = 100000;
 
 // Checks that the lines of `buttress replay --json` have what the learner wrote about its steps.
@@ -33,13 +33,16 @@ class OperateTest : public ::testing::Test {
     ASSERT_EQ(TinyTask::Get().error(), "");
     run_.Start();
     ASSERT_TRUE(run_.WaitForStep(3, kRunMs)) << run_.Text();
+    // The run takes steps before all of its workers are there.
+    for (const char* worker : {"w0", "w1"})
+      ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !Worker(worker).is_null(); })) << run_.Text();
   }
 
   // Exit code of `buttress ARGUMENTS`; what it prints goes to `text_`.
   int Command(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), SiblingProgram("buttress"));
     const std::string log = JoinPath(dir_.path(), std::to_string(++commands_) + ".log");
-    const int code = RunToEnd(arguments, log, 60000);
+    const int code = RunToEnd(arguments, log, kRunMs);
     text_ = TextOf(log);
     return code;
   }
@@ -66,7 +69,7 @@ class OperateTest : public ::testing::Test {
 TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResumed) {
   EXPECT_EQ(Command({"cordon", run_.yaml(), "w0", "--reason", "noisy fan", "--json"}), 0) << text_;
   EXPECT_EQ(nlohmann::json::parse(text_)["order"], "cordon");
-  ASSERT_TRUE(WaitUntil(30000, [&] { return Worker("w0")["leases"] == 0; }));
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return Worker("w0")["leases"] == 0; }));
   EXPECT_EQ(Command({"status", run_.yaml()}), 0);
   EXPECT_THAT(text_, HasSubstr("order cordon: noisy fan"));
   const nlohmann::json status = StatusOf();
@@ -77,7 +80,7 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
   EXPECT_EQ(Worker("w0")["order"], "none");
 
   EXPECT_EQ(Command({"drain", run_.out(), "w1"}), 0) << text_;
-  EXPECT_TRUE(WaitUntil(30000, [&] { return run_.Pids("rollout_worker").size() == 1; }))
+  EXPECT_TRUE(WaitUntil(kRunMs, [&] { return run_.Pids("rollout_worker").size() == 1; }))
       << run_.Text();
   const auto step = StatusOf()["step"].get<std::int64_t>();
   EXPECT_TRUE(run_.WaitForStep(step + 3, kRunMs)) << "one worker is enough";
@@ -87,7 +90,7 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
   const auto stopped = nlohmann::json::parse(text_);
   EXPECT_EQ(stopped["state"], "stopped");
   EXPECT_EQ(stopped["checkpoint_step"], stopped["step"]);
-  ASSERT_EQ(run_.Wait(30000), 130) << run_.Text();
+  ASSERT_EQ(run_.Wait(kRunMs), 130) << run_.Text();
   EXPECT_TRUE(Descendants().empty());
   EXPECT_THAT(TextOf(run_.log()), HasSubstr("the run was stopped after step"));
   const auto records = ReadSteps(JoinPath(run_.out(), "steps.jsonl"));
@@ -99,9 +102,10 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
 
   run_.Start();
   ASSERT_TRUE(run_.WaitForStep(stopped["step"].get<std::int64_t>() + 2, kRunMs)) << run_.Text();
-  EXPECT_EQ(Worker("w1")["order"], "drain") << "an order stands until it is taken back";
+  EXPECT_TRUE(WaitUntil(kRunMs, [&] { return Worker("w1")["order"] == "drain"; }))
+      << "an order stands until it is taken back";
   run_.process().Signal(SIGINT);
-  EXPECT_EQ(run_.Wait(30000), 130) << run_.Text();
+  EXPECT_EQ(run_.Wait(kRunMs), 130) << run_.Text();
 }
 
 TEST_F(OperateTest, MistakesAreNamed) {
@@ -116,7 +120,7 @@ TEST_F(OperateTest, MistakesAreNamed) {
   EXPECT_THAT(text_, HasSubstr("wrote no checkpoint within 2 s"));
   EXPECT_EQ(StatusOf()["state"], "stopping");
   for (const pid_t learner : run_.Pids("learner")) kill(learner, SIGCONT);
-  EXPECT_EQ(run_.Wait(60000), 130) << "the stop stands" << run_.Text();
+  EXPECT_EQ(run_.Wait(kRunMs), 130) << "the stop stands" << run_.Text();
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "lib/samples/sample_reader.h"
+#include "tests/support/brake.h"
 #include "tests/support/browser.h"
 #include "tests/support/launched_run.h"
 
@@ -25,7 +26,7 @@ constexpr std::int64_t kRunMs = 100000;
 std::string Output(const std::vector<std::string>& argv, int expected = 0) {
   const TempDir dir;
   const std::string log = JoinPath(dir.path(), "log");
-  EXPECT_EQ(RunToEnd(argv, log, 60000), expected) << TextOf(log);
+  EXPECT_EQ(RunToEnd(argv, log, kRunMs), expected) << TextOf(log);
   return TextOf(log);
 }
 
@@ -37,8 +38,8 @@ std::string LinkOf(const LaunchedRun& run) {
 // The data of the page by a visit with the present link.
 nlohmann::json Visit(const LaunchedRun& run) {
   const std::string link = LinkOf(run), jar = JoinPath(run.out(), "jar");
-  Output({"curl", "-sS", "-L", "--max-time", "20", "-c", jar, "-b", jar, link});
-  const std::string text = Output({"curl", "-sS", "--max-time", "20", "-b", jar,
+  Output({"curl", "-sS", "-L", "--max-time", "60", "-c", jar, "-b", jar, link});
+  const std::string text = Output({"curl", "-sS", "--max-time", "60", "-b", jar,
                                    link.substr(0, link.find("/?")) + "/data?after=-1"});
   return nlohmann::json::parse(text, nullptr, false);
 }
@@ -107,25 +108,32 @@ void ExpectSamplesCommand(const nlohmann::json& group, const LaunchedRun& run) {
 
 TEST(PageTest, PageAndSamplesTellWhatStepsAndLedgerHold) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(400, {"--no-eval"});
+  const Brake brake(30);  // the run is at work during the first visits
+  LaunchedRun run(400, brake.With({"--no-eval"}));
   run.Start();
   ASSERT_TRUE(run.WaitForStep(6, kRunMs)) << run.Text();
-  EXPECT_THAT(TextOf(run.log()), HasSubstr("launch: page of the run, for one browser"));
+  EXPECT_TRUE(WaitUntil(kRunMs, [&run] {
+    return TextOf(run.log()).find("launch: page of the run, for one browser") != std::string::npos;
+  })) << run.Text();
   const std::string link = LinkOf(run);
   ASSERT_THAT(link, StartsWith("http://127.0.0.1:"));
   const auto status = nlohmann::json::parse(
       Output({SiblingProgram("buttress"), "status", run.out(), "--json"}), nullptr, false);
   EXPECT_EQ(status["page"], link);
-  const std::string refused = Output({"curl", "-sS", "--max-time", "20", "-w", "%{http_code}",
+  const std::string refused = Output({"curl", "-sS", "--max-time", "60", "-w", "%{http_code}",
                                       link.substr(0, link.find("/?")) + "/data"});
   EXPECT_THAT(refused, HasSubstr("401"));
   EXPECT_THAT(refused, Not(HasSubstr("points")));
 
-  const nlohmann::json data = Visit(run);
+  // The run takes steps before all of its workers are there.
+  nlohmann::json data;
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    data = Visit(run);
+    return data["status"]["workers"].size() == 2U;
+  })) << data.dump();
   ASSERT_TRUE(data.is_object());
   EXPECT_EQ(data["problems"], nlohmann::json::array()) << data["problems"];
   EXPECT_EQ(data["run"], "tiny");
-  EXPECT_EQ(data["status"]["workers"].size(), 2U);
   ExpectPointsOfFile(data, run);
   ExpectSamplesOfLedger(data, run);
   ExpectSamplesCommand(data["samples"][0], run);
