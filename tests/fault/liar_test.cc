@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "tests/support/brake.h"
 #include "tests/support/launched_run.h"
 #include "tests/support/loopback_connection.h"
 
@@ -16,23 +17,49 @@ namespace {
 constexpr int kGroupsOfAStep = 8;
 constexpr std::int64_t kRunMs = 240000;
 constexpr std::int64_t kStepMs = 60000;
+constexpr int kPatienceSeconds = 60;
+constexpr std::int64_t kKindsOfLies = 14;  // of lies.h
 // Less than three groups of the largest size that a worker may submit.
 constexpr std::int64_t kMemory = std::int64_t{700} << 20;
 
-// A run with a liar from its second step to its end.
+// A run with a liar from its second step to its end, which is held at a step while a test looks.
 class LiarTest : public testing::Test {
  protected:
-  void Begin(int steps, const std::vector<std::string>& cases) {
+  // Starts a liar that tells what counts as `what` `wanted` times before the run goes on. Meanwhile
+  // the workers get no leases, so that the liar does.
+  void Begin(int steps, const std::vector<std::string>& cases, const std::string& what,
+             std::int64_t wanted = 1) {
     StartRun(steps);
+    Order("cordon");
+    brake_.Release();
     StartLiar(cases);
+    EXPECT_TRUE(WaitUntil(kStepMs, [&] { return Counted().value(what, 0) >= wanted; }))
+        << TextOf(LiarLog()) << run_->Text();
+    // Groups of the workers may still make two steps.
+    const auto taken = ReadSteps(JoinPath(run_->out(), "steps.jsonl"));
+    ASSERT_TRUE(taken.ok());
+    held_ = static_cast<int>(taken->back().step) + 2;
+    brake_.HoldAt(held_);
+    Order("uncordon");
   }
 
   void StartRun(int steps) {
     steps_ = steps;
     ASSERT_EQ(TinyTask::Get().error(), "");
-    run_.emplace(steps, std::vector<std::string>{"--no-eval"});
+    run_.emplace(steps, brake_.With({"--no-eval"}));
     run_->Start();
-    ASSERT_TRUE(run_->WaitForStep(2, kRunMs)) << run_->Text();
+    ASSERT_TRUE(run_->WaitForStep(held_, kRunMs)) << run_->Text();
+    NoteMemory();
+  }
+
+  // Gives an order to both workers, once they are there.
+  void Order(const std::string& order) {
+    for (const char* worker : {"w0", "w1"}) {
+      EXPECT_TRUE(WaitUntil(kStepMs, [&] {
+        return RunToEnd({SiblingProgram("buttress"), order, run_->out(), worker},
+                        JoinPath(dir_.path(), "order.log"), kStepMs) == 0;
+      })) << TextOf(JoinPath(dir_.path(), "order.log"));
+    }
   }
 
   void StartLiar(const std::vector<std::string>& cases) {
@@ -44,18 +71,25 @@ class LiarTest : public testing::Test {
   }
 
   // Steps go on although the liar is at work.
-  void ExpectSteps(std::int64_t more) {
-    const auto steps = ReadSteps(JoinPath(run_->out(), "steps.jsonl"));
-    ASSERT_TRUE(steps.ok());
-    const auto last = static_cast<std::int64_t>(steps->back().step);
-    EXPECT_TRUE(run_->WaitForStep(std::min<std::int64_t>(last + more, steps_), kStepMs))
-        << "no " << more << " steps after step " << last << "\n"
-        << run_->Text();
+  void ExpectSteps(int more) {
+    held_ += more;
+    brake_.HoldAt(held_);
+    EXPECT_TRUE(run_->WaitForStep(held_, kStepMs)) << "no " << more << " steps more\n"
+                                                   << run_->Text();
+  }
+
+  // What the liar has counted so far.
+  nlohmann::json Counted() const {
+    const std::string text = TextOf(LiarLog());
+    const std::size_t line = std::min(text.rfind('{'), text.size());
+    nlohmann::json counted = nlohmann::json::parse(text.substr(line), nullptr, false);
+    return counted.is_object() ? counted : nlohmann::json::object();
   }
 
   // Waits for the end of the run and returns what the liar counted. Groups were accepted of the
   // honest workers, and of `also`.
   nlohmann::json End(const std::string& also = "") {
+    brake_.Release();
     EXPECT_TRUE(WaitUntil(kRunMs, [this] {
       NoteMemory();
       return !run_->process().Running();
@@ -71,10 +105,8 @@ class LiarTest : public testing::Test {
     EXPECT_LT(memory_, kMemory);
     const auto summary = nlohmann::json::parse(TextOf(JoinPath(run_->out(), "summary.json")));
     EXPECT_EQ(summary["restarts"], 0);
-    const std::string text = TextOf(LiarLog());
-    const std::size_t line = std::min(text.rfind('{'), text.size());
-    nlohmann::json counted = nlohmann::json::parse(text.substr(line), nullptr, false);
-    EXPECT_TRUE(counted.is_object()) << text;
+    const nlohmann::json counted = Counted();
+    EXPECT_FALSE(counted.empty()) << TextOf(LiarLog());
     return counted;
   }
 
@@ -113,12 +145,14 @@ class LiarTest : public testing::Test {
 
   TempDir dir_;
   int steps_ = 0;
+  int held_ = 2;
+  const Brake brake_{held_};
   std::optional<Process> liar_;
   std::int64_t memory_ = 0;  // of the coordinator, at the highest
 };
 
 TEST_F(LiarTest, NoLieAboutAGroupIsTrainedOn) {
-  Begin(40, {"groups", "names"});
+  Begin(40, {"groups", "names"}, "told", kKindsOfLies);
   ExpectSteps(3);
   const nlohmann::json counted = End();
   EXPECT_GT(counted["refused"], 0);
@@ -126,30 +160,30 @@ TEST_F(LiarTest, NoLieAboutAGroupIsTrainedOn) {
 }
 
 TEST_F(LiarTest, StreamsWithoutALeaseTakeNothingThatOthersNeed) {
-  Begin(200, {"streams"});
+  Begin(200, {"streams"}, "opened");
   ExpectSteps(3);
   EXPECT_GT(End()["opened"], 0);
 }
 
 // A lease that is renewed ends after an hour.
 TEST_F(LiarTest, ALeaseThatIsNeverSubmittedHoldsUpNothing) {
-  Begin(40, {"hoard"});
+  Begin(40, {"hoard"}, "opened");
   ExpectSteps(3);
   EXPECT_GT(End()["opened"], 0);
 }
 
 // As above, of a worker that has delivered groups.
 TEST_F(LiarTest, LeasesOfAWorkerThatNoLongerSubmitsHoldUpNothing) {
-  Begin(40, {"turncoat"});
+  Begin(40, {"turncoat"}, "accepted");
   ExpectSteps(3);
   EXPECT_GT(End("turncoat")["accepted"], 0);
 }
 
 TEST_F(LiarTest, ThePortOfMetricsAnswersBesideDrippingConnections) {
-  Begin(200, {"metrics"});
+  Begin(200, {"metrics"}, "opened", 301);
   for (int i = 0; i < 3; ++i) {
     ExpectSteps(1);
-    LoopbackConnection probe(1, Port("coordinator.metrics"));
+    LoopbackConnection probe(1, Port("coordinator.metrics"), kPatienceSeconds);
     probe.Send("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n");
     EXPECT_NE(probe.Receive().find("200 OK"), std::string::npos);
   }
@@ -162,9 +196,11 @@ TEST_F(LiarTest, ConnectionsBeyondTheDescriptorsLeaveThePortOpen) {
   const rlimit few = {256, 256};
   ASSERT_EQ(::prlimit(Coordinator(), RLIMIT_NOFILE, &few, nullptr), 0);
   StartLiar({"connections"});
+  EXPECT_TRUE(WaitUntil(kStepMs, [&] { return Counted().value("opened", 0) > 600; }))
+      << TextOf(LiarLog());
   for (int i = 0; i < 5; ++i) {
     ExpectSteps(5);
-    LoopbackConnection probe(1, Port("coordinator.address"));
+    LoopbackConnection probe(1, Port("coordinator.address"), kPatienceSeconds);
     EXPECT_TRUE(probe.open());
     probe.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     EXPECT_NE(probe.Receive(), "") << "no settings of HTTP/2 in probe " << i;

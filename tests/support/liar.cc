@@ -1,5 +1,6 @@
-// A worker that lies to the programs of a run until it is sent SIGTERM, then prints what came of
-// it as JSON: "refused" and "accepted" calls, "opened" connections.
+// A worker that lies to the programs of a run until it is sent SIGTERM, and prints what has come of
+// it as lines of JSON: "refused" and "accepted" calls, "opened" connections, "told" lies about
+// groups.
 //
 //   liar RUN_FOLDER CASE...
 //
@@ -84,9 +85,11 @@ class Liar {
 
   void CountOpened() { ++opened_; }
 
+  void CountTold() { ++told_; }
+
   std::string Json() const {
-    return fmt::format(R"({{"refused": {}, "accepted": {}, "opened": {}}})", refused_.load(),
-                       accepted_.load(), opened_.load());
+    return fmt::format(R"({{"refused": {}, "accepted": {}, "opened": {}, "told": {}}})",
+                       refused_.load(), accepted_.load(), opened_.load(), told_.load());
   }
 
  private:
@@ -96,6 +99,7 @@ class Liar {
   std::atomic<std::int64_t> refused_ = 0;
   std::atomic<std::int64_t> accepted_ = 0;
   std::atomic<std::int64_t> opened_ = 0;
+  std::atomic<std::int64_t> told_ = 0;
 };
 
 v1::ExchangeRequest ExchangeOf(const std::string& name, std::uint32_t capacity) {
@@ -121,6 +125,7 @@ void TellEveryLie(Liar& liar, CoordinatorClient& client, const std::string& run_
     // A lease that has ended meanwhile is no lie that passed.
     const bool taken = result.ok() && *result == v1::SUBMIT_RESULT_ACCEPTED;
     liar.Count(taken ? OkStatus() : InvalidArgument(lie.what));
+    liar.CountTold();
   }
 }
 
@@ -281,8 +286,16 @@ int Run(int argc, char** argv) {
   std::vector<std::jthread> threads;
   for (int i = 2; i < argc; ++i)
     threads.emplace_back([&liar, tell = Cases().at(argv[i])] { tell(liar); });
-  threads.clear();  // waits for SIGTERM
-  std::printf("%s\n", liar.Json().c_str());
+  std::string told;
+  const auto tell_more = [&] {
+    if (liar.Json() == told) return;
+    told = liar.Json();
+    std::printf("%s\n", told.c_str());
+    std::fflush(stdout);
+  };
+  while (!WaitForShutdown(kPause)) tell_more();
+  threads.clear();
+  tell_more();
   return 0;
 }
 

@@ -10,14 +10,14 @@
 
 namespace buttress {
 
-// Not thread-safe. Every function gives up after five seconds.
+// Not thread-safe. Every function gives up after `patience_seconds`.
 class LoopbackConnection {
  public:
   // `from` is the last byte of an address in 127.0.0.0/24; the port is one of 127.0.0.1.
-  LoopbackConnection(std::uint32_t from, int port)
+  LoopbackConnection(std::uint32_t from, int port, int patience_seconds = 5)
       : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in own = AddressOf(from, 0), peer = AddressOf(1, port);
-    const timeval patience = {5, 0};
+    const timeval patience = {patience_seconds, 0};
     ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     open_ = ::bind(descriptor_, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0 &&
