@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -80,6 +81,15 @@ def targets():
     return [pathlib.Path(path).read_text().strip() for path in files] if len(files) == 5 else []
 
 
+def is_ready(server):
+    """A server listens, and answers 503, before it has opened its storage."""
+    try:
+        with urllib.request.urlopen(f"http://{server}/-/ready", timeout=30) as reply:
+            return reply.status == 200
+    except urllib.error.URLError:
+        return False
+
+
 def answer(server, query):
     """The finite numbers of an instant query."""
     url = f"http://{server}/api/v1/query?" + urllib.parse.urlencode({"query": query})
@@ -122,11 +132,13 @@ def main(buttress):
                              "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0"))
         log = pathlib.Path("prometheus.log")
         listening = re.compile(r'msg="Listening on" address=(\S+)')
-        check_queries(wait_for("Prometheus", lambda: listening.search(log.read_text()))[1])
+        server = wait_for("Prometheus", lambda: listening.search(log.read_text()))[1]
+        wait_for("the storage of Prometheus", lambda: is_ready(server))
+        check_queries(server)
     finally:
         for process in reversed(started):
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_SECONDS)
 
 
 if __name__ == "__main__":
