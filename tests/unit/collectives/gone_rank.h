@@ -39,7 +39,7 @@ inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::strin
 // (`stuck`). The others print one line and return exit code 3, or 0 if the last rank came.
 inline int RunWatched(Collective& group, std::string_view mode) {
   LivenessOptions options;
-  options.silence = kGoneRankDeadline;
+  options.silence = 2 * kGoneRankDeadline;  // a rank that waits for a CPU is not silent so long
   options.stuck = 4 * kGoneRankDeadline;
   options.beat = std::chrono::milliseconds(100);
   const auto liveness = StartLiveness(group, options);

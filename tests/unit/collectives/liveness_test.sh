@@ -9,9 +9,9 @@ trap 'pkill -KILL -f "^$program --watched" || true; rm -f "$log"' EXIT
 
 # expect MODE LINES PATTERN: that many lines of the log match.
 expect() {
-  timeout --kill-after=5 60 mpirun --allow-run-as-root --oversubscribe --bind-to none \
+  timeout --kill-after=5 150 mpirun --allow-run-as-root --oversubscribe --bind-to none \
     --enable-recovery -np 3 "$program" --watched "$1" >"$log" 2>&1 &
-  local mpirun=$! end=$((SECONDS + 30))
+  local mpirun=$! end=$((SECONDS + 120))
   until [ "$(grep -cE "$3" "$log")" = "$2" ]; do
     if [ $SECONDS -ge $end ]; then
       echo "mode $1: expected $2 lines '$3', but the output is:"
@@ -26,7 +26,9 @@ expect() {
 }
 
 all_reduce='UNAVAILABLE: MPI all-reduce: rank 2 is gone'
-expect dead 2 "leaves after [01]\.[0-9] s: $all_reduce: its connection was closed"
-expect frozen 2 "leaves after [1-4]\.[0-9] s: $all_reduce: silent for"
+# What it says tells how a rank has found out. A busy machine only makes it later.
+expect dead 2 "leaves after [0-9.]+ s: $all_reduce: its connection was closed"
+expect frozen 2 "leaves after [0-9.]+ s: $all_reduce: silent for"
 expect busy 3 'leaves after [0-9.]+ s: OK'
-expect stuck 2 '^rank [01] leaves after [5-7]\.[0-9] s: .*(one of them is stuck|is gone)'
+from_5_s='([5-9]|[1-9][0-9]+)\.[0-9] s'
+expect stuck 2 "^rank [01] leaves after $from_5_s: .*(one of them is stuck|is gone)"
