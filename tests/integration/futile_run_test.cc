@@ -25,7 +25,7 @@ def always_right(prompts, completions, **columns):
     return [1.0] * len(completions)
 
 def slow(prompts, completions, **columns):
-    time.sleep(50)
+    time.sleep(3000)
     return [0.0] * len(completions)
 )py";
 
@@ -81,14 +81,14 @@ TEST_F(FutileRunTest, ARunWhoseGroupsAreAllCorrectEndsAsASuccess) {
 
 TEST_F(FutileRunTest, TheConsoleNamesWhatASilentRunWaitsFor) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(200, With("slow", {"run.reward.timeout_ms=60000"}));
+  LaunchedRun run(200, With("slow", {"run.reward.timeout_ms=3600000"}));
   run.Start();
   const auto said = [&](const std::string& text) {
     return TextOf(run.log()).find(text) != std::string::npos;
   };
-  EXPECT_TRUE(WaitUntil(70000, [&] { return said("with run.reward.verifier"); })) << run.Text();
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return said("with run.reward.verifier"); })) << run.Text();
   for (const pid_t pid : run.Pids("coordinator")) kill(pid, SIGSTOP);
-  EXPECT_TRUE(WaitUntil(60000, [&] { return said("the coordinator, which does not answer"); }))
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return said("the coordinator, which does not answer"); }))
       << run.Text();
   run.process().Signal(SIGKILL);
 }
@@ -103,15 +103,15 @@ TEST_F(FutileRunTest, VerifyAndEvalEndWithFiveWhenNothingCanBeScored) {
                                     "\n")
                   .ok());
   const std::string buttress = SiblingProgram("buttress");
-  EXPECT_EQ(RunToEnd({buttress, "verify", rows, "--verifier", rewards}, log, 60000), 5)
+  EXPECT_EQ(RunToEnd({buttress, "verify", rows, "--verifier", rewards}, log, kPatience), 5)
       << TextOf(log);
   EXPECT_THAT(LastLine(TextOf(log)), HasSubstr("none of 1 responses could be scored"));
-  EXPECT_EQ(RunToEnd({buttress, "verify", rows, "--verifier", "number"}, log, 60000), 0)
+  EXPECT_EQ(RunToEnd({buttress, "verify", rows, "--verifier", "number"}, log, kPatience), 0)
       << TextOf(log);
   EXPECT_EQ(RunToEnd({buttress, "eval", "--model", TinyTask::Get().folder() + "/model", "--prompts",
                       TinyTask::Get().folder() + "/held_out.jsonl", "--verifier", rewards,
                       "--max-tokens", "4", "--limit", "2"},
-                     log, 60000),
+                     log, kPatience),
             5)
       << TextOf(log);
   EXPECT_THAT(TextOf(log), HasSubstr("accuracy - "));

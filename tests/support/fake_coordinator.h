@@ -41,7 +41,7 @@ class FakeCoordinator : public v1::Coordinator::Service {
   void RefuseSubmissions(int count, grpc::StatusCode code);
   void RefuseRegistration(grpc::StatusCode code);
 
-  // What has come so far. WaitUntil waits at most ten seconds for `holds`, which is called with the
+  // What has come so far. WaitUntil waits at most kPatience for `holds`, which is called with the
   // lock held: use the fields of Seen.
   struct Seen {
     int registrations = 0;

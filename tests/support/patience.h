@@ -5,6 +5,6 @@
 
 namespace buttress {
 
-inline constexpr std::chrono::milliseconds kPatience(10000);
+inline constexpr std::chrono::milliseconds kPatience(60000);
 
 }  // namespace buttress

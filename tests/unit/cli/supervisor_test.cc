@@ -99,8 +99,11 @@ TEST(SupervisorTest, AStopWaitsAsLongAsItsProcessIsBusy) {
   const Supervisor::Patience none;
   const TempDir dir;
   Supervisor supervisor(dir.path(), 0);
-  ASSERT_TRUE(supervisor.Start("learner", {"sleep", "0.4"}).ok());
+  const std::string gate = JoinPath(dir.path(), "gate");
+  const std::string script = "until [ -e " + gate + " ]; do sleep 0.05; done";
+  ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", script}).ok());
   EXPECT_FALSE(supervisor.Stop("learner", 0, {1, [] { return true; }, 0}));
+  ASSERT_TRUE(WriteFileAtomic(gate, "").ok());
   EXPECT_TRUE(supervisor.Stop("learner", 0, {1, [] { return true; }, kPatienceMs}));
   ASSERT_TRUE(supervisor.Start("learner", {"sleep", "60"}).ok());
   EXPECT_FALSE(supervisor.Stop("learner", 0, {1, [] { return false; }, kPatienceMs}));
