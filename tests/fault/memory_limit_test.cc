@@ -15,6 +15,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+constexpr std::int64_t kProgramMs = 120000;
+
 // Each square projection takes 4 GiB.
 std::vector<std::string> NewLargeModel(const std::string& folder) {
   return {SiblingProgram("buttress"),
@@ -37,12 +39,12 @@ TEST(MemoryLimitTest, ALearnerThatRunsOutOfMemorySaysWhatToLowerAndIsNotRestarte
   const TempDir dir;
   const std::string log = JoinPath(dir.path(), "log"), data = JoinPath(dir.path(), "data.jsonl");
   const std::string model = JoinPath(dir.path(), "model");
-  ASSERT_EQ(RunToEnd(NewLargeModel(model), log, 30000), 0) << TextOf(log);
+  ASSERT_EQ(RunToEnd(NewLargeModel(model), log, kProgramMs), 0) << TextOf(log);
   ASSERT_TRUE(WriteFileAtomic(data, "{\"prompt\": \"1:\", \"response\": \"1\"}\n").ok());
   const int code = RunToEnd(
       {"prlimit", "--as=4294967296", SiblingProgram("learner"), "sft", "--model", model, "--data",
        data, "--out", model + "-out", "--steps", "1", "--batch", "1", "--micro-batch-tokens", "64"},
-      log, 30000);
+      log, kProgramMs);
   EXPECT_EQ(code, 6);
   EXPECT_THAT(TextOf(log), AllOf(HasSubstr("you tried to allocate"), HasSubstr("the peak of this"),
                                  HasSubstr("lower --micro-batch-tokens (64)")));
@@ -97,13 +99,13 @@ TEST(MemoryLimitTest, ALearnerThatTheKernelKilledForItsMemoryIsNotRestarted) {
   ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "new-model", "--out", fresh, "--characters",
                       "0123456789+-:>", "--layers", "4", "--hidden", "1024", "--heads", "4",
                       "--intermediate", "2816"},
-                     log, 60000),
+                     log, kProgramMs),
             0)
       << TextOf(log);
   ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "sft", "--model", fresh, "--data",
                       TinyTask::Get().folder() + "/sft.jsonl", "--out", model, "--steps", "1",
                       "--batch", "1"},
-                     log, 60000),
+                     log, kProgramMs),
             0)
       << TextOf(log);
   const std::string yaml = JoinPath(dir.path(), "run.yaml");
@@ -116,9 +118,9 @@ TEST(MemoryLimitTest, ALearnerThatTheKernelKilledForItsMemoryIsNotRestarted) {
   ASSERT_TRUE(process.ok());
   // The checks before the start would not let a learner begin that has no room.
   ASSERT_TRUE(
-      WaitUntil(30000, [&] { return std::filesystem::exists(JoinPath(out, "launch.lock")); }));
+      WaitUntil(kProgramMs, [&] { return std::filesystem::exists(JoinPath(out, "launch.lock")); }));
   EXPECT_TRUE(group.Bound(std::int64_t{600} << 20));
-  ASSERT_TRUE(WaitUntil(60000, [&] { return !process->Running(); }));
+  ASSERT_TRUE(WaitUntil(kProgramMs, [&] { return !process->Running(); }));
   EXPECT_EQ(process->exit_code(), 6) << TextOf(log);
   EXPECT_THAT(TextOf(log), HasSubstr("by the kernel because memory ran out"));
 }
