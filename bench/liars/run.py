@@ -12,7 +12,7 @@ import time
 from experiments.countdown import BIN, ROOT, cold_start, launch_command, steps_of
 from report import Report, parser, progress
 
-CASES = ["groups", "names", "streams", "hoard", "turncoat", "connections", "metrics"]
+CASES = ["groups", "strangers", "names", "streams", "hoard", "turncoat", "connections", "metrics"]
 ENDLESS = 1000000
 
 

@@ -159,6 +159,19 @@ TEST_F(LiarTest, NoLieAboutAGroupIsTrainedOn) {
   EXPECT_EQ(counted["accepted"], 0);
 }
 
+// More often than a group may fail.
+TEST_F(LiarTest, StrangersHaveNoGroupDropped) {
+  Begin(40, {"strangers"}, "told", 10 * kKindsOfLies);
+  ExpectSteps(3);
+  EXPECT_EQ(End()["accepted"], 0);
+  const auto reader = LedgerReader::Open(JoinPath(run_->out(), "ledger.db"));
+  ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+  const Status read = (*reader)->ForEachGroup([](const GroupRecord& record) {
+    EXPECT_NE(record.group.reason, DropReason::kPoison) << "group " << record.group.group_id;
+  });
+  EXPECT_TRUE(read.ok()) << read.ToString();
+}
+
 TEST_F(LiarTest, StreamsWithoutALeaseTakeNothingThatOthersNeed) {
   Begin(200, {"streams"}, "opened");
   ExpectSteps(3);

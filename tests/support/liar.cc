@@ -5,6 +5,7 @@
 //   liar RUN_FOLDER CASE...
 //
 //   groups       leases groups and submits every lie of lies.h about them
+//   strangers    the same, as another worker for each lease
 //   streams      announces large groups without a lease; sends nothing of half of them, and most of
 //                the others
 //   hoard        renews a lease for ever and never submits
@@ -114,14 +115,14 @@ v1::ExchangeRequest ExchangeOf(const std::string& name, std::uint32_t capacity) 
 }
 
 void TellEveryLie(Liar& liar, CoordinatorClient& client, const std::string& run_id,
-                  const v1::Lease& lease) {
+                  const std::string& self, const v1::Lease& lease) {
   const auto version = FromProto(lease.min_version());
   for (const Lie& lie : kLies) {
     if (ShutdownRequested()) return;
-    Group group = HonestGroup(lease, "liar", *version);
+    Group group = HonestGroup(lease, self, *version);
     lie.tell(group);
     const auto result =
-        client.SubmitGroup(run_id, "liar", kIncarnation, lease.ref(), EncodedGroup::Of(group));
+        client.SubmitGroup(run_id, self, kIncarnation, lease.ref(), EncodedGroup::Of(group));
     // A lease that has ended meanwhile is no lie that passed.
     const bool taken = result.ok() && *result == v1::SUBMIT_RESULT_ACCEPTED;
     liar.Count(taken ? OkStatus() : InvalidArgument(lie.what));
@@ -129,18 +130,22 @@ void TellEveryLie(Liar& liar, CoordinatorClient& client, const std::string& run_
   }
 }
 
-void LieInGroups(Liar& liar) {
+// `name_of` names the worker of each lease, by their number.
+void LieInGroups(Liar& liar, const std::function<std::string(int)>& name_of) {
   CoordinatorClient client = liar.Client();
-  v1::ExchangeRequest request = ExchangeOf("liar", 1);
-  while (!WaitForShutdown(kPause)) {
-    const auto joined = client.RegisterWorker(liar.Self("liar"));
+  v1::ExchangeRequest request;
+  for (int leases = 0; !WaitForShutdown(kPause);) {
+    const std::string self = name_of(leases);
+    const auto joined = client.RegisterWorker(liar.Self(self));
     if (!joined.ok()) continue;
+    if (request.worker_id() != self) request = ExchangeOf(self, 1);
     request.set_run_id(joined->run_id());
     const auto response = client.Exchange(request);
     request.clear_returned();
     if (!response.ok()) continue;
     for (const v1::Lease& lease : response->leases()) {
-      TellEveryLie(liar, client, joined->run_id(), lease);
+      TellEveryLie(liar, client, joined->run_id(), self, lease);
+      ++leases;
       v1::ReturnedLease& returned = *request.add_returned();
       *returned.mutable_ref() = lease.ref();
       returned.set_reason(v1::RETURN_REASON_DRAINING);
@@ -259,7 +264,11 @@ void HoldConnections(Liar& liar, const std::string& address_file, int count,
 
 const std::map<std::string, std::function<void(Liar&)>>& Cases() {
   static const std::map<std::string, std::function<void(Liar&)>> cases = {
-      {"groups", LieInGroups},
+      {"groups", [](Liar& liar) { LieInGroups(liar, [](int) { return "liar"; }); }},
+      {"strangers",
+       [](Liar& liar) {
+         LieInGroups(liar, [](int leases) { return "stranger" + std::to_string(leases); });
+       }},
       {"streams", HoldStreams},
       {"hoard", Hoard},
       {"turncoat", TurnCoat},
