@@ -24,7 +24,7 @@ test_targets() { # PRESET REGEX
 
 annotations() {
   cmake --preset clang -Wno-dev >/dev/null
-  cmake --build --preset clang --target buttress_messages
+  cmake --build --preset clang --target buttress_messages buttress_git_commit
   python3 -B tests/lint/thread_annotations.py build/clang
 }
 

@@ -32,7 +32,8 @@ def commands(build):
 def check(command):
     path, folder, words = command
     run = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-    errors = [line for line in run.stderr.splitlines() if " error: " in line]
+    errors = [line if line.startswith(str(ROOT)) else f"{path}: {line}"
+              for line in run.stderr.splitlines() if " error: " in line]
     return [] if run.returncode == 0 else errors or [f"{path}: {run.stderr[-500:]}"]
 
 

@@ -246,7 +246,7 @@ TEST(SchedulerLearner, GoingBackReturnsReadyAndLeasedGroupsOfAbandonedVersions) 
   rig.Submit(submission);
   ASSERT_EQ(rig.scheduler.GetStatus().collapse.groups, before.groups + 1);
   rig.StartLearner({});
-  for (const std::uint64_t id : {5, 6}) {
+  for (const std::uint64_t id : {5u, 6u}) {
     EXPECT_EQ(rig.StateOf(id), kPending);
     EXPECT_EQ(rig.ledger.groups.at(id).attempts, 0);
     EXPECT_FALSE(rig.ledger.groups.at(id).holds_slot);

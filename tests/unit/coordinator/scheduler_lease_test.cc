@@ -179,7 +179,7 @@ int LoseTheWorkerUntilPoison(SchedulerRig& rig, std::uint64_t culprit, bool expi
 
 TEST(SchedulerLease, APromptThatKillsItsWorkersCostsNoOtherGroupAnAttempt) {
   for (const bool expire : {false, true}) {
-    for (const std::uint64_t culprit : {1, 3, 4}) {
+    for (const std::uint64_t culprit : {1u, 3u, 4u}) {
       SchedulerRig rig = SchedulerRig::Started();
       rig.Admit();
       ASSERT_EQ(rig.ledger.groups.size(), 4U);

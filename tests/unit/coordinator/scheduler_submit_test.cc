@@ -29,7 +29,7 @@ TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
   SchedulerRig rig = SchedulerRig::Started(options);
   auto leases = rig.LeaseAll();
   // The same prompt drawn again and again, with restarts in between.
-  for (const std::uint64_t id : {2, 3, 4}) {
+  for (const std::uint64_t id : {2u, 3u, 4u}) {
     rig.ledger.groups.at(id).prompt = rig.ledger.groups.at(1).prompt;
     leases.at(id).prompt.prompt_id = "p0";
   }

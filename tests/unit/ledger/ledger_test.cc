@@ -252,7 +252,7 @@ TEST_F(LedgerTest, ContentThatIsTakenBackLeavesWhatWasBefore) {
   changes.groups = {group_of(1, GroupState::kPending), group_of(2, GroupState::kPending)};
   ASSERT_TRUE(ledger->Write(changes).ok());
   std::vector<PromptHistory> histories;
-  for (const std::uint64_t id : {1, 2}) {
+  for (const std::uint64_t id : {1u, 2u}) {
     histories.push_back(history());
     changes = {};
     changes.groups = {group_of(id, GroupState::kReady)};
@@ -261,7 +261,7 @@ TEST_F(LedgerTest, ContentThatIsTakenBackLeavesWhatWasBefore) {
     ASSERT_TRUE(ledger->Write(changes).ok());
   }
   EXPECT_EQ(history().scored, 4);
-  for (const std::uint64_t id : {2, 1}) {
+  for (const std::uint64_t id : {2u, 1u}) {
     changes = {};
     changes.groups = {group_of(id, GroupState::kPending)};
     changes.returned = {id};

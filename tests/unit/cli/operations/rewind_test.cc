@@ -62,7 +62,7 @@ class RewindTest : public testing::Test {
       const auto ledger = *Ledger::Open(path);
       const auto payloads =
           *PayloadStore::Open(run_.path() + "/payloads", ledger->payload_end(), 176);
-      for (const std::uint64_t id : {4, 5})
+      for (const std::uint64_t id : {4u, 5u})
         ASSERT_TRUE(payloads->Append({id, 1}, std::string(50, 'x'), Sha256Of("x")).ok());
       LedgerChanges changes;
       changes.run = ledger->Load()->run;
