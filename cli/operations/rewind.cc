@@ -29,6 +29,7 @@ LedgerSays SaysOf(const LedgerSnapshot& snapshot) {
   says.run_id = snapshot.run->run_id;
   if (!snapshot.starts.empty()) says.start = snapshot.starts.back();
   says.checkpoint_step = snapshot.run->checkpoint_step;
+  says.learner_epoch = snapshot.run->learner_epoch;
   return says;
 }
 

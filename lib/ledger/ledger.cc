@@ -388,21 +388,25 @@ Status Ledger::CheckMark(LedgerAge age) {
   if (!starts->empty()) says.start = start_ = starts->back();
   if (*run) says.run_id = (*run)->run_id;
   if (*run) says.checkpoint_step = (*run)->checkpoint_step;
+  if (*run) says.learner_epoch = (*run)->learner_epoch;
   return CheckLedgerMark(path_, says, age);
 }
 
 Status Ledger::TakeMark() {
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, ReadRun(*database_));
   BUTTRESS_CHECK(run.has_value(), "a ledger without a run has no mark");
-  return WriteLedgerMark(path_, {run->run_id, start_, run->checkpoint_step, 0});
+  return WriteLedgerMark(path_, MarkOf(*run));
+}
+
+LedgerMark Ledger::MarkOf(const RunRow& run) const {
+  return {run.run_id, start_, run.checkpoint_step, 0, run.learner_epoch};
 }
 
 // A mark that cannot be written, as on a full disk, stays behind the ledger, which does no harm.
 void Ledger::KeepMark(const LedgerChanges& changes) {
   if (!changes.run || (changes.starts.empty() && changes.checkpoints.empty())) return;
   if (!changes.starts.empty()) start_ = changes.starts.back();
-  const Status status =
-      WriteLedgerMark(path_, {changes.run->run_id, start_, changes.run->checkpoint_step, 0});
+  const Status status = WriteLedgerMark(path_, MarkOf(*changes.run));
   if (!status.ok())
     Log(kWarn, "the mark of the ledger was not written", {{"error", status.message()}});
 }

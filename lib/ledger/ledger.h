@@ -56,6 +56,7 @@ class Ledger {
 
   Ledger(std::string path, int lock, std::unique_ptr<Database> database);
   Status CheckMark(LedgerAge age);
+  LedgerMark MarkOf(const RunRow& run) const;
   // Brings the mark up to `changes`, which are durable.
   void KeepMark(const LedgerChanges& changes);
   Status FindPayloadEnd();

@@ -33,9 +33,10 @@ std::string LedgerMarkPath(const std::string& path) { return path + ".mark"; }
 
 Status WriteLedgerMark(const std::string& path, LedgerMark mark) {
   BUTTRESS_ASSIGN_OR_RETURN(mark.inode, InodeOf(path));
-  return WriteFileAtomic(LedgerMarkPath(path),
-                         fmt::format("{} {} {} {} {}\n", mark.run_id, mark.start.coordinator_epoch,
-                                     mark.start.start_id, mark.checkpoint_step, mark.inode));
+  return WriteFileAtomic(
+      LedgerMarkPath(path),
+      fmt::format("{} {} {} {} {} {}\n", mark.run_id, mark.start.coordinator_epoch,
+                  mark.start.start_id, mark.checkpoint_step, mark.inode, mark.learner_epoch));
 }
 
 Result<std::optional<LedgerMark>> ReadLedgerMark(const std::string& path) {
@@ -46,7 +47,10 @@ Result<std::optional<LedgerMark>> ReadLedgerMark(const std::string& path) {
   LedgerMark mark;
   words >> mark.run_id >> mark.start.coordinator_epoch >> mark.start.start_id >>
       mark.checkpoint_step >> mark.inode;
-  if (words) return std::optional(mark);
+  if (words) {
+    words >> mark.learner_epoch;
+    return std::optional(mark);
+  }
   return DataLoss(LedgerMarkPath(path) +
                   " is damaged; remove it once you know that the ledger is the newest one");
 }
@@ -61,9 +65,14 @@ std::string OlderThanMark(const LedgerMark& mark, const LedgerSays& ledger) {
       last.start_id != mark.start.start_id) {
     return "it is a copy that went on elsewhere";
   }
+  if (ledger.learner_epoch > mark.learner_epoch) return "";
   if (ledger.checkpoint_step < mark.checkpoint_step) {
     return fmt::format("it knows the checkpoint of step {}, and there was one of step {}",
                        ledger.checkpoint_step, mark.checkpoint_step);
+  }
+  if (ledger.learner_epoch < mark.learner_epoch) {
+    return fmt::format("it knows {} starts of the learner, and there were {}", ledger.learner_epoch,
+                       mark.learner_epoch);
   }
   return "";
 }

@@ -17,6 +17,8 @@ struct LedgerMark {
   StartRow start;                     // the last one of the coordinator
   std::uint64_t checkpoint_step = 0;  // of the newest checkpoint that the ledger names
   std::uint64_t inode = 0;            // of the ledger's file: a copy has another one
+  std::uint64_t learner_epoch = 0;    // of the last learner; a later one may go back to an older
+                                      // checkpoint. 0 in a mark that does not name it
 
   bool operator==(const LedgerMark&) const = default;
 };
@@ -33,6 +35,7 @@ struct LedgerSays {
   std::string run_id;
   std::optional<StartRow> start;
   std::uint64_t checkpoint_step = 0;
+  std::uint64_t learner_epoch = 0;
 };
 
 // Which ledgers may be opened beside a mark.

@@ -938,6 +938,16 @@ TEST_F(ServiceTest, ALearnerEndsTheRunWithAReasonThatEveryoneIsTold) {
   EXPECT_FALSE(coordinator_->stopped()) << "it goes on to tell why";
 }
 
+// Its newest checkpoint may be damaged.
+TEST_F(ServiceTest, ACoordinatorStartsAgainAfterTheLearnerWentBack) {
+  Begin();
+  TrainStep(1);
+  ASSERT_TRUE(Checkpoint(1).ok());
+  StartLearner();
+  Restart();
+  EXPECT_EQ(client_.GetRunStatus()->checkpoint_step(), 0U);
+}
+
 TEST_F(ServiceTest, ARestartLosesNothingThatWasAcknowledged) {
   Begin();
   TrainStep(1);

@@ -115,6 +115,39 @@ TEST_F(LedgerMarkTest, ALedgerWithoutTheNewestCheckpointIsRefused) {
               HasSubstr("it knows the checkpoint of step 0, and there was one of step 5"));
 }
 
+// A learner whose newest checkpoints are lost or damaged starts from an older one.
+TEST_F(LedgerMarkTest, ALedgerWhoseLearnerWentBackIsOpenedAndOneOfTheLearnerBeforeIsRefused) {
+  Go(path_, 1, "s1", 5);
+  fs::copy_file(path_, kept_);
+  {
+    const auto ledger = *Ledger::Open(path_);
+    LedgerChanges changes;
+    changes.run.emplace();
+    changes.run->run_id = "run-a";
+    changes.run->learner_epoch = 1;
+    changes.run->checkpoint_step = 3;
+    changes.learners = {{1, 3, "", 1, ""}};
+    ASSERT_TRUE(ledger->Write(changes).ok());
+    EXPECT_EQ((*ReadLedgerMark(path_))->checkpoint_step, 5);
+  }
+  {
+    const auto opened = Ledger::Open(path_);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    ASSERT_TRUE((*opened)->TakeMark().ok());
+  }
+  Overwrite(kept_, path_);
+  EXPECT_THAT(Ledger::Open(path_).status().message(),
+              HasSubstr("it knows 0 starts of the learner, and there were 1"));
+}
+
+TEST_F(LedgerMarkTest, AMarkThatDoesNotNameTheLearnerIsRead) {
+  Go(path_, 1, "s1", 5);
+  std::string mark = *ReadFile(LedgerMarkPath(path_));
+  mark.resize(mark.rfind(' '));
+  ASSERT_TRUE(WriteFileAtomic(LedgerMarkPath(path_), mark).ok());
+  Go(path_, 2, "s2", 7);
+}
+
 TEST_F(LedgerMarkTest, AnEmptyForeignOrForkedLedgerIsRefused) {
   Go(path_, 1, "s1", 0);
   fs::copy_file(path_, kept_);
