@@ -350,19 +350,20 @@ void CoordinatorLoop::PublishEnd() {
   const Scheduler& scheduler = parts_.scheduler;
   const std::uint64_t step = scheduler.run().checkpoint_step;
   const bool early = !scheduler.end_reason().empty();
-  const bool finished = scheduler.finished() || early;
+  const bool ended = scheduler.finished() || early;
   const bool stopped = scheduler.stop_phase() == StopPhase::kDone && !early;
-  if (finished == finished_ && stopped == stopped_) return;
+  finished_ = scheduler.finished() || (early && !scheduler.ended_before_start());
+  if (ended == ended_ && stopped == stopped_) return;
   if (early) {
     Log(kInfo, "the learner has ended the run", {{"step", step}, {"why", scheduler.end_reason()}});
-  } else if (finished) {
+  } else if (ended) {
     Log(kInfo, "the run is finished", {{"steps", step}});
   } else if (stopped) {
     Log(kInfo, "the run is stopped", {{"checkpoint", step}});
   }
-  finished_ = finished;
+  ended_ = ended;
   stopped_ = stopped;
-  parts_.metrics.run_finished.Set(finished && !early ? 1 : 0);
+  parts_.metrics.run_finished.Set(ended && !early ? 1 : 0);
   parts_.metrics.run_stopped.Set(stopped || early ? 1 : 0);
 }
 

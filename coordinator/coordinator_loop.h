@@ -161,7 +161,7 @@ class CoordinatorLoop {
   Status Stop();
 
   // Returns true once the last step of the run is settled, or the learner has ended the run before
-  // it. Thread-safe.
+  // it. Where it did so before this start, the run may be about to be taken up: false. Thread-safe.
   bool finished() const { return finished_; }
 
   // Returns true once the checkpoint of an operator's stop is durable. Thread-safe.
@@ -240,6 +240,7 @@ class CoordinatorLoop {
   Status failed_;                // other threads read it after the loop's thread has ended
   std::atomic<bool> draining_ = false;
   std::atomic<bool> finished_ = false;
+  bool ended_ = false;  // finished, or ended early at any time
   std::atomic<bool> stopped_ = false;
   std::thread thread_;
 };

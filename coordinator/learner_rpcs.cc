@@ -277,7 +277,8 @@ grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerC
         CountFenced(turn, turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
                                                       request->digest(), turn.changes)));
     turn.reports.steps.Take(request->newest_step());
-    if (!request->end_reason().empty()) turn.scheduler.EndEarly(request->end_reason());
+    if (!request->end_reason().empty())
+      turn.scheduler.EndEarly(request->end_reason(), turn.changes);
     return OkStatus();
   });
 }

@@ -104,6 +104,10 @@ Status Scheduler::CheckOrigin(const std::string& worker_id, const std::string& r
                   worker_id, start_id, run_.run_id));
 }
 
+void Scheduler::NoteOrigin(const std::string& worker_id, const std::string& start_id) {
+  workers_.at(worker_id).joined = start_id.empty() ? run_.coordinator_epoch : starts_.at(start_id);
+}
+
 Status Scheduler::CheckWorker(const std::string& worker_id, std::uint64_t incarnation) const {
   const auto worker = workers_.find(worker_id);
   if (worker == workers_.end() || !std::ranges::count(worker->second.replaced, incarnation))

@@ -176,6 +176,10 @@ class Scheduler {
   void Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
              std::span<const PromptCursor> cursors, LedgerChanges& out);
 
+  // Records the start of the coordinator that a registered worker registered with before; empty for
+  // a new process. REQUIRES: CheckOrigin() returns OK.
+  void NoteOrigin(const std::string& worker_id, const std::string& start_id);
+
   // Checks what a worker says of its registration before, where it had one. kAborted if that was in
   // another run, or with a coordinator whose ledger was newer than this one: the worker drops its
   // leases and weights and starts anew.
@@ -274,11 +278,21 @@ class Scheduler {
   void RequestStop() { stop_requested_ = true; }
 
   // Ends the run with the newest checkpoint, before its last step; `why` is the learner's reason. A
-  // learner that registers afterwards takes the run up again.
-  void EndEarly(std::string why);
+  // learner that registers afterwards takes the run up again; a restart does not.
+  void EndEarly(std::string why, LedgerChanges& out);
 
   // Returns why the learner ended the run before its last step; "" if it did not.
-  const std::string& end_reason() const { return end_reason_; }
+  std::string end_reason() const { return early_end_ ? early_end_->reason : ""; }
+
+  // Returns whether the learner had ended the run before this start of the coordinator.
+  bool ended_before_start() const {
+    return early_end_ && early_end_->coordinator_epoch < run_.coordinator_epoch;
+  }
+
+  // Returns whether a registered worker stays although the learner has ended the run: its process
+  // was started after that, as all are when the run is to be taken up again, so a learner will
+  // register.
+  bool AwaitsLearner(const std::string& worker_id) const;
 
   StopPhase stop_phase() const;
 
@@ -450,7 +464,7 @@ class Scheduler {
   std::map<std::uint64_t, AcceptedRow> replaced_;  // since the last plan, by group id
   Lineage lineage_;
   CollapseMonitor collapse_;
-  std::set<std::string> starts_;                          // ids of the starts of the coordinator
+  std::map<std::string, std::uint64_t> starts_;           // coordinator epochs, by id of the start
   std::map<std::uint64_t, std::string> learner_secrets_;  // their SHA-256, by learner epoch
   std::map<VersionKey, std::string> digests_;             // of the newest announced versions
   std::map<VersionKey, std::string> checkpoints_;         // digests, from settled_step on
@@ -460,9 +474,9 @@ class Scheduler {
   std::map<std::string, WorkerOrderRow> orders_;  // without kNone
   bool stop_requested_ = false;
   bool learner_knows_stop_ = false;
-  std::string end_reason_;
-  std::int64_t now_ms_ = 0;              // the newest time that a caller has passed
-  std::int64_t workers_checked_ms_ = 0;  // when silent workers were last removed
+  std::optional<EarlyEndRow> early_end_;  // by the learner that registered last
+  std::int64_t now_ms_ = 0;               // the newest time that a caller has passed
+  std::int64_t workers_checked_ms_ = 0;   // when silent workers were last removed
   SchedulerEvents events_;
 };
 

@@ -106,8 +106,9 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
                                                 const std::string& secret_sha256,
                                                 LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
-  if (!end_reason_.empty()) stop_requested_ = learner_knows_stop_ = false;
-  end_reason_.clear();
+  // The row of the early end counts no more, because it has the epoch of an earlier learner.
+  if (early_end_) stop_requested_ = learner_knows_stop_ = false;
+  early_end_.reset();
   ++run_.learner_epoch;
   run_.committed_step = checkpoint.step;
   lineage_.Start(run_.learner_epoch, checkpoint.step);

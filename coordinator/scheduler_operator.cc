@@ -67,9 +67,16 @@ WorkerOrder Scheduler::OrderOf(const std::string& worker_id) const {
   return found == orders_.end() ? WorkerOrder::kNone : found->second.order;
 }
 
-void Scheduler::EndEarly(std::string why) {
+void Scheduler::EndEarly(std::string why, LedgerChanges& out) {
   stop_requested_ = learner_knows_stop_ = true;
-  end_reason_ = std::move(why);
+  early_end_ = {run_.learner_epoch, run_.checkpoint_step, run_.coordinator_epoch, std::move(why)};
+  out.early_end = early_end_;
+}
+
+bool Scheduler::AwaitsLearner(const std::string& worker_id) const {
+  const auto worker = workers_.find(worker_id);
+  return early_end_ && worker != workers_.end() &&
+         worker->second.joined > early_end_->coordinator_epoch;
 }
 
 StopPhase Scheduler::stop_phase() const {

@@ -94,7 +94,10 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
       collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema, snapshot.recent),
-      orders_(snapshot.orders) {
+      orders_(snapshot.orders),
+      stop_requested_(snapshot.early_end.has_value()),
+      learner_knows_stop_(stop_requested_),
+      early_end_(snapshot.early_end) {
   for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
   for (const auto& [id, accepted] : groups_.accepted()) trials_.Prove(groups_.Find(id)->worker_id);
   for (const LastVisit& visit : snapshot.last_visits)
@@ -103,7 +106,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
     lineage_.Start(learner.learner_epoch, learner.start_step);
     learner_secrets_[learner.learner_epoch] = learner.secret_sha256;
   }
-  for (const StartRow& start : snapshot.starts) starts_.insert(start.start_id);
+  for (const StartRow& start : snapshot.starts) starts_[start.start_id] = start.coordinator_epoch;
   for (const PolicyVersion& version : snapshot.versions)
     digests_[{version.learner_epoch, version.step}] = version.digest;
   for (const CheckpointRow& row : snapshot.checkpoints)
@@ -137,7 +140,7 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
   Scheduler scheduler(options, snapshot);
   scheduler.workers_checked_ms_ = now_ms;  // whoever works registers again before the next check
   ++scheduler.run_.coordinator_epoch;
-  scheduler.starts_.insert(options.start_id);
+  scheduler.starts_[options.start_id] = scheduler.run_.coordinator_epoch;
   out.starts.push_back({scheduler.run_.coordinator_epoch, options.start_id});
   // run.steps may have changed since the last start, in either direction.
   scheduler.run_.finished =
@@ -191,7 +194,8 @@ bool Scheduler::SameState(const Scheduler& other) const {
          skipped_ == other.skipped_ && replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
          learner_secrets_ == other.learner_secrets_ && digests_ == other.digests_ &&
          checkpoints_ == other.checkpoints_ && collapse_ == other.collapse_ &&
-         announced_ == other.announced_ && orders_ == other.orders_;
+         announced_ == other.announced_ && orders_ == other.orders_ &&
+         early_end_ == other.early_end_;
 }
 
 }  // namespace buttress

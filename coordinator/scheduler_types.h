@@ -127,6 +127,7 @@ struct WorkerInfo {
   WorkerAddresses addresses;
   PolicyVersion loaded_version;
   std::int64_t last_heard_ms = 0;
+  std::uint64_t joined = 0;             // coordinator epoch in which its process first registered
   bool exchanged = false;               // since it registered
   std::vector<std::uint64_t> replaced;  // incarnations before this one; the newest few
 };

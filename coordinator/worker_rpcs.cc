@@ -87,6 +87,9 @@ class ExchangeCall final : public Call<grpc::ServerUnaryReactor> {
     BUTTRESS_RETURN_IF_ERROR(TellLeases(turn, *reply));
     BUTTRESS_RETURN_IF_ERROR(TellWeights(turn, *exchange));
     response_.set_run_state(RunStateOf(turn));
+    if (response_.run_state() == v1::RUN_STATE_STOPPED &&
+        turn.scheduler.AwaitsLearner(request_.worker_id()))
+      response_.set_run_state(v1::RUN_STATE_RUNNING);
     response_.set_order(static_cast<v1::WorkerOrder>(turn.scheduler.OrderOf(request_.worker_id())));
     if (HasNews() || last) return OkStatus();
     return std::nullopt;
@@ -209,6 +212,7 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     turn.scheduler.RegisterWorker(id, request->incarnation(),
                                   {request->metrics_address(), request->weights_address()},
                                   turn.now_ms, turn.changes);
+    turn.scheduler.NoteOrigin(id, request->start_id());
     response->set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
     response->set_run_name(turn.terms.run_name);
     response->set_run_id(turn.scheduler.run().run_id);

@@ -58,11 +58,14 @@ Status PrepareFile(Database& database, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(database.Execute(kPragmas));
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t tables,
                             database.QueryInt("SELECT COUNT(*) FROM sqlite_schema"));
-  if (tables > 0) return CheckLedgerFile(database, path);
+  if (tables > 0) {
+    BUTTRESS_RETURN_IF_ERROR(CheckLedgerFile(database, path));
+    return database.Execute(kEarlyEndsTable);
+  }
   return database.Execute(
       "BEGIN IMMEDIATE; PRAGMA application_id = " + std::to_string(kLedgerApplicationId) +
       "; PRAGMA user_version = " + std::to_string(kLedgerVersion) + ";" + kLedgerSchema +
-      "COMMIT;");
+      kEarlyEndsTable + "COMMIT;");
 }
 
 }  // namespace
@@ -70,8 +73,8 @@ Status PrepareFile(Database& database, const std::string& path) {
 struct Ledger::Statements {
   std::unique_ptr<Statement> run, run_source, group, accepted, record_before, completion, collapse,
       record, skip, plan, plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop,
-      learner, commit, forget_manifest, manifest, checkpoint, order, forget_order, start, rewind,
-      read_record, forget_completions, forget_accepted;
+      learner, commit, forget_manifest, manifest, checkpoint, early_end, order, forget_order, start,
+      rewind, read_record, forget_completions, forget_accepted;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
@@ -122,6 +125,7 @@ struct Ledger::Statements {
              ORDER BY learner_epoch DESC, step DESC LIMIT 1))sql"},
         {&manifest, "INSERT INTO manifests VALUES (?, ?, ?, ?)"},
         {&checkpoint, "REPLACE INTO checkpoints VALUES (?, ?, ?)"},
+        {&early_end, "REPLACE INTO early_ends VALUES (?, ?, ?, ?)"},
         {&order, "REPLACE INTO worker_orders VALUES (?, ?, ?)"},
         {&forget_order, "DELETE FROM worker_orders WHERE worker_id = ?"},
         {&start, "INSERT INTO starts VALUES (?, ?)"},
@@ -224,7 +228,9 @@ struct Ledger::Statements {
     for (const CheckpointRow& row : changes.checkpoints) {
       BUTTRESS_RETURN_IF_ERROR(checkpoint->Run(row.learner_epoch, row.step, Blob{row.digest}));
     }
-    return OkStatus();
+    if (!changes.early_end) return OkStatus();
+    const EarlyEndRow& end = *changes.early_end;
+    return early_end->Run(end.learner_epoch, end.step, end.coordinator_epoch, end.reason);
   }
 
   Status WriteRun(const RunRow& r) {
@@ -345,6 +351,8 @@ Result<LedgerSnapshot> Ledger::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.versions, ReadVersions(*database_, kKeptVersions));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.checkpoints,
                             ReadCheckpoints(*database_, snapshot.run->settled_step));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.early_end,
+                            ReadEarlyEnd(*database_, snapshot.run->learner_epoch));
   return snapshot;
 }
 

@@ -443,6 +443,17 @@ Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database, std::uint
   return checkpoints;
 }
 
+Result<std::optional<EarlyEndRow>> ReadEarlyEnd(Database& database, std::uint64_t learner_epoch) {
+  std::optional<EarlyEndRow> end;
+  const std::string sql =
+      "SELECT * FROM early_ends WHERE learner_epoch = " + std::to_string(learner_epoch);
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    end = EarlyEndRow{row.Unsigned(0), row.Unsigned(1), row.Unsigned(2), row.Text(3)};
+    return OkStatus();
+  }));
+  return end;
+}
+
 Result<std::vector<StartRow>> ReadStarts(Database& database) {
   std::vector<StartRow> starts;
   const char* sql = "SELECT * FROM starts ORDER BY coordinator_epoch";

@@ -63,6 +63,9 @@ Result<std::vector<LearnerRow>> ReadLearners(Database& database);
 Result<std::vector<CommitRow>> ReadCommits(Database& database);
 Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database, std::uint64_t first_step);
 
+// Of the learner with this epoch; nullopt if it did not end the run.
+Result<std::optional<EarlyEndRow>> ReadEarlyEnd(Database& database, std::uint64_t learner_epoch);
+
 // By coordinator epoch.
 Result<std::vector<StartRow>> ReadStarts(Database& database);
 

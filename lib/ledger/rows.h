@@ -262,6 +262,17 @@ struct CheckpointRow {
   bool operator==(const CheckpointRow&) const = default;
 };
 
+// A learner ended the run with its newest checkpoint, before the last step. It counts until a
+// learner registers, which has a higher epoch.
+struct EarlyEndRow {
+  std::uint64_t learner_epoch = 0;
+  std::uint64_t step = 0;               // of the checkpoint
+  std::uint64_t coordinator_epoch = 0;  // at that time
+  std::string reason;                   // the learner's words
+
+  bool operator==(const EarlyEndRow&) const = default;
+};
+
 // An operator went on with a ledger although the run had come further.
 struct RewindRow {
   std::uint64_t learner_epoch = 0;    // the last one that the run may have used
@@ -347,6 +358,7 @@ struct LedgerChanges {
   std::vector<CommitRow> commits;
   std::vector<ManifestRow> manifests;
   std::vector<CheckpointRow> checkpoints;
+  std::optional<EarlyEndRow> early_end;
   std::vector<WorkerOrderRow> orders;  // in order: a later row of a worker replaces an earlier one
   std::vector<StartRow> starts;
   std::vector<RewindRow> rewinds;
@@ -413,6 +425,7 @@ struct LedgerSnapshot {
   std::vector<StartRow> starts;                  // by epoch
   std::vector<PolicyVersion> versions;     // announced: the newest kKeptVersions, oldest first
   std::vector<CheckpointRow> checkpoints;  // from settled_step on, by learner epoch, then step
+  std::optional<EarlyEndRow> early_end;    // by the learner that registered last
 
   bool operator==(const LedgerSnapshot&) const = default;
 };

@@ -346,4 +346,16 @@ CREATE TABLE worker_orders (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// A ledger of this version may lack the table until a coordinator opens it.
+inline constexpr const char* kEarlyEndsTable = R"sql(
+-- Why a learner ended the run with its checkpoint of `step`, before the last step. The run goes on
+-- once a later learner has registered.
+CREATE TABLE IF NOT EXISTS early_ends (
+  learner_epoch      INTEGER PRIMARY KEY,
+  step               INTEGER NOT NULL,
+  coordinator_epoch  INTEGER NOT NULL,
+  reason             TEXT    NOT NULL  -- the learner's words
+) STRICT;
+)sql";
+
 }  // namespace buttress

@@ -1,6 +1,6 @@
 // Kills a real coordinator at each of its failpoints and starts it again: the run, whose worker and
 // learner another process plays (tests/support/played_run.cc), goes on to its end and the ledger
-// balances.
+// balances. A run that its learner has ended early stays ended.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,9 +70,12 @@ class Input {
 
 class PlayedRun {
  public:
-  PlayedRun() {
+  // `player`: further arguments of the player.
+  explicit PlayedRun(const std::vector<std::string>& player = {}) {
     EXPECT_TRUE(WriteFileAtomic(yaml(), Input::Get().Yaml(out())).ok());
-    player_ = Start("played_run", {yaml()});
+    std::vector<std::string> arguments = {yaml()};
+    arguments.insert(arguments.end(), player.begin(), player.end());
+    player_ = Start("played_run", arguments);
   }
 
   ~PlayedRun() { KillDescendants(); }
@@ -99,9 +102,23 @@ class PlayedRun {
     return true;
   }
 
-  void ExpectCleanEnd() {
+  void KillCoordinator() {
+    coordinator_->Signal(SIGKILL);
+    EXPECT_TRUE(WaitUntil(kWaitMs, [this] { return !coordinator_->Running(); }));
+  }
+
+  void ExpectPlayedToTheEnd() {
     ASSERT_TRUE(WaitUntil(kWaitMs, [this] { return !player_->Running(); })) << Text();
     EXPECT_EQ(player_->exit_code(), 0) << Text();
+  }
+
+  // What `buttress` prints about the run.
+  std::string StatusText() const { return Tell({"status", yaml()}); }
+
+  std::string AuditText() const { return Tell({"ledger", "audit", out()}); }
+
+  void ExpectCleanEnd() {
+    ASSERT_NO_FATAL_FAILURE(ExpectPlayedToTheEnd());
     ASSERT_NO_FATAL_FAILURE(StopCoordinator());
     // What follows the answer that ended the run, and the stop, may reach the point as well.
     if (coordinator_->exit_code() == kKilled) {
@@ -131,6 +148,14 @@ class PlayedRun {
     })) << Text();
     coordinator_->Signal(SIGTERM);
     ASSERT_TRUE(WaitUntil(kWaitMs, [this] { return !coordinator_->Running(); })) << Text();
+  }
+
+  std::string Tell(std::vector<std::string> arguments) const {
+    const std::string log = JoinPath(dir_.path(), "told.log");
+    arguments.insert(arguments.begin(), SiblingProgram("buttress"));
+    std::filesystem::remove(log);
+    RunToEnd(arguments, log, kWaitMs);
+    return TextOf(log);
   }
 
   std::optional<Process> Start(const std::string& program, const std::vector<std::string>& more) {
@@ -178,6 +203,24 @@ TEST(CoordinatorFailpoints, ACoordinatorKilledAtAnyOfThemLosesAndRepeatsNothing)
     KillAt(point);
     if (testing::Test::HasFailure()) return;
   }
+}
+
+TEST(CoordinatorFailpoints, ARunThatItsLearnerHasEndedStaysSoWhenTheCoordinatorIsKilled) {
+  ASSERT_TRUE(Input::Get().made());
+  PlayedRun run({"2"});
+  run.StartCoordinator("");
+  run.ExpectPlayedToTheEnd();
+  const std::string audit = run.AuditText();
+  run.KillCoordinator();
+  run.StartCoordinator("");
+  std::string status;
+  EXPECT_TRUE(WaitUntil(kWaitMs, [&] {
+    status = run.StatusText();
+    return status.find("starts: coordinator 2") != std::string::npos;
+  })) << status;
+  EXPECT_THAT(status, testing::HasSubstr("played: stopped, step 2 of 3, checkpoint of step 2"));
+  EXPECT_THAT(status, testing::HasSubstr("the learner ended it: nothing left to learn\n"));
+  EXPECT_EQ(run.AuditText(), audit);
 }
 
 TEST(CoordinatorFailpoints, EveryOneOfTheSourcesHasItsCase) {

@@ -69,6 +69,20 @@ TEST_F(FutileRunTest, ARewardFunctionThatRaisesEndsTheRunWithItsTraceback) {
   EXPECT_THAT(log, HasSubstr("the learner has ended the run step=5 why=\"in 5 steps in a row"));
 }
 
+// Workers that start before the learner of the second launch do not take the end of the first for
+// that of theirs.
+TEST_F(FutileRunTest, ARunThatHasEndedEarlyIsTakenUpByALaunch) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(200, With("raises"));
+  for (const std::int64_t steps : {5, 10}) {
+    run.Start();
+    ASSERT_EQ(run.Wait(kPatience), 5) << run.Text();
+    ExpectStepsInOrder(run, steps);
+  }
+  const std::string log = TextOf(JoinPath(run.out(), "logs/coordinator.log"));
+  EXPECT_THAT(log, HasSubstr("the learner has ended the run step=10 why=\"in 5 steps in a row"));
+}
+
 TEST_F(FutileRunTest, ARunWhoseGroupsAreAllCorrectEndsAsASuccess) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(200, With("always_right", {"local.learner.stop_when.uninformative_steps=6"}));

@@ -173,8 +173,11 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   request.capacity = static_cast<std::int64_t>(lossy ? Below(4) : 8);
   request.loaded_version = worker.loaded;
   LedgerChanges changes;
+  const std::int64_t granted = scheduler_.events().leases_granted;
   Result<ExchangeReply> reply = scheduler_.Exchange(request, now_ms_, changes);
   Finish(changes);
+  Expect(scheduler_.end_reason().empty() || scheduler_.events().leases_granted == granted,
+         "no group of a run that the learner has ended is leased");
   if (!reply.ok()) return Register(worker);
   for (const GrantedLease& lease : reply->leases) {
     Expect(!OlderThan(announced_, lease.min_version),
@@ -383,6 +386,7 @@ void RunSimulation::StartLearner() {
   }
   Finish(changes);
   Expect(start->next_step == checkpoint.step + 1, "the learner goes on after its checkpoint");
+  Expect(scheduler_.end_reason().empty(), "a learner that registers takes the run up");
 }
 
 void RunSimulation::Plan(std::uint64_t step) {
@@ -472,6 +476,7 @@ void RunSimulation::Checkpoint(bool lossy) {
   LedgerChanges changes;
   const Status status =
       scheduler_.Checkpointed(learner_.epoch, learner_.step, Sha256Of("checkpoint"), changes);
+  if (lossy && Chance(10)) scheduler_.EndEarly("simulated", changes);
   Finish(changes);
   Expect(status.ok(), "what was committed can be checkpointed");
 }

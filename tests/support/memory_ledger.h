@@ -25,6 +25,7 @@ struct MemoryLedger {
   std::vector<StartRow> starts;
   std::vector<PolicyVersion> versions;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> checkpoints;
+  std::optional<EarlyEndRow> early_end;  // the last one
 
   void Write(const LedgerChanges& changes) {
     for (const std::uint64_t id : changes.returned) TakeBack(id);
@@ -32,6 +33,7 @@ struct MemoryLedger {
     for (const ManifestRow& row : changes.manifests) versions.push_back(row.version);
     for (const CheckpointRow& row : changes.checkpoints)
       checkpoints[{row.learner_epoch, row.step}] = row.digest;
+    if (changes.early_end) early_end = changes.early_end;
     if (changes.run) run = changes.run;
     for (const GroupRow& row : changes.groups) groups[row.group_id] = row;
     for (const AcceptedRow& row : changes.accepted) {
@@ -110,6 +112,7 @@ struct MemoryLedger {
       if (version.second >= run->settled_step)
         snapshot.checkpoints.push_back({version.first, version.second, digest});
     }
+    if (early_end && early_end->learner_epoch == run->learner_epoch) snapshot.early_end = early_end;
     for (const auto& [id, row] : groups) {
       if (row.state == GroupState::kSettled) {
         ++snapshot.ended.settled;

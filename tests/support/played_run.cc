@@ -1,8 +1,10 @@
-// Plays the worker and the learner of a run, without a model, until the run is finished: groups are
-// made up, and a step trains nothing. Keeps calling while no coordinator answers.
+// Plays the worker and the learner of a run, without a model, until the run is finished, or until
+// the learner has ended it with the checkpoint of STEP: groups are made up, and a step trains
+// nothing. Keeps calling while no coordinator answers.
 //
-//   played_run FILE.yaml
+//   played_run FILE.yaml [STEP]
 #include <cstdio>
+#include <cstdlib>
 
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
@@ -21,8 +23,9 @@ constexpr const char* kWorker = "w0";
 
 class Player {
  public:
-  explicit Player(const RunConfig& config)
-      : config_(config), client_(CoordinatorClientOptionsFrom(config.local)) {}
+  // `end_step`: 0 for a run that is not ended early.
+  Player(const RunConfig& config, std::uint64_t end_step)
+      : config_(config), end_step_(end_step), client_(CoordinatorClientOptionsFrom(config.local)) {}
 
   Status Play() {
     BUTTRESS_RETURN_IF_ERROR(Join());
@@ -31,6 +34,7 @@ class Player {
     for (std::uint64_t step = 1; step <= static_cast<std::uint64_t>(config_.run.steps); ++step) {
       BUTTRESS_ASSIGN_OR_RETURN(const v1::Plan plan, FillPlan(step));
       BUTTRESS_RETURN_IF_ERROR(Train(plan));
+      if (step == end_step_) return Checkpoint(step, "nothing left to learn");
     }
     BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, client_.GetRunStatus());
     return end.run_state() == v1::RUN_STATE_FINISHED ? OkStatus() : Internal("not finished");
@@ -125,13 +129,19 @@ class Player {
     commit.mutable_version()->set_step(plan.step());
     BUTTRESS_RETURN_IF_ERROR(client_.Commit(commit));
     BUTTRESS_RETURN_IF_ERROR(Announce(plan.step()));
+    return Checkpoint(plan.step(), "");
+  }
+
+  Status Checkpoint(std::uint64_t step, const std::string& end_reason) {
     auto checkpoint = OfLearner<v1::CheckpointedRequest>();
-    checkpoint.set_step(plan.step());
+    checkpoint.set_step(step);
     checkpoint.set_digest(std::string(32, 'c'));
+    checkpoint.set_end_reason(end_reason);
     return client_.Checkpointed(checkpoint);
   }
 
   const RunConfig& config_;
+  const std::uint64_t end_step_;
   CoordinatorClient client_;
   std::string run_id_;
   std::uint64_t epoch_ = 0;
@@ -142,9 +152,12 @@ class Player {
 }  // namespace buttress
 
 int main(int argc, char** argv) {
-  const auto config = argc == 2 ? buttress::LoadRunConfig(argv[1], {})
-                                : buttress::InvalidArgument("played_run FILE.yaml");
-  const buttress::Status status = config.ok() ? buttress::Player(*config).Play() : config.status();
+  const auto config = argc == 2 || argc == 3
+                          ? buttress::LoadRunConfig(argv[1], {})
+                          : buttress::InvalidArgument("played_run FILE.yaml [STEP]");
+  const std::uint64_t end_step = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;
+  const buttress::Status status =
+      config.ok() ? buttress::Player(*config, end_step).Play() : config.status();
   if (!status.ok()) std::fprintf(stderr, "played_run: %s\n", status.ToString().c_str());
   return buttress::ExitCode(status);
 }

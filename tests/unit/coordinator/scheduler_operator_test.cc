@@ -87,11 +87,16 @@ TEST(SchedulerOperator, AStopNeedsNoNewCheckpointWhereTheLastOneHasEverything) {
   EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kDone);
 }
 
+void EndEarly(SchedulerRig& rig) {
+  rig.scheduler.EndEarly("nothing left to learn", rig.changes);
+  rig.Commit();
+}
+
 TEST(SchedulerOperator, ALearnerThatEndsTheRunStopsItUntilALearnerRegistersAgain) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
   ASSERT_TRUE(rig.Checkpoint(1).ok());
-  rig.scheduler.EndEarly("nothing left to learn");
+  EndEarly(rig);
   EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kDone);
   EXPECT_EQ(rig.scheduler.end_reason(), "nothing left to learn");
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
@@ -102,6 +107,56 @@ TEST(SchedulerOperator, ALearnerThatEndsTheRunStopsItUntilALearnerRegistersAgain
   rig.scheduler.RequestStop();
   rig.StartLearner({2, 1, ""});
   EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kRequested) << "an operator's stop stands";
+}
+
+TEST(SchedulerOperator, AnEarlyEndOutlivesTheCoordinatorUntilALearnerRegisters) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  ASSERT_TRUE(rig.Checkpoint(1).ok());
+  rig.Admit();
+  EndEarly(rig);
+  EXPECT_FALSE(rig.scheduler.ended_before_start());
+  rig.scheduler = rig.Restore();
+  EXPECT_TRUE(rig.scheduler.ended_before_start());
+  EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kDone);
+  EXPECT_EQ(rig.scheduler.end_reason(), "nothing left to learn");
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
+  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  EXPECT_THAT(rig.Exchange(10).leases, testing::IsEmpty()) << "a group is pending, and stays so";
+  rig.StartLearner({1, 1, ""});
+  EXPECT_EQ(rig.scheduler.end_reason(), "");
+  EXPECT_FALSE(rig.scheduler.ended_before_start());
+  rig.scheduler = rig.Restore();
+  EXPECT_EQ(rig.scheduler.end_reason(), "") << "the learner has taken the run up";
+  EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kNone);
+  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.RunStep(2);
+}
+
+TEST(SchedulerOperator, OnlyWorkersThatJoinAfterAnEarlyEndWaitForALearner) {
+  SchedulerOptions options = SmallRun();
+  options.start_id = "first start";
+  SchedulerRig rig = SchedulerRig::Started(options);
+  EndEarly(rig);
+  const auto waits = [&rig](const std::string& start_id) {
+    rig.scheduler.RegisterWorker("b", 1, {}, rig.now_ms, rig.changes);
+    rig.scheduler.NoteOrigin("b", start_id);
+    return rig.scheduler.AwaitsLearner("b");
+  };
+  EXPECT_FALSE(waits("")) << "the coordinator that was told of the end tells it";
+  rig.options.start_id = "second start";
+  rig.scheduler = rig.Restore();
+  EXPECT_FALSE(waits("first start"));
+  EXPECT_TRUE(waits(""));
+  rig.options.start_id = "third start";
+  rig.scheduler = rig.Restore();
+  EXPECT_FALSE(waits("first start"));
+  EXPECT_TRUE(waits("second start"));
+  EXPECT_FALSE(rig.scheduler.AwaitsLearner("unknown"));
+  rig.StartLearner({1, 0, ""});
+  EXPECT_FALSE(rig.scheduler.AwaitsLearner("b"));
+  EndEarly(rig);
+  EXPECT_FALSE(rig.scheduler.AwaitsLearner("b")) << "it has seen this end";
 }
 
 }  // namespace

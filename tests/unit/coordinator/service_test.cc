@@ -84,8 +84,11 @@ class ServiceTest : public testing::Test {
 
   std::string AddressFile() const { return JoinPath(config_.local.out, "coordinator.address"); }
 
-  Result<v1::RegisterWorkerResponse> Join(const std::string& worker, const std::string& hash) {
+  // `start_id` is of a registration before; empty for a new process.
+  Result<v1::RegisterWorkerResponse> Join(const std::string& worker, const std::string& hash,
+                                          const std::string& start_id = "") {
     v1::RegisterWorkerRequest request;
+    request.set_start_id(start_id);
     request.set_worker_id(worker);
     request.set_incarnation(kIncarnation);
     request.set_config_sha256(hash);
@@ -936,6 +939,30 @@ TEST_F(ServiceTest, ALearnerEndsTheRunWithAReasonThatEveryoneIsTold) {
   EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 4))->run_state(), v1::RUN_STATE_STOPPED);
   EXPECT_TRUE(coordinator_->finished());
   EXPECT_FALSE(coordinator_->stopped()) << "it goes on to tell why";
+}
+
+TEST_F(ServiceTest, AnEarlyEndIsToldAfterARestartUntilALearnerTakesTheRunUp) {
+  Begin();
+  const std::string start_id = Join("w0", RunConfigHash(config_))->start_id();
+  TrainStep(1);
+  ASSERT_TRUE(Checkpoint(1).ok());
+  ASSERT_TRUE(Checkpoint(1, "nothing left to learn").ok());
+  Restart();
+  const auto status = client_.GetRunStatus();
+  EXPECT_EQ(status->run_state(), v1::RUN_STATE_STOPPED);
+  EXPECT_EQ(status->end_reason(), "nothing left to learn");
+  EXPECT_FALSE(coordinator_->finished()) << "a learner may be about to register";
+  ASSERT_TRUE(Join("w0", RunConfigHash(config_), start_id).ok());
+  EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 4))->run_state(), v1::RUN_STATE_STOPPED);
+  ASSERT_TRUE(Join("w1", RunConfigHash(config_)).ok());
+  const auto waiting = client_.Exchange(ExchangeOf("w1", 4));
+  EXPECT_EQ(waiting->run_state(), v1::RUN_STATE_RUNNING) << "a new process waits for the learner";
+  EXPECT_EQ(waiting->leases_size(), 0);
+  StartLearner();
+  EXPECT_EQ(client_.GetRunStatus()->run_state(), v1::RUN_STATE_RUNNING);
+  EXPECT_EQ(client_.GetRunStatus()->end_reason(), "");
+  Restart();
+  EXPECT_EQ(client_.GetRunStatus()->end_reason(), "");
 }
 
 // Its newest checkpoint may be damaged.

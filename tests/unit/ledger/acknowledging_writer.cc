@@ -1,5 +1,6 @@
 // Appends payloads and accepts groups in folder argv[1] without end, and writes one byte to
-// standard output for each acknowledged group. ledger_kill_test kills it.
+// standard output for each acknowledged group. Every transaction has a checkpoint that ends the run
+// early. ledger_kill_test kills it.
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,6 +33,7 @@ Status Accept(PayloadStore& payloads, std::uint64_t id, LedgerChanges& changes) 
   changes.groups.push_back(group);
   changes.accepted.push_back(accepted);
   changes.run.emplace();
+  changes.run->run_id = "run";
   changes.run->next_group_id = id + 1;
   changes.collapse["s"].groups = static_cast<std::int64_t>(id);
   return OkStatus();
@@ -40,8 +42,12 @@ Status Accept(PayloadStore& payloads, std::uint64_t id, LedgerChanges& changes) 
 // Accepts the next groups as a turn of the coordinator does.
 Status RunTurn(Ledger& ledger, PayloadStore& payloads, std::uint64_t& next) {
   LedgerChanges changes;
+  if (next == 1) changes.starts = {{1, "start"}};
   for (int i = 0; i < kGroupsOfATurn; ++i)
     BUTTRESS_RETURN_IF_ERROR(Accept(payloads, next++, changes));
+  changes.checkpoints = {{0, next - 1, Sha256Of("checkpoint")}};
+  changes.run->checkpoint_step = next - 1;
+  changes.early_end = EarlyEndRow{0, next - 1, 0, "nothing left to learn"};
   BUTTRESS_RETURN_IF_ERROR(payloads.Sync());
   return ledger.Write(changes);
 }

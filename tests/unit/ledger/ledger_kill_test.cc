@@ -61,6 +61,14 @@ void ExpectPayloads(const std::string& folder, const LedgerSnapshot& snapshot) {
   }
 }
 
+// A checkpoint and the early end that came with it are both in the ledger or neither.
+void ExpectEndWithItsCheckpoint(const LedgerSnapshot& snapshot) {
+  ASSERT_EQ(snapshot.early_end.has_value(), !snapshot.checkpoints.empty());
+  if (!snapshot.early_end) return;
+  EXPECT_EQ(snapshot.early_end->step, snapshot.checkpoints.back().step);
+  EXPECT_EQ(snapshot.early_end->reason, "nothing left to learn");
+}
+
 TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
   TempDir folder;
   std::int64_t acknowledged = 0;
@@ -74,6 +82,7 @@ TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
     ASSERT_LE(durable, acknowledged + kGroupsOfATurn * (1 + round));
     ASSERT_EQ(snapshot.collapse.at("s").groups, durable);
     ExpectPayloads(folder.path(), snapshot);
+    ExpectEndWithItsCheckpoint(snapshot);
   }
 }
 
@@ -100,6 +109,7 @@ TEST(LedgerKill, EveryAcknowledgedGroupSurvivesAPowerFailureAtEveryPoint) {
         ASSERT_GE(durable, acknowledged);
         ASSERT_LE(durable, acknowledged + kGroupsOfATurn * (1 + round));
         ExpectPayloads(folder.path(), snapshot);
+        ExpectEndWithItsCheckpoint(snapshot);
         if (testing::Test::HasFailure()) return;
       }
       EXPECT_TRUE(count > 1 || acknowledged < 3 * kWanted) << point << " was never reached";

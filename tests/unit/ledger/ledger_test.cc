@@ -292,6 +292,33 @@ TEST_F(LedgerTest, StartsVersionsAndCheckpointsComeBack) {
   EXPECT_EQ(snapshot.checkpoints, (std::vector<CheckpointRow>{changes.checkpoints[1]}));
 }
 
+TEST_F(LedgerTest, AnEarlyEndCountsUntilALaterLearnerRegisters) {
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.run->learner_epoch = 2;
+  changes.early_end = EarlyEndRow{2, 7, 3, "nothing left to learn"};
+  ASSERT_TRUE(Open()->Write(changes).ok());
+  EXPECT_EQ(Open()->Load()->early_end, changes.early_end);
+  changes.early_end.reset();
+  ++changes.run->learner_epoch;
+  ASSERT_TRUE(Open()->Write(changes).ok());
+  EXPECT_EQ(Open()->Load()->early_end, std::nullopt);
+}
+
+// A program of the same version of the ledger may not know of early ends.
+TEST_F(LedgerTest, ALedgerWithoutEarlyEndsIsRead) {
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  ASSERT_TRUE(Open()->Write(changes).ok());
+  ASSERT_TRUE(
+      (*Database::Open(path_, DatabaseMode::kReadWrite))->Execute("DROP TABLE early_ends").ok());
+  EXPECT_EQ((*LedgerReader::Open(path_))->Run()->value(), *changes.run);
+  EXPECT_EQ(Open()->Load()->early_end, std::nullopt);
+  changes.early_end = EarlyEndRow{changes.run->learner_epoch, 1, 1, "nothing left to learn"};
+  ASSERT_TRUE(Open()->Write(changes).ok());
+  EXPECT_EQ(Open()->Load()->early_end, changes.early_end);
+}
+
 TEST_F(LedgerTest, NothingIsWrittenBeforeItsPayloadsAreDurable) {
   std::unique_ptr<Ledger> ledger = Open();
   LedgerChanges changes;

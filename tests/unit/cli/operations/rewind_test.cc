@@ -57,6 +57,9 @@ class RewindTest : public testing::Test {
   void LoseTheNewerLedger() {
     const std::string path = run_.path() + "/ledger.db", kept = run_.path() + "/kept.db";
     run_.Close();
+    LedgerChanges end;
+    end.early_end = EarlyEndRow{1, 5, 1, "nothing left to learn"};
+    ASSERT_TRUE((*Ledger::Open(path))->Write(end).ok());
     fs::copy_file(path, kept);
     {
       const auto ledger = *Ledger::Open(path);
@@ -113,6 +116,7 @@ TEST_F(RewindTest, TheRunGoesOnFromTheNewestCheckpointThatTheLedgerKnows) {
     const auto ledger = Ledger::Open(run_.path() + "/ledger.db");
     ASSERT_TRUE(ledger.ok()) << ledger.status().ToString();
     EXPECT_EQ((*ledger)->Load()->run->learner_epoch, 3);  // what the lost one used is fenced
+    EXPECT_EQ((*ledger)->Load()->early_end, std::nullopt) << "it is to be trained on";
   }
   EXPECT_FALSE(Plan()->loss().needed());
 }
