@@ -1,5 +1,6 @@
 #include "coordinator/group_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/check.h"
@@ -26,6 +27,7 @@ bool HasEnded(GroupState state) {
 GroupTable::GroupTable(const LedgerSnapshot& snapshot)
     : rows_(snapshot.groups),
       accepted_(snapshot.accepted),
+      followers_(snapshot.followers),
       ended_tags_(snapshot.ended_tags),
       next_group_id_(snapshot.run ? snapshot.run->next_group_id : 1),
       dropped_(snapshot.ended.dropped) {
@@ -33,6 +35,7 @@ GroupTable::GroupTable(const LedgerSnapshot& snapshot)
     AddDerived(row);
     if (!HasPlan(row.state)) line_.Insert(id);
   }
+  ForgetFollowers();
   counts_[Index(GroupState::kSettled)] = snapshot.ended.settled;
   for (const std::int64_t count : dropped_) counts_[Index(GroupState::kDropped)] += count;
 }
@@ -83,10 +86,14 @@ void GroupTable::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
 }
 
 void GroupTable::SetRecord(std::uint64_t group_id, const PromptRecord& record, LedgerChanges& out) {
+  out.records_before[group_id] = record;
+  if (const auto ended = followers_.find(group_id); ended != followers_.end()) {
+    ended->second.accepted.record = record;
+    return;
+  }
   const auto row = accepted_.find(group_id);
   BUTTRESS_CHECK(row != accepted_.end(), "only an accepted group has a record before it");
   row->second.record = record;
-  out.records_before[group_id] = record;
 }
 
 const AcceptedRow& GroupTable::accepted(std::uint64_t group_id) const {
@@ -118,7 +125,7 @@ std::vector<std::uint64_t> GroupTable::LeasedBy(const std::string& worker_id) co
 bool GroupTable::operator==(const GroupTable& other) const {
   return rows_ == other.rows_ && accepted_ == other.accepted_ && ended_tags_ == other.ended_tags_ &&
          dropped_ == other.dropped_ && counts_ == other.counts_ &&
-         active_slots_ == other.active_slots_;
+         active_slots_ == other.active_slots_ && followers_ == other.followers_;
 }
 
 std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {
@@ -144,13 +151,30 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   AddDerived(row);
   out.groups.push_back(row);
   if (HasPlan(state) || HasEnded(state)) line_.Erase(id);
+  if (state != GroupState::kReady) ForgetFollowers();
   if (!HasEnded(state)) return;
+  if (const auto content = accepted_.find(id); content != accepted_.end()) {
+    if (Follows(row, content->second)) followers_[id] = {row, content->second};
+  }
   if (state == GroupState::kSettled || row.reason == DropReason::kNoSignal) {
     ended_tags_[id] = ContentTag(accepted(id).content_sha256);
     ForgetOldTags();
   }
   accepted_.erase(id);
   rows_.erase(id);
+}
+
+bool GroupTable::Follows(const GroupRow& group, const AcceptedRow& accepted) const {
+  const auto ready = ready_.find(group.prompt.row);
+  return ready != ready_.end() && std::ranges::any_of(ready->second, [&](std::uint64_t id) {
+           return this->accepted(id).place() < accepted.place();
+         });
+}
+
+void GroupTable::ForgetFollowers() {
+  std::erase_if(followers_, [this](const auto& entry) {
+    return !Follows(entry.second.group, entry.second.accepted);
+  });
 }
 
 void GroupTable::ForgetOldTags() {
@@ -164,7 +188,9 @@ void GroupTable::AddDerived(const GroupRow& row) {
   if (row.state == GroupState::kPending) pending_.insert(row.group_id);
   if (row.state == GroupState::kLeased) leased_[row.worker_id].insert(row.group_id);
   if (IsUnready(row.state)) unready_.insert(row.group_id);
-  if (row.state == GroupState::kReady) ready_steps_.insert(accepted(row.group_id).oldest_step());
+  if (row.state != GroupState::kReady) return;
+  ready_steps_.insert(accepted(row.group_id).oldest_step());
+  ready_[row.prompt.row].insert(row.group_id);
 }
 
 void GroupTable::RemoveDerived(const GroupRow& row) {
@@ -172,8 +198,12 @@ void GroupTable::RemoveDerived(const GroupRow& row) {
   if (row.holds_slot) --active_slots_;
   if (row.state == GroupState::kPending) pending_.erase(row.group_id);
   if (IsUnready(row.state)) unready_.erase(row.group_id);
-  if (row.state == GroupState::kReady)
+  if (row.state == GroupState::kReady) {
     ready_steps_.erase(ready_steps_.find(accepted(row.group_id).oldest_step()));
+    const auto ready = ready_.find(row.prompt.row);
+    ready->second.erase(row.group_id);
+    if (ready->second.empty()) ready_.erase(ready);
+  }
   if (row.state != GroupState::kLeased) return;
   const auto worker = leased_.find(row.worker_id);
   worker->second.erase(row.group_id);

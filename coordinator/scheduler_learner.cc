@@ -142,9 +142,8 @@ void Scheduler::Abandon(LedgerChanges& out) {
     if (AnyAbandoned(groups_.accepted(id).versions)) abandoned.push_back(id);
   }
   // What the results of a prompt add up to is taken back from the newest on.
-  std::ranges::sort(abandoned, std::ranges::greater(), [this](std::uint64_t id) {
-    return std::pair(groups_.accepted(id).payload.end(), id);
-  });
+  std::ranges::sort(abandoned, std::ranges::greater(),
+                    [this](std::uint64_t id) { return groups_.accepted(id).place(); });
   for (const std::uint64_t id : abandoned) TakeBack(id, out);
 }
 
@@ -165,22 +164,29 @@ void Scheduler::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
 }
 
 // The record becomes what it would be without the group: that before it, with the groups of the
-// prompt that came in later and are still under way.
+// prompt that came in later, whether they have ended or not.
 void Scheduler::TakeRecordBack(const GroupRow& group, LedgerChanges& out) {
-  const auto place = [](const AcceptedRow& row) {
-    return std::pair(row.payload.end(), row.group_id);
+  struct Later {
+    const AcceptedRow* row;
+    std::uint64_t pass;
   };
+
   const AcceptedRow& accepted = groups_.accepted(group.group_id);
-  std::map<std::pair<PayloadEnd, std::uint64_t>, const AcceptedRow*> later;
-  for (const auto& [id, row] : groups_.accepted()) {
-    if (groups_.Find(id)->prompt.row == group.prompt.row && place(row) > place(accepted))
-      later.emplace(place(row), &row);
-  }
+  std::map<std::pair<PayloadEnd, std::uint64_t>, Later> later;
+  const auto add = [&](const DrawnPrompt& prompt, const AcceptedRow& row) {
+    if (prompt.row == group.prompt.row && row.place() > accepted.place())
+      later.emplace(row.place(), Later{&row, prompt.pass});
+  };
+  for (const auto& [id, row] : groups_.accepted()) add(groups_.Find(id)->prompt, row);
+  for (const auto& [id, ended] : groups_.followers()) add(ended.group.prompt, ended.accepted);
   PromptRecord record = accepted.record;
-  for (const auto& [at, row] : later) {
-    groups_.SetRecord(row->group_id, record, out);
-    AddGroup(row->raw_rewards(), row->outcomes(), row->collapse,
-             groups_.Find(row->group_id)->prompt.pass, options_.selection.mopps.decay, record);
+  for (const auto& [place, next] : later) {
+    const std::uint64_t id = next.row->group_id;
+    groups_.SetRecord(id, record, out);
+    if (const auto replaced = replaced_.find(id); replaced != replaced_.end())
+      replaced->second.record = record;
+    AddGroup(next.row->raw_rewards(), next.row->outcomes(), next.row->collapse, next.pass,
+             options_.selection.mopps.decay, record);
   }
   records_.Set(group.prompt.row, record, out);
 }

@@ -325,6 +325,7 @@ Result<LedgerSnapshot> Ledger::Load() {
   if (!snapshot.run) return snapshot;
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.groups, ReadGroups(*database_, under_way));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.accepted, ReadAccepted(*database_, under_way));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.followers, ReadFollowers(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.last_visits, ReadLastVisits(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.collapse, ReadCollapse(*database_));
   for (const auto& [source, counts] : snapshot.collapse) {

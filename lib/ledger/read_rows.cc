@@ -256,6 +256,22 @@ Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
   return accepted;
 }
 
+Result<std::map<std::uint64_t, EndedGroup>> ReadFollowers(Database& database) {
+  // The index of places leads to what came in after the first ready group, which is little.
+  const std::string where =
+      "group_id IN (SELECT group_id FROM accepted WHERE (segment, offset) > "
+      "(SELECT segment, offset FROM groups CROSS JOIN accepted USING (group_id) "
+      "WHERE under_way AND state = 'ready' ORDER BY segment, offset LIMIT 1)) "
+      "AND NOT under_way AND dataset_row IN "
+      "(SELECT dataset_row FROM groups WHERE under_way AND state = 'ready')";
+  std::map<std::uint64_t, EndedGroup> followers;
+  BUTTRESS_ASSIGN_OR_RETURN(auto groups, ReadGroups(database, where));
+  if (groups.empty()) return followers;
+  BUTTRESS_ASSIGN_OR_RETURN(auto accepted, ReadAccepted(database, where));
+  for (auto& [id, row] : accepted) followers[id] = {std::move(groups.at(id)), std::move(row)};
+  return followers;
+}
+
 Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where) {
   std::map<std::uint64_t, PlanRow> plans;
   BUTTRESS_RETURN_IF_ERROR(

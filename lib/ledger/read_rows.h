@@ -66,6 +66,9 @@ Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database, std::uint
 // Of the learner with this epoch; nullopt if it did not end the run.
 Result<std::optional<EarlyEndRow>> ReadEarlyEnd(Database& database, std::uint64_t learner_epoch);
 
+// LedgerSnapshot::followers.
+Result<std::map<std::uint64_t, EndedGroup>> ReadFollowers(Database& database);
+
 // By coordinator epoch.
 Result<std::vector<StartRow>> ReadStarts(Database& database);
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/minhash.h"
@@ -186,6 +187,9 @@ struct AcceptedRow {
   std::uint64_t oldest_step() const;
 
   GroupTrials trials() const { return {TrialsOf(history), TrialsOf(own_history())}; }
+
+  // Returns the place of the group in the order in which groups came in.
+  std::pair<PayloadEnd, std::uint64_t> place() const { return {payload.end(), group_id}; }
 
   bool operator==(const AcceptedRow&) const = default;
 };
@@ -394,6 +398,14 @@ struct EndedCounts {
   bool operator==(const EndedCounts&) const = default;
 };
 
+// An accepted group that has ended.
+struct EndedGroup {
+  GroupRow group;
+  AcceptedRow accepted;
+
+  bool operator==(const EndedGroup&) const = default;
+};
+
 // The newest accepted group of a prompt that has a scored completion: the history before it, and
 // what it adds.
 struct LastVisit {
@@ -407,6 +419,8 @@ struct LedgerSnapshot {
   std::optional<RunRow> run;                       // nullopt for a new ledger
   std::map<std::uint64_t, GroupRow> groups;        // neither settled nor dropped
   std::map<std::uint64_t, AcceptedRow> accepted;   // the accepted ones of `groups`
+  std::map<std::uint64_t, EndedGroup> followers;   // ended ones of the prompts of ready groups,
+                                                   // accepted after the first of those
   std::vector<LastVisit> last_visits;              // by row of the dataset; later rows have none
   std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
   std::map<std::string, RecentDifficulty> difficulty;  // by source

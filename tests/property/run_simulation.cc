@@ -31,7 +31,8 @@ bool Allowed(GroupState from, GroupState to) {
 }
 
 const std::array<std::string, 2> kSources = {"even", "odd"};
-constexpr std::array<std::uint64_t, 2> kRows = {7, 4};
+// Few, so that groups of one prompt meet.
+constexpr std::array<std::uint64_t, 2> kRows = {3, 2};
 
 // Moves the cursor of a source, in file order; returns the pass and the row that it was at.
 std::pair<std::uint64_t, std::uint64_t> NextRow(PromptCursor& cursor, std::size_t source) {
@@ -485,7 +486,7 @@ void RunSimulation::Finish(const LedgerChanges& changes) {
   CheckMoves(changes);
   for (const std::uint64_t id : changes.returned) {
     taken_back_.Add(ledger_.accepted.at(id).collapse);
-    NoteForgotten(id);
+    NoteFollowed(id);
   }
   Write(changes);
   if (!changes.returned.empty()) CheckCollapse();
@@ -528,28 +529,24 @@ void RunSimulation::CheckSlots() {
          "(1) the counts of states are those of the ledger");
 }
 
-std::pair<PayloadEnd, std::uint64_t> RunSimulation::PlaceOf(const AcceptedRow& row) const {
-  return {row.payload.end(), row.group_id};
-}
-
-// A later group of the prompt that was dropped leaves its record together with this one.
-void RunSimulation::NoteForgotten(std::uint64_t group_id) {
+// Counts the groups that are taken back although a later one of the prompt has ended.
+void RunSimulation::NoteFollowed(std::uint64_t group_id) {
   const std::uint64_t prompt = ledger_.groups.at(group_id).prompt.row;
-  for (const auto& [id, row] : ledger_.accepted) {
-    const GroupRow& group = ledger_.groups.at(id);
-    const bool later = PlaceOf(row) > PlaceOf(ledger_.accepted.at(group_id));
-    if (later && group.prompt.row == prompt && group.state == GroupState::kDropped)
-      forgotten_.insert(prompt);
-  }
+  const bool followed = std::ranges::any_of(ledger_.accepted, [&](const auto& entry) {
+    const GroupRow& group = ledger_.groups.at(entry.first);
+    const bool ended = group.state == GroupState::kDropped || group.state == GroupState::kSettled;
+    return ended && group.prompt.row == prompt &&
+           entry.second.place() > ledger_.accepted.at(group_id).place();
+  });
+  if (followed) ++followed_;
 }
 
 void RunSimulation::CheckRecords() {
   std::map<std::pair<PayloadEnd, std::uint64_t>, const AcceptedRow*> accepted;
-  for (const auto& [id, row] : ledger_.accepted) accepted.emplace(PlaceOf(row), &row);
+  for (const auto& [id, row] : ledger_.accepted) accepted.emplace(row.place(), &row);
   std::map<std::uint64_t, PromptRecord> recount;
   for (const auto& [place, row] : accepted) {
     const DrawnPrompt& prompt = ledger_.groups.at(row->group_id).prompt;
-    if (forgotten_.contains(prompt.row)) continue;
     PromptRecord& record = recount[prompt.row];
     Expect(row->record == record, "a group knows the record of its prompt before it");
     AddGroup(row->raw_rewards(), row->outcomes(), row->collapse, prompt.pass,

@@ -41,6 +41,9 @@ class RunSimulation {
 
   const Scheduler& scheduler() const { return scheduler_; }
 
+  // Counts the groups that were taken back although a later one of their prompt had ended.
+  std::int64_t followed() const { return followed_; }
+
  private:
   struct Held {
     GrantedLease lease;
@@ -96,8 +99,7 @@ class RunSimulation {
   void CheckSlots();
   void CheckWindow();
   void CheckCollapse();
-  std::pair<PayloadEnd, std::uint64_t> PlaceOf(const AcceptedRow& row) const;
-  void NoteForgotten(std::uint64_t group_id);
+  void NoteFollowed(std::uint64_t group_id);
   void CheckRecords();
   bool Abandoned(const PolicyVersion& version) const;
 
@@ -117,7 +119,7 @@ class RunSimulation {
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
   std::vector<Submission> sent_;                   // may be repeated late
   std::uint64_t payloads_ = 0;                     // sent, the last at this offset
-  std::set<std::uint64_t> forgotten_;              // rows whose record lacks groups that count
+  std::int64_t followed_ = 0;                      // taken back after a later one had ended
   CollapseCounts accepted_;
   CollapseCounts taken_back_;  // of those, of groups that are to be sampled again
   std::array<std::int64_t, kSubmitOutcomes> outcomes_{};

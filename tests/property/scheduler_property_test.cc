@@ -36,12 +36,14 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   std::int64_t shared = 0;
   std::int64_t passed = 0;
   std::int64_t retrained = 0;
+  std::int64_t followed = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     RunSimulation simulation(seed);
     for (int event = 0; event < kEvents; ++event) simulation.Step();
     for (std::size_t i = 0; i < kSubmitOutcomes; ++i) outcomes[i] += simulation.outcomes()[i];
     expired += simulation.scheduler().events().leases_expired;
     shared += simulation.scheduler().events().leases_shared;
+    followed += simulation.followed();
     for (const auto& [id, group] : simulation.ledger().groups) {
       ++dropped[static_cast<std::size_t>(group.reason)];
       passed += group.passed;
@@ -56,6 +58,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   EXPECT_GT(shared, 0);
   EXPECT_GT(passed, 0);
   EXPECT_GT(retrained, 0);
+  EXPECT_GT(followed, 0);
 }
 
 TEST(SchedulerProperty, EveryInterleavingKeepsTheInvariantsAndEnds) {

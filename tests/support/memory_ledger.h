@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -92,6 +93,24 @@ struct MemoryLedger {
     return found;
   }
 
+  std::map<std::uint64_t, EndedGroup> Followers() const {
+    std::optional<std::pair<PayloadEnd, std::uint64_t>> first;
+    std::set<std::uint64_t> prompts;
+    for (const auto& [id, row] : groups) {
+      if (row.state != GroupState::kReady) continue;
+      first = std::min(first.value_or(accepted.at(id).place()), accepted.at(id).place());
+      prompts.insert(row.prompt.row);
+    }
+    std::map<std::uint64_t, EndedGroup> followers;
+    for (const auto& [id, content] : accepted) {
+      const GroupRow& row = groups.at(id);
+      const bool ended = row.state == GroupState::kSettled || row.state == GroupState::kDropped;
+      if (ended && prompts.contains(row.prompt.row) && content.place() > *first)
+        followers[id] = {row, content};
+    }
+    return followers;
+  }
+
   LedgerSnapshot Load() const {
     LedgerSnapshot snapshot;
     if (!run) return snapshot;
@@ -131,6 +150,7 @@ struct MemoryLedger {
         if (accepted.contains(id)) snapshot.accepted[id] = accepted.at(id);
       }
     }
+    snapshot.followers = Followers();
     const std::uint64_t first_tag = FirstEndedTag(run->next_group_id);
     std::erase_if(snapshot.ended_tags, [=](const auto& tag) { return tag.first < first_tag; });
     for (const auto& [step, plan] : plans) {
