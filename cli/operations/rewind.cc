@@ -15,6 +15,7 @@
 #include "lib/base/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
+#include "lib/ledger/reader.h"
 #include "lib/ledger/segment_file.h"
 #include "lib/measure/steps_file.h"
 #include "lib/weights/checkpoint_folder.h"
@@ -46,6 +47,24 @@ bool Known(const CheckpointIdentity& found, const LedgerSnapshot& snapshot) {
     return row.learner_epoch == found.learner_epoch && row.step == step &&
            row.digest != found.digest;
   });
+}
+
+// SQLite takes whatever lies at <path>-wal for the log of `path` and writes its pages into it, an
+// older copy as well, since neither file names the other. What comes out has tables and indexes
+// that do not fit. Writes to neither file.
+Status CheckLogOfLedger(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(path + "-wal", error);
+  if (error || bytes == 0) return OkStatus();
+  const auto reader = LedgerReader::Open(path);
+  const auto damage =
+      reader.ok() ? (*reader)->DamageOfFile() : Result<std::vector<std::string>>(reader.status());
+  if (damage.ok() && damage->empty()) return OkStatus();
+  return DataLoss(fmt::format(
+      "{0} and {0}-wal are not of one moment ({1}): the -wal is of another ledger, and would be "
+      "written into this one, or the ledger is damaged; move {0}-wal and {0}-shm away, and try "
+      "again",
+      path, damage.ok() ? damage->front() : damage.status().message()));
 }
 
 Status Rename(const std::string& from, const std::string& to) {
@@ -87,6 +106,7 @@ Result<Rewind> Rewind::Plan(const RewindRequest& asked) {
                            "; name their folder with --learner");
   }
   BUTTRESS_RETURN_IF_ERROR(CheckIsStopped(request.folder, request.learner_folder, "rewind it"));
+  BUTTRESS_RETURN_IF_ERROR(CheckLogOfLedger(path));
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<LedgerMark> mark, ReadLedgerMark(path));
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Ledger> ledger,
                             Ledger::Open(path, LedgerAge::kOlderToo));

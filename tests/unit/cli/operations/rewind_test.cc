@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/operations/run_audit.h"
+#include "lib/ledger/reader.h"
 #include "tests/unit/cli/operations/run_folder.h"
 
 namespace buttress {
@@ -77,6 +78,19 @@ class RewindTest : public testing::Test {
     fs::copy_file(kept, path, fs::copy_options::overwrite_existing);
   }
 
+  // Writes `count` groups, from the id `first` on.
+  static void WriteGroups(Ledger& ledger, std::uint64_t first, std::uint64_t count) {
+    LedgerChanges changes;
+    changes.run = ledger.Load()->run;
+    changes.run->next_group_id = first + count;
+    for (std::uint64_t id = first; id < first + count; ++id) {
+      GroupRow row = RunFolder::Ready(id);
+      row.state = GroupState::kPending;
+      changes.groups.push_back(row);
+    }
+    ASSERT_TRUE(ledger.Write(changes).ok());
+  }
+
   Result<Rewind> Plan() const { return Rewind::Plan({run_.path(), "", "the disk died"}); }
 
   RunFolder run_;
@@ -119,6 +133,37 @@ TEST_F(RewindTest, TheRunGoesOnFromTheNewestCheckpointThatTheLedgerKnows) {
     EXPECT_EQ((*ledger)->Load()->early_end, std::nullopt) << "it is to be trained on";
   }
   EXPECT_FALSE(Plan()->loss().needed());
+}
+
+// As after a coordinator was killed, and an operator has put an older copy in place.
+TEST_F(RewindTest, ALogOfAnotherLedgerIsRefusedBeforeAnythingIsWritten) {
+  const std::string path = run_.path() + "/ledger.db", kept = run_.path() + "/kept.db";
+  run_.Close();
+  fs::copy_file(path, kept);
+  WriteGroups(**Ledger::Open(path), 4, 300);  // in the file, once it is closed
+  {
+    const auto ledger = *Ledger::Open(path);
+    WriteGroups(*ledger, 304, 3);  // in the log
+    fs::copy_file(path + "-wal", run_.path() + "/log");
+    fs::copy_file(path, run_.path() + "/newest.db");
+  }
+  const auto place = [&](const std::string& ledger) {
+    fs::copy_file(ledger, path, fs::copy_options::overwrite_existing);
+    fs::copy_file(run_.path() + "/log", path + "-wal", fs::copy_options::overwrite_existing);
+    fs::remove(path + "-shm");
+  };
+  place(kept);
+  const Status refused = Plan().status();
+  EXPECT_EQ(refused.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(refused.message(), testing::AllOf(HasSubstr("are not of one moment"),
+                                                HasSubstr("-wal and " + path + "-shm away")));
+  EXPECT_EQ(*ReadFile(path), *ReadFile(kept)) << "the copy is as it was";
+  fs::remove(path + "-wal");
+  fs::remove(path + "-shm");
+  EXPECT_TRUE(Plan().ok());
+  place(run_.path() + "/newest.db");
+  EXPECT_TRUE(Plan().ok()) << "the log of the ledger itself";
+  EXPECT_EQ((*LedgerReader::Open(path))->Run()->value().next_group_id, 307);
 }
 
 TEST_F(RewindTest, ACheckpointOfALineageThatTheLedgerDoesNotKnowIsMovedAsWell) {
