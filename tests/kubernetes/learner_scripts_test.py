@@ -1,6 +1,7 @@
 """k8s/base/scripts: restarts, final statuses and drains, with programs of the test for mpirun, sshd
 and learner."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -9,16 +10,24 @@ import tempfile
 import time
 import unittest
 
+PATIENCE_SECONDS = 60
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "k8s/base/scripts"
 # Appends its arguments to `calls` and ends with the next line of `statuses`; `wait`: by a signal.
 MPIRUN = """#!/bin/sh
-echo "$@" >>calls
 trap 'echo USR1 >>calls; exit 3' USR1
+echo "$@" >>calls
 read -r status <statuses
 sed -i 1d statuses
 [ "$status" != wait ] || while :; do sleep 0.05; done
 exit "$status"
 """
+
+
+def end(launcher):
+    """Leaves none of its processes."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(launcher.pid, signal.SIGKILL)
+    launcher.wait()
 
 
 class Launcher(unittest.TestCase):
@@ -37,16 +46,19 @@ class Launcher(unittest.TestCase):
         environment = {"PATH": f"{self.path}:{os.environ['PATH']}", "JOB_UID": job, "PAUSE": pause,
                        "OUT": str(self.path), "HOSTS": "hosts"}
         command = ["sh", SCRIPTS / "launcher.sh", "--bind-to", "none"]
-        return subprocess.Popen(command, cwd=self.path, env=environment, stderr=subprocess.DEVNULL)
+        launcher = subprocess.Popen(command, cwd=self.path, env=environment,
+                                    stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(end, launcher)
+        return launcher
 
     def status_of(self, *arguments):
-        return self.start(*arguments).wait(timeout=20)
+        return self.start(*arguments).wait(timeout=PATIENCE_SECONDS)
 
     def calls(self):
         return (self.path / "calls").read_text().splitlines()
 
     def wait_for_call(self):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not self.calls():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
@@ -74,17 +86,21 @@ class Launcher(unittest.TestCase):
     def test_a_drain_checkpoints_and_fails_so_that_the_job_goes_on(self):
         launcher = self.start(["wait"])
         self.wait_for_call()
-        time.sleep(0.1)
         launcher.send_signal(signal.SIGTERM)
-        self.assertEqual(launcher.wait(timeout=20), 143)
+        self.assertEqual(launcher.wait(timeout=PATIENCE_SECONDS), 143)
         self.assertEqual(self.calls()[1:], ["USR1"])
+
+    def test_a_drain_before_the_ranks_start_is_not_lost(self):
+        (self.path / "date").write_text("#!/bin/sh\nkill -TERM $PPID\nexec /bin/date \"$@\"\n")
+        (self.path / "date").chmod(0o755)
+        launcher = self.start(["wait"])
+        self.assertEqual(launcher.wait(timeout=PATIENCE_SECONDS), 143)
 
     def test_a_drain_between_two_attempts_ends_at_once(self):
         launcher = self.start([3, 0], "1", "60")
         self.wait_for_call()
-        time.sleep(0.3)
         launcher.send_signal(signal.SIGTERM)
-        self.assertEqual(launcher.wait(timeout=20), 143)
+        self.assertEqual(launcher.wait(timeout=PATIENCE_SECONDS), 143)
         self.assertEqual(len(self.calls()), 1)
 
 
@@ -107,7 +123,8 @@ class Node(unittest.TestCase):
             (path / "sshd").chmod(0o755)
             script = (f"SSHD=./sshd sh {SCRIPTS / 'node.sh'} & until [ -e ready ]; do sleep 0.05; "
                       "done; kill $!; wait $!; echo $? >>left")
-            subprocess.run([*namespace, "sh", "-c", script], cwd=path, timeout=30, check=False)
+            subprocess.run([*namespace, "sh", "-c", script], cwd=path, timeout=PATIENCE_SECONDS,
+                           check=False)
             self.assertEqual((path / "left").read_text().split(), ["rank", "sshd", "143"])
 
 

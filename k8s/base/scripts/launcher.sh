@@ -26,10 +26,14 @@ fi
 ranks=0
 while read -r _ slots; do ranks=$((ranks + ${slots#slots=})); done <"$hosts"
 
-job='' stopping='' failures=0
+job='' stopping='' told='' failures=0
+tell() {
+  told=1
+  kill -USR1 "$job"
+}
 stop() {
   stopping=1
-  [ -z "$job" ] || kill -USR1 "$job"
+  [ -z "$job" ] || tell
 }
 trap stop TERM INT
 
@@ -38,6 +42,8 @@ while :; do
   mpirun -np "$ranks" --hostfile "$hosts" "$@" \
     "$learner" --config /etc/buttress/config/run.yaml --expect-world "$ranks" &
   job=$!
+  # The signal may have come before there was a job.
+  [ -z "$stopping" ] || [ -n "$told" ] || tell
   wait "$job"
   status=$?
   # A signal ends `wait` early.
