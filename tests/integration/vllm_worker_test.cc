@@ -26,7 +26,9 @@ namespace {
 
 constexpr std::size_t kPromptTokens = 3;
 constexpr std::uint32_t kCompletions = 4;
-constexpr int kPolls = 6;  // of the coordinator, ten seconds each
+constexpr int kPolls = 2;  // of the coordinator, a minute each
+// For the worker to end; less than a load of weights that hangs.
+constexpr std::int64_t kEndMs = 40000;
 // As many characters as the tokens of the servers.
 constexpr char kCharacters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
@@ -191,7 +193,7 @@ TEST_F(VllmWorkerTest, OneServerDies) {
   Announce(2);
   Offer(4, 2);
   ExpectAllGroups();
-  EXPECT_EQ(worker_->Terminate(20000), 0) << TextOf(log());
+  EXPECT_EQ(worker_->Terminate(kEndMs), 0) << TextOf(log());
 }
 
 TEST_F(VllmWorkerTest, OneServerAcceptsRequestsAndNeverAnswers) {
@@ -203,7 +205,7 @@ TEST_F(VllmWorkerTest, OneServerAcceptsRequestsAndNeverAnswers) {
   Announce(2);
   Offer(4, 2);
   ExpectAllGroups();
-  EXPECT_EQ(worker_->Terminate(20000), 0) << TextOf(log());
+  EXPECT_EQ(worker_->Terminate(kEndMs), 0) << TextOf(log());
 }
 
 TEST_F(VllmWorkerTest, OneServerIsSlow) {
@@ -214,7 +216,7 @@ TEST_F(VllmWorkerTest, OneServerIsSlow) {
   ExpectAllGroups();
   // The completions that the slow server had begun went on at the other one.
   EXPECT_GT(a_.completions().size() + b_.completions().size(), offered_ * kCompletions);
-  EXPECT_EQ(worker_->Terminate(20000), 0) << TextOf(log());
+  EXPECT_EQ(worker_->Terminate(kEndMs), 0) << TextOf(log());
 }
 
 TEST_F(VllmWorkerTest, OneServerRestartsWithTheStartWeights) {
@@ -229,7 +231,7 @@ TEST_F(VllmWorkerTest, OneServerRestartsWithTheStartWeights) {
     ExpectAllGroups();
   }
   EXPECT_FALSE(a_.ended());
-  EXPECT_EQ(worker_->Terminate(20000), 0) << TextOf(log());
+  EXPECT_EQ(worker_->Terminate(kEndMs), 0) << TextOf(log());
 }
 
 TEST_F(VllmWorkerTest, TheEndOfTheWorkerDoesNotWaitForServersThatLoadWeights) {
@@ -240,7 +242,7 @@ TEST_F(VllmWorkerTest, TheEndOfTheWorkerDoesNotWaitForServersThatLoadWeights) {
   Announce(2);
   ASSERT_TRUE(a_.WaitForHungReload());
   ASSERT_TRUE(b_.WaitForHungReload());
-  EXPECT_EQ(worker_->Terminate(8000), 0) << TextOf(log());
+  EXPECT_EQ(worker_->Terminate(kEndMs), 0) << TextOf(log());
 }
 
 }  // namespace
