@@ -1,6 +1,9 @@
 // RPCs of rollout workers: RegisterWorker and Exchange. submit_groups.cc has SubmitGroups.
 #include <fmt/core.h>
 #include <google/protobuf/arena.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+#include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/proto_buffer_writer.h>
 
 #include <algorithm>
@@ -13,10 +16,10 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 256;
-// Longer lists than any worker has. A longer request is not parsed, which would cost more than all
-// else that the coordinator does.
+// More than any worker has. A request beyond one of them is not parsed, which would cost more than
+// all else that the coordinator does.
 constexpr std::size_t kMaxExchangeBytes = std::size_t{512} << 10;
-constexpr int kMaxRefs = 1 << 16;
+constexpr int kMaxExchangeFields = 1 << 16;
 // Leases of one response, so that it fits in a message. One lease always does.
 constexpr std::size_t kLeaseBytes = std::size_t{4} << 20;
 
@@ -61,6 +64,19 @@ Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
   lease.exact_version = granted.exact_version;
   lease.ttl_ms = granted.ttl_ms;
   return lease;
+}
+
+// Returns whether a serialized message has more than `most` fields, those of its parts not counted.
+// Bytes that are no message have as many as come before the fault.
+bool HasMoreFields(grpc::ByteBuffer& bytes, int most) {
+  using google::protobuf::internal::WireFormatLite;
+  grpc::ProtoBufferReader reader(&bytes);
+  google::protobuf::io::CodedInputStream stream(&reader);
+  for (int fields = 0; fields <= most; ++fields) {
+    const std::uint32_t tag = stream.ReadTag();
+    if (tag == 0 || !WireFormatLite::SkipField(&stream, tag)) return false;
+  }
+  return true;
 }
 
 // A long poll. Its request is parsed here, in an arena: gRPC bounds the requests of all methods
@@ -118,12 +134,11 @@ class ExchangeCall final : public Call<grpc::ServerUnaryReactor> {
                       bytes.Length(), kMaxExchangeBytes));
     }
     grpc::ByteBuffer shared = bytes;
-    BUTTRESS_RETURN_IF_ERROR(
-        FromGrpc(grpc::SerializationTraits<v1::ExchangeRequest>::Deserialize(&shared, &request_)));
-    if (std::max({request_.held_size(), request_.finished_size(), request_.returned_size()}) >
-        kMaxRefs)
-      return InvalidArgument(fmt::format("a list of leases has more than {} entries", kMaxRefs));
-    return OkStatus();
+    if (HasMoreFields(shared, kMaxExchangeFields))
+      return InvalidArgument(
+          fmt::format("an Exchange names more than {} leases", kMaxExchangeFields));
+    return FromGrpc(
+        grpc::SerializationTraits<v1::ExchangeRequest>::Deserialize(&shared, &request_));
   }
 
   Status TellLeases(Turn& turn, const ExchangeReply& reply) {

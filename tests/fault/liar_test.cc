@@ -161,7 +161,7 @@ TEST_F(LiarTest, NoLieAboutAGroupIsTrainedOn) {
 
 // More often than a group may fail.
 TEST_F(LiarTest, StrangersHaveNoGroupDropped) {
-  Begin(40, {"strangers"}, "told", 10 * kKindsOfLies);
+  Begin(40, {"strangers"}, "told", 20);
   ExpectSteps(3);
   EXPECT_EQ(End()["accepted"], 0);
   const auto reader = LedgerReader::Open(JoinPath(run_->out(), "ledger.db"));

@@ -5,7 +5,7 @@
 //   liar RUN_FOLDER CASE...
 //
 //   groups       leases groups and submits every lie of lies.h about them
-//   strangers    the same, as another worker for each lease
+//   strangers    leases groups as another worker each, and submits one lie about each
 //   streams      announces large groups without a lease; sends nothing of half of them, and most of
 //                the others
 //   hoard        renews a lease for ever and never submits
@@ -33,6 +33,7 @@
 #include "lib/rpc/coordinator_client.h"
 #include "tests/support/lies.h"
 #include "tests/support/loopback_connection.h"
+#include "tests/support/raw_call.h"
 
 namespace buttress {
 namespace {
@@ -114,28 +115,29 @@ v1::ExchangeRequest ExchangeOf(const std::string& name, std::uint32_t capacity) 
   return request;
 }
 
-void TellEveryLie(Liar& liar, CoordinatorClient& client, const std::string& run_id,
-                  const std::string& self, const v1::Lease& lease) {
-  const auto version = FromProto(lease.min_version());
-  for (const Lie& lie : kLies) {
-    if (ShutdownRequested()) return;
-    Group group = HonestGroup(lease, self, *version);
-    lie.tell(group);
-    const auto result =
-        client.SubmitGroup(run_id, self, kIncarnation, lease.ref(), EncodedGroup::Of(group));
-    // A lease that has ended meanwhile is no lie that passed.
-    const bool taken = result.ok() && *result == v1::SUBMIT_RESULT_ACCEPTED;
-    liar.Count(taken ? OkStatus() : InvalidArgument(lie.what));
-    liar.CountTold();
-  }
+void TellALie(Liar& liar, CoordinatorClient& client, const std::string& run_id,
+              const std::string& self, const v1::Lease& lease, const Lie& lie) {
+  Group group = HonestGroup(lease, self, *FromProto(lease.min_version()));
+  lie.tell(group);
+  const auto result =
+      client.SubmitGroup(run_id, self, kIncarnation, lease.ref(), EncodedGroup::Of(group));
+  // A lease that has ended meanwhile is no lie that passed.
+  const bool taken = result.ok() && *result == v1::SUBMIT_RESULT_ACCEPTED;
+  liar.Count(taken ? OkStatus() : InvalidArgument(lie.what));
+  liar.CountTold();
 }
 
-// `name_of` names the worker of each lease, by their number.
-void LieInGroups(Liar& liar, const std::function<std::string(int)>& name_of) {
+// Who leases and lies, by the number of the lease.
+struct Identity {
+  std::function<std::string(std::size_t lease)> name;
+  bool tells_all = false;  // every lie about each lease, the first of which ends it; else one
+};
+
+void LieInGroups(Liar& liar, const Identity& identity) {
   CoordinatorClient client = liar.Client();
   v1::ExchangeRequest request;
-  for (int leases = 0; !WaitForShutdown(kPause);) {
-    const std::string self = name_of(leases);
+  for (std::size_t leases = 0; !WaitForShutdown(kPause);) {
+    const std::string self = identity.name(leases);
     const auto joined = client.RegisterWorker(liar.Self(self));
     if (!joined.ok()) continue;
     if (request.worker_id() != self) request = ExchangeOf(self, 1);
@@ -144,8 +146,11 @@ void LieInGroups(Liar& liar, const std::function<std::string(int)>& name_of) {
     request.clear_returned();
     if (!response.ok()) continue;
     for (const v1::Lease& lease : response->leases()) {
-      TellEveryLie(liar, client, joined->run_id(), self, lease);
-      ++leases;
+      const std::size_t first = leases++ % std::size(kLies);
+      const std::size_t lies = identity.tells_all ? std::size(kLies) : 1;
+      for (std::size_t i = 0; i < lies && !ShutdownRequested(); ++i)
+        TellALie(liar, client, joined->run_id(), self, lease,
+                 kLies[(first + i) % std::size(kLies)]);
       v1::ReturnedLease& returned = *request.add_returned();
       *returned.mutable_ref() = lease.ref();
       returned.set_reason(v1::RETURN_REASON_DRAINING);
@@ -227,22 +232,28 @@ v1::ExchangeRequest ListOf(int leases) {
   return request;
 }
 
+// The calls are serialized once, so that the processors that the liar may share with the run are
+// left to it.
 void SendBadNames(Liar& liar) {
-  CoordinatorClient client = liar.Client();
-  // One that is refused by its bytes, and one that must be parsed for it.
-  v1::ExchangeRequest too_long = ListOf(2000000), too_many = ListOf(250000);
+  const std::string long_name(1 << 20, 'x');
+  v1::RegisterWorkerRequest far = liar.Self("far");
+  far.set_weights_address(long_name);
+  const std::string service = "/buttress.v1.Coordinator/";
+  const auto bytes_of = [](const auto& message) { return BytesOf(message.SerializeAsString()); };
+  const std::pair<std::string, grpc::ByteBuffer> calls[] = {
+      {service + "RegisterWorker", bytes_of(liar.Self("w0\nlevel=error forged"))},
+      {service + "RegisterWorker", bytes_of(liar.Self(long_name))},
+      {service + "RegisterWorker", bytes_of(far)},
+      {service + "Exchange", bytes_of(ListOf(2000000))},  // refused by its bytes
+      {service + "Exchange", bytes_of(ListOf(250000))},   // must be parsed for it
+  };
+  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
   while (!WaitForShutdown(kPause)) {
-    liar.Count(client.RegisterWorker(liar.Self("w0\nlevel=error forged")).status());
-    liar.Count(client.RegisterWorker(liar.Self(std::string(1 << 20, 'x'))).status());
-    v1::RegisterWorkerRequest far = liar.Self("far");
-    far.set_weights_address(std::string(1 << 20, 'x'));
-    liar.Count(client.RegisterWorker(far).status());
-    const auto joined = client.RegisterWorker(liar.Self("lister"));
-    if (!joined.ok()) continue;
-    for (v1::ExchangeRequest* const list : {&too_long, &too_many}) {
-      list->set_run_id(joined->run_id());
-      liar.Count(client.Exchange(*list).status());
-    }
+    const std::string now = liar.Address("coordinator.address");
+    if (now.empty()) continue;
+    if (now != address) channel = MakeChannel(address = now);
+    for (const auto& [method, bytes] : calls) liar.Count(CallRaw(channel, method, bytes).status());
   }
 }
 
@@ -264,10 +275,13 @@ void HoldConnections(Liar& liar, const std::string& address_file, int count,
 
 const std::map<std::string, std::function<void(Liar&)>>& Cases() {
   static const std::map<std::string, std::function<void(Liar&)>> cases = {
-      {"groups", [](Liar& liar) { LieInGroups(liar, [](int) { return "liar"; }); }},
+      {"groups",
+       [](Liar& liar) {
+         LieInGroups(liar, {[](auto) { return "liar"; }, true});
+       }},
       {"strangers",
        [](Liar& liar) {
-         LieInGroups(liar, [](int leases) { return "stranger" + std::to_string(leases); });
+         LieInGroups(liar, {[](auto lease) { return "stranger" + std::to_string(lease); }});
        }},
       {"streams", HoldStreams},
       {"hoard", Hoard},

@@ -2,7 +2,6 @@
 // with a real ledger.
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,6 +23,7 @@
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/lies.h"
 #include "tests/support/power_cut.h"
+#include "tests/support/raw_call.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -679,38 +679,16 @@ TEST_F(ServiceTest, NamesAndListsOfAWorkerAreBounded) {
   for (int i = 0; i < 70000; ++i) request.add_held()->set_group_id(1000000);
   const Status entries = client_.Exchange(request).status();
   EXPECT_EQ(entries.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(entries.message(), HasSubstr("65536 entries"));
+  EXPECT_THAT(entries.message(), HasSubstr("more than 65536 leases"));
   for (int i = 0; i < 200000; ++i) request.add_held()->set_group_id(1000000);
   const Status bytes = client_.Exchange(request).status();
   EXPECT_EQ(bytes.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(bytes.message(), HasSubstr("expected at most 524288"));
 }
 
-// Calls `method` with the bytes of `request`, and returns the bytes of the response.
-Result<std::string> CallRaw(const std::string& address, const std::string& method,
-                            const std::string& request) {
-  grpc::GenericStub stub(MakeChannel(address));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-  const grpc::Slice slice(request);
-  grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
-  call->StartCall();
-  grpc::ByteBuffer response;
-  grpc::Status status;
-  call->Finish(&response, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  BUTTRESS_RETURN_IF_ERROR(FromGrpc(status));
-  grpc::Slice bytes;
-  BUTTRESS_RETURN_IF_ERROR(FromGrpc(response.DumpToSingleSlice(&bytes)));
-  return std::string(bytes.begin(), bytes.end());
-}
-
 TEST_F(ServiceTest, AnExchangeOfOtherBytesIsRefused) {
-  const auto answer =
-      CallRaw(coordinator_->address(), "/buttress.v1.Coordinator/Exchange", "no message");
+  const auto answer = CallRaw(MakeChannel(coordinator_->address()),
+                              "/buttress.v1.Coordinator/Exchange", BytesOf("no message"));
   EXPECT_EQ(answer.status().code(), StatusCode::kInternal) << answer.status().ToString();
 }
 
@@ -1163,8 +1141,9 @@ TEST_F(ServiceTest, StoppingAnswersLongPolls) {
 // Returns the serialized response of grpc.health.v1.Health/Check, whose messages Debian does not
 // ship. SERVING is field 1 with value 1.
 std::string CheckHealth(const std::string& address, const std::string& service) {
-  const auto answer = CallRaw(address, "/grpc.health.v1.Health/Check",
-                              "\x0a" + std::string(1, static_cast<char>(service.size())) + service);
+  const std::string request = "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
+  const auto answer =
+      CallRaw(MakeChannel(address), "/grpc.health.v1.Health/Check", BytesOf(request));
   return answer.ok() ? *answer : answer.status().message();
 }
 
