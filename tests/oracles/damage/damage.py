@@ -161,13 +161,16 @@ def flip_payload(run):
     ready = ("SELECT group_id, segment, offset, bytes FROM accepted JOIN groups USING (group_id) "
              "WHERE state = 'ready' ORDER BY group_id LIMIT 1")
     learner = run.programs["learner"].pid
-    while True:
+    found = []
+
+    def stops_with_one():
         os.kill(learner, signal.SIGSTOP)
-        found = run.ask(ready)
-        if found:
-            break
-        os.kill(learner, signal.SIGCONT)
-        time.sleep(0.2)
+        found[:] = run.ask(ready)
+        if not found:
+            os.kill(learner, signal.SIGCONT)
+        return found
+
+    wait_for("a group that waits for a plan", stops_with_one)
     group, segment, offset, size = found[0]
     flip(run.disk / "payloads" / f"{segment:08d}.seg", offset + 32 + size // 2)
     os.kill(learner, signal.SIGCONT)
