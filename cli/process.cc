@@ -150,14 +150,17 @@ std::string EnvironmentOf(pid_t pid, const std::string& name) {
 int KillDescendants() {
   constexpr std::int64_t kReapMs = 5000;
   std::set<pid_t> killed;
-  WaitUntil(kReapMs, [&killed] {
+  // One look at all processes can miss the child of a process that dies meanwhile.
+  int empty_looks = 0;
+  WaitUntil(kReapMs, [&] {
     const std::vector<ProcessInfo> left = Descendants();
     for (const ProcessInfo& info : left) {
       if (::kill(info.pid, SIGKILL) == 0) killed.insert(info.pid);
     }
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    return left.empty();
+    empty_looks = left.empty() ? empty_looks + 1 : 0;
+    return empty_looks == 2;
   });
   return static_cast<int>(killed.size());
 }
