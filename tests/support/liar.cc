@@ -31,6 +31,7 @@
 #include "lib/config/run_folder.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
+#include "lib/rpc/grpc_status.h"
 #include "tests/support/lies.h"
 #include "tests/support/loopback_connection.h"
 #include "tests/support/raw_call.h"
@@ -253,7 +254,10 @@ void SendBadNames(Liar& liar) {
     const std::string now = liar.Address("coordinator.address");
     if (now.empty()) continue;
     if (now != address) channel = MakeChannel(address = now);
-    for (const auto& [method, bytes] : calls) liar.Count(CallRaw(channel, method, bytes).status());
+    for (const auto& [method, bytes] : calls) {
+      grpc::ByteBuffer answer;
+      liar.Count(FromGrpc(CallRaw(channel, method, bytes, answer)));
+    }
   }
 }
 

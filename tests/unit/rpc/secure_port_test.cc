@@ -1,7 +1,6 @@
 // Ports with certificates and a token: which gRPC and HTTPS clients they accept.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -16,6 +15,7 @@
 #include "lib/rpc/channel.h"
 #include "lib/rpc/listener.h"
 #include "tests/support/made_certificates.h"
+#include "tests/support/raw_call.h"
 #include "tests/support/secret_file.h"
 
 namespace buttress {
@@ -46,20 +46,8 @@ class SecurePortTest : public ::testing::Test {
 
   static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel,
                            const std::string& method = "/buttress.v1.Coordinator/GetRunStatus") {
-    grpc::GenericStub stub(channel);
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    const grpc::ByteBuffer empty(nullptr, 0);
-    grpc::CompletionQueue queue;
-    const auto call = stub.PrepareUnaryCall(&context, method, empty, &queue);
-    call->StartCall();
     grpc::ByteBuffer answer;
-    grpc::Status status;
-    call->Finish(&answer, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    return status;
+    return CallRaw(channel, method, BytesOf(""), answer);
   }
 
   // Every method of the project's services, as in "/buttress.v1.Weights/Fetch".
