@@ -26,9 +26,16 @@ if(NOT EXISTS ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so)
                       "or set BUTTRESS_TORCH to its folder")
 endif()
 
+# LibTorch's include folder has protobuf's headers of another version too: those that the messages
+# need come first.
+set(_buttress_protobuf ${CMAKE_BINARY_DIR}/protobuf_headers)
+file(MAKE_DIRECTORY ${_buttress_protobuf})
+file(CREATE_LINK ${Protobuf_INCLUDE_DIRS}/google ${_buttress_protobuf}/google SYMBOLIC)
+
 add_library(buttress_torch INTERFACE)
 target_include_directories(
   buttress_torch SYSTEM INTERFACE
+  ${_buttress_protobuf}
   ${BUTTRESS_TORCH_DIR}/include ${BUTTRESS_TORCH_DIR}/include/torch/csrc/api/include)
 target_link_libraries(
   buttress_torch
