@@ -13,6 +13,7 @@ find_package(MPI REQUIRED COMPONENTS C)
 pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
 pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
 pkg_check_modules(ABSL_MUTEX REQUIRED IMPORTED_TARGET absl_synchronization)
+pkg_check_modules(ABSL_STRINGS REQUIRED IMPORTED_TARGET absl_strings)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
@@ -25,7 +26,7 @@ find_library(BUTTRESS_ARB NAMES flint-arb arb REQUIRED)
 # On Debian 12 the flags of these packages (NOMINMAX, UTF8PROC_EXPORTS, -pthread) have no effect but
 # to make the precompiled headers invalid.
 set_target_properties(
-  PkgConfig::ABSL_MUTEX PkgConfig::GRPC PkgConfig::RE2 PkgConfig::UTF8PROC
+  PkgConfig::ABSL_MUTEX PkgConfig::ABSL_STRINGS PkgConfig::GRPC PkgConfig::RE2 PkgConfig::UTF8PROC
   PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_COMPILE_DEFINITIONS "")
 # The package names an include folder that only GnuTLS needs; it would change every command line.
 set_target_properties(PkgConfig::MICROHTTPD PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "")

@@ -5,17 +5,17 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kText = "nothing to learn: ";
+constexpr std::string_view kNothingText = "nothing to learn: ";
 
 }  // namespace
 
 Status NothingToLearn(const std::string& why) {
-  return FailedPrecondition(std::string(kText) + why);
+  return FailedPrecondition(std::string(kNothingText) + why);
 }
 
 bool IsNothingToLearn(const Status& status) {
   return status.code() == StatusCode::kFailedPrecondition &&
-         status.message().find(kText) != std::string::npos;
+         status.message().find(kNothingText) != std::string::npos;
 }
 
 }  // namespace buttress

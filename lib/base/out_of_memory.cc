@@ -5,15 +5,17 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kText = "out of memory: ";
+constexpr std::string_view kOutOfMemoryText = "out of memory: ";
 
 }  // namespace
 
-Status OutOfMemory(const std::string& what) { return ResourceExhausted(std::string(kText) + what); }
+Status OutOfMemory(const std::string& what) {
+  return ResourceExhausted(std::string(kOutOfMemoryText) + what);
+}
 
 bool IsOutOfMemory(const Status& status) {
   return status.code() == StatusCode::kResourceExhausted &&
-         status.message().find(kText) != std::string::npos;
+         status.message().find(kOutOfMemoryText) != std::string::npos;
 }
 
 }  // namespace buttress

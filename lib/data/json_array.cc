@@ -12,7 +12,7 @@ namespace {
 using json = nlohmann::ordered_json;
 using Event = json::parse_event_t;
 
-constexpr int kMaxDepth = 64;  // of a row; values are copied and printed recursively
+constexpr int kMaxValueDepth = 64;  // of a row; values are copied and printed recursively
 
 // Hands each element of the outer array to the sink as soon as it is parsed, and keeps none.
 class Elements {
@@ -21,8 +21,8 @@ class Elements {
 
   bool Take(int depth, Event event, json& value) {
     if (!status_.ok()) return false;
-    if (depth > kMaxDepth) {
-      Refuse(fmt::format("nested deeper than {} levels", kMaxDepth));
+    if (depth > kMaxValueDepth) {
+      Refuse(fmt::format("nested deeper than {} levels", kMaxValueDepth));
     } else if (depth == 2 && event == Event::key) {
       if (!names_.insert(value.get<std::string>()).second)
         Refuse("field '" + value.get<std::string>() + "' stands twice");

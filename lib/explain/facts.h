@@ -2,6 +2,7 @@
 // does not hold is nullopt, empty or unspecified.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ struct CompletionFacts {
   std::optional<double> logprob;     // nats of the whole completion under the sampler
   std::optional<bool> states_truth;  // whether a second verifier finds the ground truth in it
   TextFacts text;
+
+  // Returns whether the completion has a reward that counts.
+  bool scorable() const { return std::isfinite(raw_reward) && outcome != Outcome::kUnscorable; }
 };
 
 // Makes a completion unscorable whose reward or raw reward is beyond kMaxReward. Returns whether it

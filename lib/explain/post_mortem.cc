@@ -26,12 +26,8 @@ class Mean {
   std::int64_t count_ = 0;
 };
 
-bool IsScorable(const CompletionFacts& c) {
-  return std::isfinite(c.raw_reward) && c.outcome != Outcome::kUnscorable;
-}
-
 std::int64_t CountScorable(const GroupFacts& group) {
-  return std::ranges::count_if(group.completions, IsScorable);
+  return std::ranges::count_if(group.completions, &CompletionFacts::scorable);
 }
 
 // Adds the means over the completions and groups of a step.
@@ -42,7 +38,7 @@ void AddMeans(const std::vector<GroupFacts>& groups, const std::vector<GroupCont
     for (const CompletionFacts& c : groups[k].completions) {
       ++point.completions;
       point.truncated += IsTruncated(c, contexts[k]) ? 1 : 0;
-      if (IsScorable(c)) reward.Add(c.raw_reward);
+      if (c.scorable()) reward.Add(c.raw_reward);
       if (c.tokens) length.Add(*c.tokens);
       if (!c.tokens && c.text.known()) length.Add(c.text.length);
       if (c.logprob && c.tokens.value_or(0) > 0) surprisal.Add(-*c.logprob / *c.tokens);
@@ -137,7 +133,7 @@ Status PostMortem::Add(const std::vector<GroupFacts>& groups) {
     causes.push_back(Classify(groups[k], contexts[k], point));
     std::int64_t correct = 0;
     for (const CompletionFacts& c : groups[k].completions)
-      correct += IsScorable(c) && run_history_.IsSuccess(c) ? 1 : 0;
+      correct += c.scorable() && run_history_.IsSuccess(c) ? 1 : 0;
     fit_.Add(correct, CountScorable(groups[k]));
     report_.lengths_are_tokens =
         report_.lengths_are_tokens || groups[k].completions[0].tokens.has_value();

@@ -8,10 +8,6 @@
 namespace buttress {
 namespace {
 
-bool IsScorable(const CompletionFacts& c) {
-  return std::isfinite(c.raw_reward) && c.outcome != Outcome::kUnscorable;
-}
-
 std::uint32_t Shortened(std::uint64_t digest) {
   return static_cast<std::uint32_t>(digest ^ (digest >> 32));
 }
@@ -21,7 +17,7 @@ std::optional<double> ConstantOf(const GroupFacts& group) {
   std::int64_t scorable = 0;
   double value = 0;
   for (const CompletionFacts& c : group.completions) {
-    if (!IsScorable(c)) continue;
+    if (!c.scorable()) continue;
     if (scorable++ == 0) value = c.raw_reward;
     if (!EqualRewards(c.raw_reward, value)) return std::nullopt;
   }
@@ -87,7 +83,7 @@ void RunHistory::Observe(std::span<const GroupFacts> groups) {
       if (c.text.known() || c.tokens)
         Push(recent_, {c.text.length, c.tokens.value_or(0), c.text.ends_midway, c.text.known()},
              kRecent);
-      if (!IsScorable(c)) continue;
+      if (!c.scorable()) continue;
       lowest_ = seen_reward_ ? std::min(lowest_, c.raw_reward) : c.raw_reward;
       highest_ = seen_reward_ ? std::max(highest_, c.raw_reward) : c.raw_reward;
       seen_reward_ = true;
@@ -96,7 +92,7 @@ void RunHistory::Observe(std::span<const GroupFacts> groups) {
     if (copies.known >= 2 && copies.words >= rules_.room_words)
       Push(similarities_, copies.similarity, kRecentGroups);
     for (const CompletionFacts& c : group.completions) {
-      if (!mixed || !c.states_truth || !IsScorable(c)) continue;
+      if (!mixed || !c.states_truth || !c.scorable()) continue;
       ++truth_known_;
       truth_agrees_ += *c.states_truth == IsSuccess(c) ? 1 : 0;
     }
@@ -227,7 +223,7 @@ void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
   }
   std::int64_t correct = 0, scored = 0;
   for (const CompletionFacts& c : group.completions) {
-    if (!IsScorable(c)) continue;
+    if (!c.scorable()) continue;
     source.low = source.completions == 0 ? c.raw_reward : std::min(source.low, c.raw_reward);
     source.high = source.completions == 0 ? c.raw_reward : std::max(source.high, c.raw_reward);
     ++source.completions;
@@ -283,8 +279,8 @@ void RunHistory::Record(std::span<const GroupFacts> groups,
     if (!causes[k] || DependsOnPrompt(*causes[k])) RecordRewards(group, prompt);
     Source& source = sources_[group.source];
     for (const CompletionFacts& c : group.completions) {
-      source.judged += IsScorable(c) ? 1 : 0;
-      source.right += IsScorable(c) && IsSuccess(c) ? 1 : 0;
+      source.judged += c.scorable() ? 1 : 0;
+      source.right += c.scorable() && IsSuccess(c) ? 1 : 0;
     }
     if (prompt == nullptr) continue;
     prompt->source = group.source;

@@ -1,13 +1,13 @@
 #include "lib/explain/text_facts.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 
 #include "lib/base/random.h"
 
 namespace buttress {
 namespace {
-
-bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 bool IsWord(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -18,7 +18,7 @@ bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 
 // Returns whether a text ends with a letter, a comma, an operator or an open bracket, after which
 // more text is expected. A digit or another character may end an answer.
 bool EndsMidway(std::string_view text) {
-  while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
+  while (!text.empty() && absl::ascii_isspace(text.back())) text.remove_suffix(1);
   if (text.empty()) return false;
   constexpr std::string_view kContinues = ",;:([{<\\+-*/=&_^";
   const char last = text.back();
@@ -44,7 +44,7 @@ TextFacts FactsOfText(std::string_view text) {
   MinHasher words;
   std::int32_t count = 0;
   for (std::size_t at = 0; at < text.size();) {
-    if (IsSpace(text[at])) {
+    if (absl::ascii_isspace(text[at])) {
       ++at;
       continue;
     }

@@ -22,6 +22,11 @@ struct JinjaArguments {
 Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
     const JinjaArguments& arguments, const std::vector<std::string_view>& parameters);
 
+// Returns kInvalidArgument if there is an argument.
+inline Status ExpectNoArguments(const JinjaArguments& arguments) {
+  return BindJinjaArguments(arguments, {}).status();
+}
+
 Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std::string_view name,
                                      std::int64_t absent);
 

@@ -9,7 +9,7 @@
 
 namespace buttress {
 
-using Kind = JinjaExpression::Kind;
+using ExpressionKind = JinjaExpression::Kind;
 
 namespace {
 
@@ -80,8 +80,9 @@ Result<JinjaValue> JinjaEvaluator::Evaluate(const JinjaExpression& expression,
   if (!status.ok()) return Locate(expression.line, status);
   Result<JinjaValue> value = EvaluateKind(expression, scope);
   if (!value.ok()) return Locate(expression.line, value.status());
-  const bool made = expression.kind != Kind::kName && expression.kind != Kind::kLiteral &&
-                    expression.kind != Kind::kAttribute;
+  const bool made = expression.kind != ExpressionKind::kName &&
+                    expression.kind != ExpressionKind::kLiteral &&
+                    expression.kind != ExpressionKind::kAttribute;
   if (made) status = CheckBounds(*value);
   if (!status.ok()) return Locate(expression.line, status);
   return value;
@@ -90,21 +91,21 @@ Result<JinjaValue> JinjaEvaluator::Evaluate(const JinjaExpression& expression,
 Result<JinjaValue> JinjaEvaluator::EvaluateKind(const JinjaExpression& expression,
                                                 const JinjaScope& scope) {
   switch (expression.kind) {
-    case Kind::kLiteral:
+    case ExpressionKind::kLiteral:
       return expression.literal;
-    case Kind::kName:
+    case ExpressionKind::kName:
       return EvaluateName(expression, scope);
-    case Kind::kDict:
+    case ExpressionKind::kDict:
       return EvaluateDict(expression, scope);
-    case Kind::kSlice:
+    case ExpressionKind::kSlice:
       return EvaluateSlice(expression, scope);
-    case Kind::kCall:
+    case ExpressionKind::kCall:
       return EvaluateCall(expression, scope);
-    case Kind::kCompare:
+    case ExpressionKind::kCompare:
       return EvaluateComparison(expression, scope);
-    case Kind::kAnd:
-    case Kind::kOr:
-    case Kind::kConditional:
+    case ExpressionKind::kAnd:
+    case ExpressionKind::kOr:
+    case ExpressionKind::kConditional:
       return EvaluateLogic(expression, scope);
     default:
       break;
@@ -112,27 +113,28 @@ Result<JinjaValue> JinjaEvaluator::EvaluateKind(const JinjaExpression& expressio
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<JinjaValue> operands,
                             EvaluateAll(expression.operands, scope));
   switch (expression.kind) {
-    case Kind::kList:
+    case ExpressionKind::kList:
       return JinjaValue::List(std::move(operands));
-    case Kind::kTuple:
+    case ExpressionKind::kTuple:
       return JinjaValue::Tuple(std::move(operands));
-    case Kind::kAttribute:
+    case ExpressionKind::kAttribute:
       return JinjaAttribute(operands[0], expression.name);
-    case Kind::kItem:
+    case ExpressionKind::kItem:
       return JinjaItem(operands[0], operands[1]);
-    case Kind::kNot:
+    case ExpressionKind::kNot:
       return JinjaValue(!operands[0].Truthy());
-    case Kind::kSign:
+    case ExpressionKind::kSign:
       return JinjaSign(expression.name, operands[0]);
-    case Kind::kBinary:
+    case ExpressionKind::kBinary:
       return JinjaBinary(expression.name, operands[0], operands[1]);
-    case Kind::kFilter: {
+    case ExpressionKind::kFilter: {
       BUTTRESS_ASSIGN_OR_RETURN(const JinjaArguments arguments,
                                 EvaluateArguments(expression, scope));
       return ApplyJinjaFilter(expression.name, operands[0], arguments);
     }
     default: {
-      BUTTRESS_CHECK(expression.kind == Kind::kTest, "every kind of expression is handled");
+      BUTTRESS_CHECK(expression.kind == ExpressionKind::kTest,
+                     "every kind of expression is handled");
       BUTTRESS_ASSIGN_OR_RETURN(const JinjaArguments arguments,
                                 EvaluateArguments(expression, scope));
       BUTTRESS_ASSIGN_OR_RETURN(const bool holds,
@@ -198,14 +200,14 @@ Result<JinjaValue> JinjaEvaluator::EvaluateComparison(const JinjaExpression& exp
 
 Result<JinjaValue> JinjaEvaluator::EvaluateLogic(const JinjaExpression& expression,
                                                  const JinjaScope& scope) {
-  if (expression.kind == Kind::kConditional) {
+  if (expression.kind == ExpressionKind::kConditional) {
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue holds, Evaluate(*expression.operands[1], scope));
     if (holds.Truthy()) return Evaluate(*expression.operands[0], scope);
     if (expression.operands[2] != nullptr) return Evaluate(*expression.operands[2], scope);
     return JinjaValue::Undefined("the inline if has no else, and its condition is false");
   }
   BUTTRESS_ASSIGN_OR_RETURN(JinjaValue left, Evaluate(*expression.operands[0], scope));
-  const bool decided = left.Truthy() == (expression.kind == Kind::kOr);
+  const bool decided = left.Truthy() == (expression.kind == ExpressionKind::kOr);
   return decided ? Result<JinjaValue>(std::move(left)) : Evaluate(*expression.operands[1], scope);
 }
 

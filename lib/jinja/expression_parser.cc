@@ -7,7 +7,7 @@
 namespace buttress {
 namespace {
 
-constexpr int kLevelMax = 100;
+constexpr int kExpressionLevelsMax = 100;
 
 }  // namespace
 
@@ -21,9 +21,10 @@ class JinjaExpressionParser::Level {
   Level& operator=(const Level&) = delete;
 
   Status Check() const {
-    if (parser_.level_ <= kLevelMax) return OkStatus();
-    return JinjaErrorAt(parser_.tokens_.line(), "an expression nested deeper than " +
-                                                    std::to_string(kLevelMax) + " levels");
+    if (parser_.level_ <= kExpressionLevelsMax) return OkStatus();
+    return JinjaErrorAt(
+        parser_.tokens_.line(),
+        "an expression nested deeper than " + std::to_string(kExpressionLevelsMax) + " levels");
   }
 
  private:

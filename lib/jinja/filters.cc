@@ -14,10 +14,6 @@ using Filter = Result<JinjaValue> (*)(const JinjaValue& value, const JinjaArgume
 
 constexpr std::int64_t kIndentMax = 1000;
 
-Status ExpectNoArguments(const JinjaArguments& arguments) {
-  return BindJinjaArguments(arguments, {}).status();
-}
-
 Result<std::string> IndentOf(const std::optional<JinjaValue>& width, std::int64_t absent) {
   if (width.has_value() && width->is_text()) return width->text();
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t spaces, IntegerArgument(width, "indent", absent));

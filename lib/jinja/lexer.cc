@@ -1,5 +1,6 @@
 #include "lib/jinja/lexer.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,13 +12,9 @@
 namespace buttress {
 namespace {
 
-using Kind = JinjaToken::Kind;
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+using TokenKind = JinjaToken::Kind;
 
 bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
-bool IsAsciiSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // Converts line ends to \n and removes one at the end of the source.
 std::string NormalizeLines(std::string_view source) {
@@ -45,7 +42,7 @@ class JinjaLexer {
       }
       BUTTRESS_RETURN_IF_ERROR(LexTag(open));
     }
-    Add(Kind::kEnd, "");
+    Add(TokenKind::kEnd, "");
     return std::move(tokens_);
   }
 
@@ -83,7 +80,7 @@ class JinjaLexer {
     at_line_start_ = false;
     if (type == '#') return SkipComment(line);
     if (type == '%' && StartsRaw()) return LexRaw(line);
-    Add(type == '{' ? Kind::kOutputBegin : Kind::kBlockBegin, "");
+    Add(type == '{' ? TokenKind::kOutputBegin : TokenKind::kBlockBegin, "");
     return LexExpression(type, line);
   }
 
@@ -149,12 +146,12 @@ class JinjaLexer {
   Status LexExpression(char type, int line) {
     std::string brackets;  // that are open
     while (!rest_.empty()) {
-      if (IsAsciiSpace(rest_.front())) {
+      if (absl::ascii_isspace(rest_.front())) {
         Skip(1);
         continue;
       }
       if (brackets.empty() && SkipTagEnd(type)) {
-        Add(type == '{' ? Kind::kOutputEnd : Kind::kBlockEnd, "");
+        Add(type == '{' ? TokenKind::kOutputEnd : TokenKind::kBlockEnd, "");
         return OkStatus();
       }
       BUTTRESS_RETURN_IF_ERROR(LexToken(brackets));
@@ -165,12 +162,13 @@ class JinjaLexer {
 
   Status LexToken(std::string& brackets) {
     const char c = rest_.front();
-    if (IsDigit(c)) return LexNumber();
+    if (absl::ascii_isdigit(c)) return LexNumber();
     if (c == '"' || c == '\'') return LexString();
     if (IsNameStart(c)) {
       std::size_t size = 1;
-      while (size < rest_.size() && (IsNameStart(rest_[size]) || IsDigit(rest_[size]))) ++size;
-      AddAndSkip(Kind::kName, size);
+      while (size < rest_.size() && (IsNameStart(rest_[size]) || absl::ascii_isdigit(rest_[size])))
+        ++size;
+      AddAndSkip(TokenKind::kName, size);
       return OkStatus();
     }
     static constexpr std::array<std::string_view, 6> kLong = {"**", "//", "==", "!=", "<=", ">="};
@@ -189,12 +187,12 @@ class JinjaLexer {
       }
       brackets.pop_back();
     }
-    AddAndSkip(Kind::kOperator, two == kLong.end() ? 1 : 2);
+    AddAndSkip(TokenKind::kOperator, two == kLong.end() ? 1 : 2);
     return OkStatus();
   }
 
   std::size_t DigitsFrom(std::size_t at) const {
-    while (at < rest_.size() && IsDigit(rest_[at])) ++at;
+    while (at < rest_.size() && absl::ascii_isdigit(rest_[at])) ++at;
     return at;
   }
 
@@ -202,8 +200,8 @@ class JinjaLexer {
     const std::size_t whole = DigitsFrom(0);
     std::size_t end = whole;
     // After a dot, as in items.0.1, each run of digits is an index.
-    const bool is_index =
-        !tokens_.empty() && tokens_.back().kind == Kind::kOperator && tokens_.back().text == ".";
+    const bool is_index = !tokens_.empty() && tokens_.back().kind == TokenKind::kOperator &&
+                          tokens_.back().text == ".";
     const auto is = [&](std::size_t at, std::string_view any) {
       return at < rest_.size() && any.find(rest_[at]) != std::string_view::npos;
     };
@@ -217,7 +215,7 @@ class JinjaLexer {
       return JinjaErrorAt(line_, "number '" + std::string(rest_.substr(0, end + 1)) +
                                      "' is not supported; decimal digits are");
     }
-    AddAndSkip(end == whole ? Kind::kInteger : Kind::kFloat, end);
+    AddAndSkip(end == whole ? TokenKind::kInteger : TokenKind::kFloat, end);
     return OkStatus();
   }
 
@@ -228,20 +226,20 @@ class JinjaLexer {
     if (end >= rest_.size()) return JinjaErrorAt(line_, "a text without its closing quote");
     Result<std::string> text = UnescapeText(rest_.substr(1, end - 1));
     if (!text.ok()) return JinjaErrorAt(line_, text.status().message());
-    Add(Kind::kString, *std::move(text));
+    Add(TokenKind::kString, *std::move(text));
     Skip(end + 1);
     return OkStatus();
   }
 
-  void Add(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
+  void Add(TokenKind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
 
-  void AddAndSkip(Kind kind, std::size_t size) {
+  void AddAndSkip(TokenKind kind, std::size_t size) {
     Add(kind, std::string(rest_.substr(0, size)));
     Skip(size);
   }
 
   void AddText(std::string_view text) {
-    if (!text.empty()) Add(Kind::kText, std::string(text));
+    if (!text.empty()) Add(TokenKind::kText, std::string(text));
   }
 
   void Skip(std::size_t size) {

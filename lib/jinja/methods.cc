@@ -17,10 +17,6 @@ Result<JinjaValue> TextOf(Result<std::string> text) {
   return JinjaValue::Text(*std::move(text));
 }
 
-Status ExpectNoArguments(const JinjaArguments& arguments) {
-  return BindJinjaArguments(arguments, {}).status();
-}
-
 template <StripSide kSide>
 Result<JinjaValue> Strip(const JinjaValue& self, const JinjaArguments& arguments) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"chars"}));
@@ -69,7 +65,7 @@ Result<JinjaValue> HasAffix(const JinjaValue& self, const JinjaArguments& argume
   return JinjaValue(fits);
 }
 
-Result<JinjaValue> Replace(const JinjaValue& self, const JinjaArguments& arguments) {
+Result<JinjaValue> ReplaceIn(const JinjaValue& self, const JinjaArguments& arguments) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto bound,
                             BindJinjaArguments(arguments, {"old", "new", "count"}));
   BUTTRESS_ASSIGN_OR_RETURN(const auto from, TextArgument(bound[0], "old"));
@@ -80,7 +76,7 @@ Result<JinjaValue> Replace(const JinjaValue& self, const JinjaArguments& argumen
 }
 
 template <Result<std::string> (*kMap)(std::string_view)>
-Result<JinjaValue> MapText(const JinjaValue& self, const JinjaArguments& arguments) {
+Result<JinjaValue> MapSelf(const JinjaValue& self, const JinjaArguments& arguments) {
   BUTTRESS_RETURN_IF_ERROR(ExpectNoArguments(arguments));
   return TextOf(kMap(self.text()));
 }
@@ -110,7 +106,7 @@ Result<JinjaValue> Get(const JinjaValue& self, const JinjaArguments& arguments) 
   return found != nullptr ? *found : bound[1].value_or(JinjaValue());
 }
 
-Result<JinjaValue> Items(const JinjaValue& self, const JinjaArguments& arguments) {
+Result<JinjaValue> DictItems(const JinjaValue& self, const JinjaArguments& arguments) {
   BUTTRESS_RETURN_IF_ERROR(ExpectNoArguments(arguments));
   std::vector<JinjaValue> items;
   for (const auto& [key, value] : self.entries()) {
@@ -145,16 +141,16 @@ constexpr NamedMethod kTextMethods[] = {
     {"splitlines", SplitLines},
     {"startswith", HasAffix<&std::string_view::starts_with>},
     {"endswith", HasAffix<&std::string_view::ends_with>},
-    {"replace", Replace},
-    {"upper", MapText<UpperText>},
-    {"lower", MapText<LowerText>},
-    {"title", MapText<TitleText>},
-    {"capitalize", MapText<CapitalizeText>},
+    {"replace", ReplaceIn},
+    {"upper", MapSelf<UpperText>},
+    {"lower", MapSelf<LowerText>},
+    {"title", MapSelf<TitleText>},
+    {"capitalize", MapSelf<CapitalizeText>},
     {"join", JoinItems},
 };
 
 constexpr NamedMethod kDictMethods[] = {
-    {"get", Get}, {"items", Items}, {"keys", Keys}, {"values", Values}};
+    {"get", Get}, {"items", DictItems}, {"keys", Keys}, {"values", Values}};
 
 Method FindMethod(const JinjaValue& value, std::string_view name) {
   const auto find = [&](const auto& methods) -> Method {

@@ -12,11 +12,11 @@
 namespace buttress {
 namespace {
 
-constexpr int kLevelMax = 50;
+constexpr int kBlockLevelsMax = 50;
 constexpr std::size_t kSourceBytesMax = std::size_t{1} << 20;
 
 using TokenKind = JinjaToken::Kind;
-using Kind = JinjaStatement::Kind;
+using StatementKind = JinjaStatement::Kind;
 using Body = JinjaStatement::Body;
 using Names = std::initializer_list<std::string_view>;
 
@@ -31,7 +31,7 @@ class JinjaParser {
   }
 
  private:
-  JinjaStatement& Make(Kind kind, int line) {
+  JinjaStatement& Make(StatementKind kind, int line) {
     JinjaStatement& statement = program_.statements.emplace_back();
     statement.kind = kind;
     statement.line = line;
@@ -41,14 +41,14 @@ class JinjaParser {
   // Parses statements up to a tag named in `ends`, whose name becomes the current token, or up to
   // the end of the template if `ends` is empty.
   Result<Body> ParseBody(Names ends) {
-    if (++level_ > kLevelMax) {
-      return JinjaErrorAt(tokens_.line(),
-                          "blocks nested deeper than " + std::to_string(kLevelMax) + " levels");
+    if (++level_ > kBlockLevelsMax) {
+      return JinjaErrorAt(tokens_.line(), "blocks nested deeper than " +
+                                              std::to_string(kBlockLevelsMax) + " levels");
     }
     Body body;
     while (!tokens_.At(TokenKind::kEnd)) {
       if (tokens_.At(TokenKind::kText)) {
-        JinjaStatement& text = Make(Kind::kText, tokens_.line());
+        JinjaStatement& text = Make(StatementKind::kText, tokens_.line());
         text.text = tokens_.Next().text;
         body.push_back(&text);
       } else if (tokens_.At(TokenKind::kOutputBegin)) {
@@ -72,7 +72,7 @@ class JinjaParser {
   }
 
   Result<const JinjaStatement*> ParseOutput() {
-    JinjaStatement& output = Make(Kind::kOutput, tokens_.Next().line);
+    JinjaStatement& output = Make(StatementKind::kOutput, tokens_.Next().line);
     BUTTRESS_ASSIGN_OR_RETURN(output.value, expressions_.ExpressionOrTuple());
     BUTTRESS_RETURN_IF_ERROR(tokens_.Expect(TokenKind::kOutputEnd, "'}}'"));
     return &output;
@@ -91,13 +91,13 @@ class JinjaParser {
     if (name == "break" || name == "continue") {
       if (loops_ == 0) return JinjaErrorAt(line, "'" + name + "' outside a loop");
       BUTTRESS_RETURN_IF_ERROR(EndTag());
-      return &Make(name == "break" ? Kind::kBreak : Kind::kContinue, line);
+      return &Make(name == "break" ? StatementKind::kBreak : StatementKind::kContinue, line);
     }
     return JinjaErrorAt(line, "statement '" + name + "' is not supported here");
   }
 
   Result<const JinjaStatement*> ParseIf(int line) {
-    JinjaStatement& statement = Make(Kind::kIf, line);
+    JinjaStatement& statement = Make(StatementKind::kIf, line);
     while (true) {
       JinjaStatement::Branch branch;
       BUTTRESS_ASSIGN_OR_RETURN(branch.condition, expressions_.ExpressionOrTuple());
@@ -117,7 +117,7 @@ class JinjaParser {
   }
 
   Result<const JinjaStatement*> ParseFor(int line) {
-    JinjaStatement& statement = Make(Kind::kFor, line);
+    JinjaStatement& statement = Make(StatementKind::kFor, line);
     BUTTRESS_ASSIGN_OR_RETURN(statement.target, ParseTarget());
     if (!statement.target.attribute.empty()) return JinjaErrorAt(line, "a loop over an attribute");
     if (!tokens_.SkipName("in")) return tokens_.Unexpected("'in'");
@@ -161,7 +161,7 @@ class JinjaParser {
   }
 
   Result<const JinjaStatement*> ParseSet(int line) {
-    JinjaStatement& statement = Make(Kind::kSet, line);
+    JinjaStatement& statement = Make(StatementKind::kSet, line);
     BUTTRESS_ASSIGN_OR_RETURN(statement.target, ParseTarget());
     if (tokens_.SkipOperator("=")) {
       BUTTRESS_ASSIGN_OR_RETURN(statement.value, expressions_.ExpressionOrTuple());
@@ -172,7 +172,7 @@ class JinjaParser {
       return JinjaErrorAt(line, "a set block with a filter is not supported");
     }
     BUTTRESS_RETURN_IF_ERROR(EndTag());
-    statement.kind = Kind::kSetBlock;
+    statement.kind = StatementKind::kSetBlock;
     BUTTRESS_ASSIGN_OR_RETURN(statement.body, ParseScope({"endset"}));
     return &statement;
   }
@@ -182,7 +182,7 @@ class JinjaParser {
     if (scopes_ > 0 || loops_ > 0) {
       return JinjaErrorAt(line, "a macro inside a loop, a macro or a set block is not supported");
     }
-    JinjaStatement& statement = Make(Kind::kMacro, line);
+    JinjaStatement& statement = Make(StatementKind::kMacro, line);
     BUTTRESS_ASSIGN_OR_RETURN(statement.text, tokens_.ExpectAnyName());
     BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator("("));
     while (!tokens_.SkipOperator(")")) {
@@ -203,7 +203,7 @@ class JinjaParser {
   // A tag of transformers: marks the assistant's text and prints its body.
   Result<const JinjaStatement*> ParseGeneration(int line) {
     BUTTRESS_RETURN_IF_ERROR(EndTag());
-    JinjaStatement& statement = Make(Kind::kScope, line);
+    JinjaStatement& statement = Make(StatementKind::kScope, line);
     BUTTRESS_ASSIGN_OR_RETURN(statement.body, ParseScope({"endgeneration"}));
     return &statement;
   }

@@ -8,7 +8,7 @@
 
 namespace buttress {
 
-using Kind = JinjaStatement::Kind;
+using StatementKind = JinjaStatement::Kind;
 
 const JinjaValue* JinjaScope::Find(std::string_view name) const {
   for (const JinjaScope* scope = this; scope != nullptr; scope = scope->parent) {
@@ -64,37 +64,37 @@ Result<JinjaEvaluator::Flow> JinjaEvaluator::Run(const JinjaStatement::Body& bod
 Result<JinjaEvaluator::Flow> JinjaEvaluator::RunStatement(const JinjaStatement& statement,
                                                           JinjaScope& scope, std::string& out) {
   switch (statement.kind) {
-    case Kind::kText:
+    case StatementKind::kText:
       BUTTRESS_RETURN_IF_ERROR(Append(statement.text, out));
       break;
-    case Kind::kOutput:
+    case StatementKind::kOutput:
       BUTTRESS_RETURN_IF_ERROR(Output(statement, scope, out));
       break;
-    case Kind::kIf:
+    case StatementKind::kIf:
       return RunIf(statement, scope, out);
-    case Kind::kFor:
+    case StatementKind::kFor:
       return RunFor(statement, scope, out);
-    case Kind::kSet: {
+    case StatementKind::kSet: {
       BUTTRESS_ASSIGN_OR_RETURN(JinjaValue value, Evaluate(*statement.value, scope));
       BUTTRESS_RETURN_IF_ERROR(Assign(statement.target, std::move(value), scope));
       break;
     }
-    case Kind::kSetBlock: {
+    case StatementKind::kSetBlock: {
       BUTTRESS_ASSIGN_OR_RETURN(std::string text, RunInOwnScope(statement, scope));
       BUTTRESS_RETURN_IF_ERROR(Assign(statement.target, JinjaValue::Text(std::move(text)), scope));
       break;
     }
-    case Kind::kMacro:
+    case StatementKind::kMacro:
       scope.Set(statement.text, JinjaValue(&statement));
       break;
-    case Kind::kScope: {
+    case StatementKind::kScope: {
       BUTTRESS_ASSIGN_OR_RETURN(const std::string text, RunInOwnScope(statement, scope));
       BUTTRESS_RETURN_IF_ERROR(Append(text, out));
       break;
     }
-    case Kind::kBreak:
+    case StatementKind::kBreak:
       return Flow::kBreak;
-    case Kind::kContinue:
+    case StatementKind::kContinue:
       return Flow::kContinue;
   }
   return Flow::kNext;

@@ -18,7 +18,7 @@ namespace {
 
 using Delimiters = SplitPattern::Delimiters;
 
-constexpr std::size_t kStepsMax = 32;
+constexpr std::size_t kPreTokenizersMax = 32;
 
 // The pattern of ByteLevel with use_regex (GPT-2).
 constexpr std::string_view kByteLevelPattern =
@@ -147,9 +147,9 @@ Result<PreTokenizer> PreTokenizer::FromJson(const json& spec) {
     return out;
   }
   const json& list = MemberOrNull(spec, "pretokenizers");
-  if (!list.is_array() || list.empty() || list.size() > kStepsMax) {
-    return InvalidArgument(
-        fmt::format("{}.pretokenizers is not a list of 1 to {} pre-tokenizers", path, kStepsMax));
+  if (!list.is_array() || list.empty() || list.size() > kPreTokenizersMax) {
+    return InvalidArgument(fmt::format("{}.pretokenizers is not a list of 1 to {} pre-tokenizers",
+                                       path, kPreTokenizersMax));
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
     BUTTRESS_ASSIGN_OR_RETURN(Step step,

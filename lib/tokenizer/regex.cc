@@ -1,6 +1,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/tokenizer/regex.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/core.h>
 #include <pcre2.h>
 
@@ -17,7 +18,7 @@ namespace {
 constexpr std::size_t kPatternBytesMax = 65536;
 constexpr std::uint32_t kStepsMin = 1'000'000;
 constexpr std::uint32_t kStepsPerByte = 16;  // the patterns of Qwen and GPT-2 take fewer than 3
-constexpr std::uint32_t kStepsMax = 0xFFFFFFFF;
+constexpr std::uint32_t kMatchStepsMax = 0xFFFFFFFF;
 constexpr std::uint32_t kMatchHeapKib = 64 * 1024;
 
 // The property White_Space, which is Oniguruma's \s. PCRE2's \s includes U+180E as well.
@@ -28,10 +29,6 @@ constexpr std::string_view kWhiteSpace = R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680
 constexpr std::string_view kSharedEscapes = "dDrntf";
 constexpr std::string_view kSharedBracedEscapes = "pPx";
 constexpr std::string_view kSharedGroups[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
-
-bool IsAsciiLetterOrDigit(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 // Translates a pattern of Oniguruma into PCRE2's dialect.
 class OnigurumaTranslator {
@@ -66,7 +63,7 @@ class OnigurumaTranslator {
       const std::string newer = NewerCodePoints(rest.substr(3, end - 3));
       if (!newer.empty()) return Property(rest.substr(2, end - 1), letter == 'P', newer);
     }
-    if (!braced && IsAsciiLetterOrDigit(letter) &&
+    if (!braced && absl::ascii_isalnum(letter) &&
         kSharedEscapes.find(letter) == std::string_view::npos) {
       return Refuse(rest);
     }
@@ -128,8 +125,8 @@ struct MatchState {
         context(pcre2_match_context_create(nullptr)) {
     BUTTRESS_CHECK(data != nullptr && context != nullptr, "out of memory");
     const std::uint64_t steps = kStepsMin + std::uint64_t{kStepsPerByte} * text_bytes;
-    pcre2_set_match_limit(context,
-                          static_cast<std::uint32_t>(std::min<std::uint64_t>(steps, kStepsMax)));
+    pcre2_set_match_limit(
+        context, static_cast<std::uint32_t>(std::min<std::uint64_t>(steps, kMatchStepsMax)));
     pcre2_set_heap_limit(context, kMatchHeapKib);
   }
 
@@ -194,7 +191,7 @@ Result<Regex> Regex::Compile(std::string_view pattern) {
 Result<Regex> Regex::Literal(std::string_view text) {
   std::string pattern;
   for (const char c : text) {
-    if (static_cast<std::uint8_t>(c) < 0x80 && !IsAsciiLetterOrDigit(c)) pattern += '\\';
+    if (static_cast<std::uint8_t>(c) < 0x80 && !absl::ascii_isalnum(c)) pattern += '\\';
     pattern += c;
   }
   return CompilePcre2(pattern);

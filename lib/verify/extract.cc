@@ -1,5 +1,7 @@
 #include "lib/verify/extract.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <string>
 
@@ -9,8 +11,6 @@ namespace buttress {
 namespace {
 
 constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
-
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // Returns the length of the text up to the brace that matches the one before `text`.
 std::optional<std::size_t> ClosingBrace(std::string_view text) {
@@ -82,7 +82,7 @@ std::optional<std::string_view> InLastBox(std::string_view text) {
 }
 
 std::optional<std::string_view> BehindLast(std::string_view text, std::string_view anchor) {
-  const auto same = [](char a, char b) { return Lower(a) == b; };
+  const auto same = [](char a, char b) { return absl::ascii_tolower(a) == b; };
   const char last = anchor.back();
   const char upper = last >= 'a' && last <= 'z' ? static_cast<char>(last - 'a' + 'A') : last;
   for (std::size_t end = text.size(); end >= anchor.size(); --end) {
@@ -116,7 +116,7 @@ std::optional<std::string_view> InLastFence(std::string_view text, std::string_v
     const std::size_t close = text.find(kFence, line_end);
     if (close == std::string_view::npos) break;
     std::string language(Trim(text.substr(open + kFence.size(), line_end - open - kFence.size())));
-    for (char& c : language) c = Lower(c);
+    for (char& c : language) c = absl::ascii_tolower(c);
     const std::string_view inside = text.substr(line_end + 1, close - line_end - 1);
     if (language.empty()) plain = inside;
     if (!language.empty() && HasWord(languages, language)) named = inside;

@@ -15,6 +15,9 @@ std::string_view Trim(std::string_view text);
 // Returns the first `bytes` bytes of `text`, or a few fewer so that no UTF-8 character is cut.
 std::string_view FirstBytes(std::string_view text, std::size_t bytes);
 
+// Bytes of a foreign text that a message quotes.
+inline constexpr std::size_t kShownBytes = 200;
+
 // Returns the content of the last <answer>...</answer> that is closed.
 std::optional<std::string_view> InAnswerTags(std::string_view text);
 

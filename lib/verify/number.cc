@@ -7,6 +7,8 @@
 //      that is not a number;
 //   3. after the last "answer is" or "answer:";
 //   4. the last number of the text, unless the response is truncated.
+#include <absl/strings/ascii.h>
+
 #include <optional>
 #include <string>
 
@@ -18,11 +20,6 @@ namespace buttress {
 namespace {
 
 constexpr std::string_view kMinus = "−";
-constexpr std::size_t kShownBytes = 100;
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-bool IsWord(char c) { return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // A number in a text. [begin, end) covers digits, separators, point and slash, but not the sign.
 struct Numeral {
@@ -33,7 +30,7 @@ struct Numeral {
 };
 
 std::size_t SkipDigits(std::string_view text, std::size_t at) {
-  while (at < text.size() && IsDigit(text[at])) ++at;
+  while (at < text.size() && absl::ascii_isdigit(text[at])) ++at;
   return at;
 }
 
@@ -57,7 +54,8 @@ bool IsNegative(std::string_view before) {
   } else {
     return false;
   }
-  return before.empty() || !(IsWord(before.back()) || before.back() == ')' || before.back() == '%');
+  return before.empty() ||
+         !(absl::ascii_isalnum(before.back()) || before.back() == ')' || before.back() == '%');
 }
 
 std::optional<Rational> ValueOf(std::string_view digits) {
@@ -69,7 +67,8 @@ std::optional<Rational> ValueOf(std::string_view digits) {
 // Returns the first number at or after `from`.
 std::optional<Numeral> NextNumeral(std::string_view text, std::size_t from) {
   const auto begins = [&](std::size_t i) {
-    return IsDigit(text[i]) || (text[i] == '.' && i + 1 < text.size() && IsDigit(text[i + 1]));
+    return absl::ascii_isdigit(text[i]) ||
+           (text[i] == '.' && i + 1 < text.size() && absl::ascii_isdigit(text[i + 1]));
   };
   std::size_t begin = from;
   while (begin < text.size() && !begins(begin)) ++begin;

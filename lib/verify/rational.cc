@@ -1,12 +1,8 @@
 #include "lib/verify/rational.h"
 
+#include <absl/strings/ascii.h>
+
 namespace buttress {
-namespace {
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-}  // namespace
-
 std::optional<Rational> ParseDecimal(std::string_view text) {
   if (text.size() > kMaxDigits) return std::nullopt;
   const bool negative = text.starts_with('-');
@@ -15,7 +11,7 @@ std::optional<Rational> ParseDecimal(std::string_view text) {
   bool point = false;
   std::size_t decimals = 0;
   for (const char c : text) {
-    if (IsDigit(c)) {
+    if (absl::ascii_isdigit(c)) {
       digits.push_back(c);
       if (point) ++decimals;
     } else if (c == '.' && !point) {

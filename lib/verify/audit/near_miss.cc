@@ -1,3 +1,5 @@
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -9,10 +11,6 @@
 
 namespace buttress {
 namespace {
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 struct Replacement {
   std::string_view from;
@@ -85,24 +83,25 @@ bool IsZero(std::string_view answer) {
   std::string_view value =
       Trim(equals == std::string_view::npos ? answer : answer.substr(equals + 1));
   value = value.substr(0, value.find(','));  // of several values the first has the sign
-  return std::all_of(value.begin(), value.end(),
-                     [](char c) { return !IsLetter(c) && (!IsDigit(c) || c == '0'); });
+  return std::all_of(value.begin(), value.end(), [](char c) {
+    return !absl::ascii_isalpha(c) && (!absl::ascii_isdigit(c) || c == '0');
+  });
 }
 
 void AddSigns(std::string_view answer, Misses& misses) {
   if (IsZero(answer) || answer.find("\\pm") != std::string_view::npos) return;
   if (answer.starts_with('-')) {
     misses.Add("sign", std::string(answer.substr(1)));
-  } else if (IsDigit(answer[0]) || answer.starts_with("\\frac") || answer.starts_with("\\dfrac") ||
-             answer.starts_with("\\sqrt")) {
+  } else if (absl::ascii_isdigit(answer[0]) || answer.starts_with("\\frac") ||
+             answer.starts_with("\\dfrac") || answer.starts_with("\\sqrt")) {
     misses.Add("sign", "-" + std::string(answer));
   }
   for (std::size_t i = 1; i < answer.size(); ++i) {
     const bool call =
-        answer[i - 1] == '(' && i > 1 && IsLetter(answer[i - 2]);  // cos(-x) is cos(x)
-    const bool entry = !call && IsDigit(answer[i]) && answer[i] != '0' &&
+        answer[i - 1] == '(' && i > 1 && absl::ascii_isalpha(answer[i - 2]);  // cos(-x) is cos(x)
+    const bool entry = !call && absl::ascii_isdigit(answer[i]) && answer[i] != '0' &&
                        (answer[i - 1] == '(' || answer[i - 1] == ',' || answer[i - 1] == '=');
-    const bool thousands = answer[i - 1] == ',' && i > 1 && IsDigit(answer[i - 2]);
+    const bool thousands = answer[i - 1] == ',' && i > 1 && absl::ascii_isdigit(answer[i - 2]);
     if (entry && !thousands) misses.Replace("sign", i, 0, "-");
   }
 }
@@ -110,21 +109,22 @@ void AddSigns(std::string_view answer, Misses& misses) {
 void AddDigits(std::string_view answer, Misses& misses) {
   for (const int step : {1, 9, 5, 2, 8, 3}) {
     for (std::size_t i = answer.size(); i-- > 0;) {
-      if (IsDigit(answer[i]))
+      if (absl::ascii_isdigit(answer[i]))
         misses.Replace("digit", i, 1,
                        std::string(1, static_cast<char>('0' + (answer[i] - '0' + step) % 10)));
     }
   }
   for (const char c : {'1', '7'}) {
     for (std::size_t i = 0; i < answer.size(); ++i) {
-      const bool first =
-          IsDigit(answer[i]) &&
-          (i == 0 || (!IsDigit(answer[i - 1]) && answer[i - 1] != '.' && answer[i - 1] != ','));
+      const bool first = absl::ascii_isdigit(answer[i]) &&
+                         (i == 0 || (!absl::ascii_isdigit(answer[i - 1]) && answer[i - 1] != '.' &&
+                                     answer[i - 1] != ','));
       if (first) misses.Replace("digit", i, 0, std::string(1, c));
     }
   }
   for (std::size_t i = 0; i + 1 < answer.size(); ++i) {
-    const bool inside = IsDigit(answer[i]) && answer[i] != '0' && IsDigit(answer[i + 1]);
+    const bool inside =
+        absl::ascii_isdigit(answer[i]) && answer[i] != '0' && absl::ascii_isdigit(answer[i + 1]);
     if (inside) misses.Replace("digit", i, 1, "");
   }
 }
@@ -144,7 +144,8 @@ void AddSwap(std::string_view answer, std::size_t begin, std::string_view betwee
 
 void AddOrders(std::string_view answer, Misses& misses) {
   for (std::size_t i = 0; i + 1 < answer.size(); ++i) {
-    const bool digits = IsDigit(answer[i]) && IsDigit(answer[i + 1]) && answer[i] != answer[i + 1];
+    const bool digits = absl::ascii_isdigit(answer[i]) && absl::ascii_isdigit(answer[i + 1]) &&
+                        answer[i] != answer[i + 1];
     if (digits) misses.Replace("order", i, 2, std::string{answer[i + 1], answer[i]});
     if (answer[i] == '(' || answer[i] == '[') {
       std::size_t end = answer.find_first_of("()[]", i + 1);
@@ -179,10 +180,10 @@ void AddBrackets(std::string_view answer, Misses& misses) {
     const std::string_view inside = answer.substr(i + 1, end - i - 1);
     const bool sum = inside.find_first_of("+-", 1) != std::string_view::npos &&
                      inside.find(',') == std::string_view::npos;
-    const bool before =
-        i > 0 && (IsDigit(answer[i - 1]) || IsLetter(answer[i - 1]) || answer[i - 1] == '-');
+    const bool before = i > 0 && (absl::ascii_isdigit(answer[i - 1]) ||
+                                  absl::ascii_isalpha(answer[i - 1]) || answer[i - 1] == '-');
     const bool behind =
-        end + 1 < answer.size() && (answer[end + 1] == '^' || IsLetter(answer[end + 1]));
+        end + 1 < answer.size() && (answer[end + 1] == '^' || absl::ascii_isalpha(answer[end + 1]));
     if (sum && (before || behind)) misses.Replace("bracket", i, end - i + 1, inside);
   }
 }
@@ -190,7 +191,8 @@ void AddBrackets(std::string_view answer, Misses& misses) {
 void AddOperators(std::string_view answer, Misses& misses) {
   for (std::size_t i = 1; i + 1 < answer.size(); ++i) {
     const char before = answer[i - 1] == ' ' && i > 1 ? answer[i - 2] : answer[i - 1];
-    const bool operand = IsDigit(before) || IsLetter(before) || before == '}' || before == ')';
+    const bool operand = absl::ascii_isdigit(before) || absl::ascii_isalpha(before) ||
+                         before == '}' || before == ')';
     if (answer[i] == '+' && operand) misses.Replace("operator", i, 1, "-");
     if (answer[i] == '-' && operand) misses.Replace("operator", i, 1, "+");
   }
@@ -199,7 +201,7 @@ void AddOperators(std::string_view answer, Misses& misses) {
     if (at != std::string_view::npos)
       misses.Replace("operator", at, replacement.from.size(), replacement.to);
   }
-  const bool number = IsDigit(answer.back()) || answer.back() == '}';
+  const bool number = absl::ascii_isdigit(answer.back()) || answer.back() == '}';
   if (number && answer.find("text") == std::string_view::npos) {
     misses.Add("operator", std::string(answer) + "+1");
     misses.Add("operator", std::string(answer) + "-1");
@@ -217,8 +219,8 @@ void AddUnits(std::string_view answer, Misses& misses) {
 bool BeginsWithNumber(std::string_view answer) {
   const std::size_t begin = answer.find('{') + 1;
   std::size_t end = begin;
-  while (end < answer.size() && IsLetter(answer[end])) ++end;
-  return std::any_of(answer.begin(), answer.end(), IsDigit) ||
+  while (end < answer.size() && absl::ascii_isalpha(answer[end])) ++end;
+  return std::any_of(answer.begin(), answer.end(), absl::ascii_isdigit) ||
          NumberWord(answer.substr(begin, end - begin));
 }
 
@@ -229,11 +231,11 @@ void AddLetters(std::string_view answer, Misses& misses) {
     for (std::size_t i = 0; i < answer.size(); ++i) {
       if (answer[i] == '\\') {
         command = i + 1;
-        while (command < answer.size() && IsLetter(answer[command])) ++command;
+        while (command < answer.size() && absl::ascii_isalpha(answer[command])) ++command;
       }
-      if (i < command || !IsLetter(answer[i])) continue;
-      const bool lone = (i == 0 || !IsLetter(answer[i - 1])) &&
-                        (i + 1 == answer.size() || !IsLetter(answer[i + 1]));
+      if (i < command || !absl::ascii_isalpha(answer[i])) continue;
+      const bool lone = (i == 0 || !absl::ascii_isalpha(answer[i - 1])) &&
+                        (i + 1 == answer.size() || !absl::ascii_isalpha(answer[i + 1]));
       const bool abbreviation = i + 1 < answer.size() && answer[i + 1] == '.';  // p.m.
       if ((!lone || abbreviation) && !text) continue;
       const char first = answer[i] >= 'a' ? 'a' : 'A';

@@ -23,7 +23,6 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kShownBytes = 200;
 constexpr std::int64_t kMegabyte = 1 << 20;
 // Limits of the compiler, which do not depend on those of the program.
 constexpr std::int64_t kCompilerMegabytes = 4096;

@@ -9,8 +9,6 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kShownBytes = 200;
-
 struct Found {
   std::string_view text;
   std::string anchor;

@@ -1,5 +1,7 @@
 #include "lib/verify/math/answer.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -16,12 +18,6 @@ namespace {
 
 constexpr std::size_t kMaxWholeBytes = 300;
 constexpr int kMaxWholeWords = 2;
-
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // Returns the last number that is asserted.
 std::optional<std::string_view> LastNumber(std::string_view text) {
@@ -46,7 +42,8 @@ std::optional<std::string_view> LastSpan(std::string_view text) {
   if (text[close - 1] == '$') --end;  // $$ ... $$
   if (end == 0 || text[end - 1] == '\\') return std::nullopt;
   const bool display = end != close;
-  if (!display && (IsSpace(text[end - 1]) || (close + 1 < text.size() && IsDigit(text[close + 1]))))
+  if (!display && (absl::ascii_isspace(text[end - 1]) ||
+                   (close + 1 < text.size() && absl::ascii_isdigit(text[close + 1]))))
     return std::nullopt;
   const std::size_t open = text.substr(0, end).rfind('$');
   if (open == std::string_view::npos || (open > 0 && text[open - 1] == '\\')) return std::nullopt;
@@ -80,7 +77,7 @@ Behind BehindHashes(std::string_view text) {
   const Behind behind = BehindLast(text, "####");
   if (!behind) return std::nullopt;
   const std::string_view rest = Trim(*behind);  // "#### Step 2" is a heading, not an answer
-  return rest.empty() || IsLetter(rest.front()) ? std::nullopt : behind;
+  return rest.empty() || absl::ascii_isalpha(rest.front()) ? std::nullopt : behind;
 }
 
 // Returns the text after the last "answer is", "answer:" or "answer**:".
@@ -109,7 +106,7 @@ bool IsFewWords(std::string_view text) {
   int letters = 0;
   bool command = false;
   for (const char c : text) {
-    if (IsLetter(c)) {
+    if (absl::ascii_isalpha(c)) {
       if (++letters == 2 && !command) ++words;
       continue;
     }

@@ -1,5 +1,7 @@
 #include "lib/verify/math/boxes.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <cstddef>
 
@@ -15,8 +17,6 @@ struct Box {
   std::size_t end;    // after the closing brace
   std::string_view inside;
 };
-
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // Returns the length of the box command at `at` with the blanks after it; 0 if there is none.
 std::size_t BoxCommand(std::string_view text, std::size_t at) {
@@ -45,7 +45,7 @@ std::vector<Box> AllBoxes(std::string_view text) {
       const std::size_t length = BoxCommand(text, i);
       if (length == 0) {
         // \{ and \} are characters. \\\\ before a letter is a command with a doubled backslash.
-        if (i + 1 < text.size() && !IsLetter(text[i + 1]) && text[i + 1] != '\\') ++i;
+        if (i + 1 < text.size() && !absl::ascii_isalpha(text[i + 1]) && text[i + 1] != '\\') ++i;
         continue;
       }
       const std::size_t behind = i + length;
@@ -74,9 +74,9 @@ bool Joins(std::string_view between) {
   int words = 0;
   bool separates = false;
   for (std::size_t i = 0; i < between.size();) {
-    if (IsLetter(between[i])) {
+    if (absl::ascii_isalpha(between[i])) {
       std::size_t end = i;
-      while (end < between.size() && IsLetter(between[end])) ++end;
+      while (end < between.size() && absl::ascii_isalpha(between[end])) ++end;
       const std::string_view word = between.substr(i, end - i);
       const bool command = i > 0 && between[i - 1] == '\\';
       if (word == "and" || word == "or") separates = true;

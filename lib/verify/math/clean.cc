@@ -1,5 +1,7 @@
 #include "lib/verify/math/clean.h"
 
+#include <absl/strings/ascii.h>
+
 #include "lib/verify/extract.h"
 
 namespace buttress {
@@ -11,9 +13,7 @@ constexpr std::string_view kTags[] = {
 
 constexpr std::string_view kCommandMarks = "%$!,;{}";  // \% and the like
 
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-bool IsOperand(char c) { return IsLetter(c) || (c >= '0' && c <= '9') || c == ')'; }
+bool IsOperand(char c) { return absl::ascii_isalpha(c) || (c >= '0' && c <= '9') || c == ')'; }
 
 // Returns whether every run of backslashes is even and one of them precedes a command.
 bool IsDoubled(std::string_view text) {
@@ -22,8 +22,9 @@ bool IsDoubled(std::string_view text) {
     std::size_t end = i;
     while (end < text.size() && text[end] == '\\') ++end;
     if ((end - i) % 2 != 0) return false;
-    const bool names = end < text.size() && (IsLetter(text[end]) || kCommandMarks.find(text[end]) !=
-                                                                        std::string_view::npos);
+    const bool names =
+        end < text.size() &&
+        (absl::ascii_isalpha(text[end]) || kCommandMarks.find(text[end]) != std::string_view::npos);
     if (end > i && names) command = true;
     i = end + 1;
   }

@@ -1,5 +1,7 @@
 #include "lib/verify/math/forms.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 
 #include "lib/verify/extract.h"
@@ -7,14 +9,10 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kTextCommands[] = {"\\text{",   "\\textbf{", "\\textrm{", "\\mathrm{",
+constexpr std::string_view kTextPrefixes[] = {"\\text{",   "\\textbf{", "\\textrm{", "\\mathrm{",
                                               "\\mathbf{", "\\mbox{",   "\\bold{"};
 constexpr std::string_view kChoiceWords[] = {"option ", "choice ", "answer "};
 constexpr char kLastChoice = 'J';
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 
 bool Skip(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
@@ -24,7 +22,7 @@ bool Skip(std::string_view& text, std::string_view prefix) {
 
 // Moves past a command that typesets the following text. Returns whether there was one.
 bool SkipTextCommand(std::string_view& text) {
-  return std::any_of(std::begin(kTextCommands), std::end(kTextCommands),
+  return std::any_of(std::begin(kTextPrefixes), std::end(kTextPrefixes),
                      [&](std::string_view command) { return Skip(text, command); });
 }
 
@@ -37,9 +35,9 @@ void SkipBlanks(std::string_view& text) {
 bool SkipChoiceWord(std::string_view& text) {
   for (const std::string_view word : kChoiceWords) {
     const std::string_view start = text.substr(0, word.size());
-    const bool same =
-        std::equal(start.begin(), start.end(), word.begin(), word.end(),
-                   [](char a, char b) { return a == b || (IsUpper(a) && a - 'A' + 'a' == b); });
+    const bool same = std::equal(
+        start.begin(), start.end(), word.begin(), word.end(),
+        [](char a, char b) { return a == b || (absl::ascii_isupper(a) && a - 'A' + 'a' == b); });
     if (same) return text.remove_prefix(word.size()), true;
   }
   return false;
@@ -54,8 +52,8 @@ std::string_view Bare(std::string_view text) {
 }
 
 int DigitValue(char c) {
-  if (IsDigit(c)) return c - '0';
-  return IsUpper(c) ? c - 'A' + 10 : 36;
+  if (absl::ascii_isdigit(c)) return c - '0';
+  return absl::ascii_isupper(c) ? c - 'A' + 10 : 36;
 }
 
 }  // namespace
@@ -92,13 +90,14 @@ std::optional<MathNode> ReadBasedNumeral(std::string_view answer) {
       std::find_if(text.begin(), text.end(), [](char c) { return DigitValue(c) == 36; });
   const std::string digits(text.begin(), end);
   text.remove_prefix(digits.size());
-  if (digits.empty() || !std::any_of(digits.begin(), digits.end(), IsUpper)) return std::nullopt;
+  if (digits.empty() || !std::any_of(digits.begin(), digits.end(), absl::ascii_isupper))
+    return std::nullopt;
   if ((bracket && !Skip(text, ")")) || (in_text && !Skip(text, "}")) || !Skip(text, "_"))
     return std::nullopt;
   const bool brace = Skip(text, "{");
   int base = 0;
   std::size_t length = 0;
-  while (length < text.size() && length < 2 && IsDigit(text[length]))
+  while (length < text.size() && length < 2 && absl::ascii_isdigit(text[length]))
     base = 10 * base + (text[length++] - '0');
   text.remove_prefix(length);
   if ((brace && !Skip(text, "}")) || !text.empty() || base > 36) return std::nullopt;
@@ -115,7 +114,7 @@ std::optional<MathNode> ReadSpacedNumber(std::string_view answer) {
   std::string digits;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool blank = i >= first && (i - first) % 4 == 0;
-    if (blank ? text[i] != ' ' : !IsDigit(text[i])) return std::nullopt;
+    if (blank ? text[i] != ' ' : !absl::ascii_isdigit(text[i])) return std::nullopt;
     if (!blank) digits.push_back(text[i]);
   }
   const auto value = ParseDecimal(digits);

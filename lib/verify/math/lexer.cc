@@ -1,5 +1,7 @@
 #include "lib/verify/math/lexer.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -20,10 +22,6 @@ constexpr std::string_view kArgumentCommands[] = {"frac", "sqrt", "binom", "over
 
 enum class Mode { kMath, kText, kFont };
 
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
-
 constexpr std::string_view kUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '~'; }
@@ -31,7 +29,7 @@ bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '~'; 
 std::string Lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
-    if (IsUpper(c)) c = static_cast<char>(c - 'A' + 'a');
+    if (absl::ascii_isupper(c)) c = static_cast<char>(c - 'A' + 'a');
   }
   return lower;
 }
@@ -45,13 +43,14 @@ bool Holds(const Table& table, std::string_view name) {
 bool IsWordLike(std::string_view run) {
   if (run.size() >= 4) return true;
   if (run.size() < 3) return false;
-  const bool capitalised = IsUpper(run[0]) && !IsUpper(run[1]) && !IsUpper(run[2]);
+  const bool capitalised =
+      absl::ascii_isupper(run[0]) && !absl::ascii_isupper(run[1]) && !absl::ascii_isupper(run[2]);
   return capitalised || run.find_first_of("eiou") != std::string_view::npos;
 }
 
 // Recognises "/s" or "/s^2" without further letters: the unit in "10 m/s".
 bool IsPerSecond(std::string_view text) {
-  return text.starts_with("/s") && (text.size() == 2 || !IsLetter(text[2]));
+  return text.starts_with("/s") && (text.size() == 2 || !absl::ascii_isalpha(text[2]));
 }
 
 class Lexer {
@@ -76,7 +75,7 @@ class Lexer {
         ++at;
       } else if (StartsNumber(text, at)) {
         BUTTRESS_RETURN_IF_ERROR(AppendNumber(text, at));
-      } else if (IsLetter(c)) {
+      } else if (absl::ascii_isalpha(c)) {
         AppendLetters(text, at, mode);
       } else if (c == '\\') {
         BUTTRESS_RETURN_IF_ERROR(AppendCommand(text, at, nesting));
@@ -116,7 +115,7 @@ class Lexer {
   void AppendLetters(std::string_view text, std::size_t& at, Mode mode) {
     std::size_t end = at;
     const auto inside = [&](std::size_t i) {
-      return IsLetter(text[i]) || (mode == Mode::kText && text[i] == '.');
+      return absl::ascii_isalpha(text[i]) || (mode == Mode::kText && text[i] == '.');
     };
     while (end < text.size() && inside(end)) ++end;
     std::string run(text.substr(at, end - at));
@@ -131,7 +130,7 @@ class Lexer {
     if (run.size() > 1 && IsGreek(run)) return Push(MathTokenKind::kSymbol, run);
     if (run.size() == 1) {
       const bool liter = run == "L" && BehindNumber();
-      const bool word = (mode == Mode::kText && (!IsUpper(run[0]) || liter)) ||
+      const bool word = (mode == Mode::kText && (!absl::ascii_isupper(run[0]) || liter)) ||
                         (run == "m" && spaced_ && BehindNumber() && IsPerSecond(text.substr(end)));
       return Push(word ? MathTokenKind::kWord : MathTokenKind::kSymbol, word ? lower : run);
     }
@@ -146,7 +145,7 @@ class Lexer {
   Status AppendCommand(std::string_view text, std::size_t& at, int nesting) {
     if (at + 1 == text.size()) return InvalidArgument("ends with a backslash");
     std::size_t end = at + 1;
-    while (end < text.size() && IsLetter(text[end])) ++end;
+    while (end < text.size() && absl::ascii_isalpha(text[end])) ++end;
     if (end == at + 1) ++end;
     const std::string_view full = text.substr(at + 1, end - at - 1);
     at = end;

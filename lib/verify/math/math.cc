@@ -16,8 +16,6 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kShownBytes = 200;
-
 struct Answer {
   std::string anchor;
   std::string source;  // verbatim from the text

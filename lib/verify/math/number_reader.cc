@@ -1,5 +1,7 @@
 #include "lib/verify/math/number_reader.h"
 
+#include <absl/strings/ascii.h>
+
 #include <utility>
 
 namespace buttress {
@@ -9,10 +11,8 @@ constexpr std::string_view kSeparators[] = {",\\!", "{,}\\!", "{,}", "\\!,\\!", 
 constexpr std::string_view kOverline = "\\overline{";
 constexpr int kMaxTenPower = 300;
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 std::size_t SkipDigits(std::string_view text, std::size_t at) {
-  while (at < text.size() && IsDigit(text[at])) ++at;
+  while (at < text.size() && absl::ascii_isdigit(text[at])) ++at;
   return at;
 }
 
@@ -34,7 +34,7 @@ std::size_t SkipPoint(std::string_view text, std::size_t at, CommaReading commas
   for (const std::string_view point : {".", "{,}", ","}) {
     if (point == "," && commas != CommaReading::kDecimal) continue;
     const std::size_t behind = at + point.size();
-    const bool digit = behind < text.size() && IsDigit(text[behind]);
+    const bool digit = behind < text.size() && absl::ascii_isdigit(text[behind]);
     const bool repeats =
         point == "." && text.substr(std::min(behind, text.size())).starts_with(kOverline);
     if (text.substr(at).starts_with(point) && (digit || repeats)) return behind;
@@ -82,7 +82,8 @@ void ReadTenPower(std::string_view text, ReadNumber& number) {
 }  // namespace
 
 bool StartsNumber(std::string_view text, std::size_t at) {
-  return IsDigit(text[at]) || (text[at] == '.' && at + 1 < text.size() && IsDigit(text[at + 1]));
+  return absl::ascii_isdigit(text[at]) ||
+         (text[at] == '.' && at + 1 < text.size() && absl::ascii_isdigit(text[at + 1]));
 }
 
 Result<ReadNumber> ReadNumberAt(std::string_view text, std::size_t at, CommaReading commas) {

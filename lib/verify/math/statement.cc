@@ -1,5 +1,7 @@
 #include "lib/verify/math/statement.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -11,18 +13,12 @@
 namespace buttress {
 namespace {
 
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 // Whether the number that begins at `at` is part of a word: "x2", "H2O", "version_3".
 bool IsInWord(std::string_view text, std::size_t at) {
   std::size_t begin = at;
-  while (begin > 0 && (IsDigit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+  while (begin > 0 && (absl::ascii_isdigit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
   if (begin > 1 && text[begin - 1] == '_') --begin;
-  return begin > 0 && IsLetter(text[begin - 1]);
+  return begin > 0 && absl::ascii_isalpha(text[begin - 1]);
 }
 
 constexpr std::size_t kMaxClauseBytes = 200;  // read before a span, and behind it
@@ -32,7 +28,7 @@ bool EndsAt(std::string_view text, std::size_t at, bool of_sentence) {
   constexpr std::string_view kClause = ",:", kSentence = ".;!?\n";
   const char c = text[at];
   if (c == '\n') return true;
-  const bool spaced = at + 1 == text.size() || IsSpace(text[at + 1]);
+  const bool spaced = at + 1 == text.size() || absl::ascii_isspace(text[at + 1]);
   return spaced && (kSentence.find(c) != std::string_view::npos ||
                     (!of_sentence && kClause.find(c) != std::string_view::npos));
 }
@@ -64,7 +60,7 @@ template <class Visit>
 bool AnyWord(std::string_view text, Visit visit) {
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = at;
-    while (end < text.size() && (IsLetter(text[end]) || text[end] == '\'')) ++end;
+    while (end < text.size() && (absl::ascii_isalpha(text[end]) || text[end] == '\'')) ++end;
     if (end > at && visit(text.substr(at, end - at), at)) return true;
     at = std::max(end, at + 1);
   }
@@ -87,7 +83,8 @@ std::string_view Sentence(std::string_view text) {
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i] == '{') ++depth;
     if (text[i] == '}') --depth;
-    if (text[i] == '.' && text[i + 1] == ' ' && depth <= 0 && (i == 0 || !IsSpace(text[i - 1])))
+    if (text[i] == '.' && text[i + 1] == ' ' && depth <= 0 &&
+        (i == 0 || !absl::ascii_isspace(text[i - 1])))
       return text.substr(0, i);
   }
   return text;
@@ -100,9 +97,11 @@ std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from
   if (begin == text.size()) return std::nullopt;
   const auto number = ReadNumberAt(text, begin, CommaReading::kThousands);
   std::size_t end = begin;
-  while (end < text.size() && (IsDigit(text[end]) || text[end] == '.')) ++end;
+  while (end < text.size() && (absl::ascii_isdigit(text[end]) || text[end] == '.')) ++end;
   if (number.ok()) end = number->end;
-  const auto is_digit = [&](std::size_t i) { return i < text.size() && IsDigit(text[i]); };
+  const auto is_digit = [&](std::size_t i) {
+    return i < text.size() && absl::ascii_isdigit(text[i]);
+  };
   if (end < text.size() && text[end] == '/' && is_digit(end + 1)) {
     do ++end;
     while (is_digit(end));
@@ -114,7 +113,9 @@ std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from
   if (sign > 0 && text[sign - 1] == '$') --sign;
   if (sign > 0 && text[sign - 1] == '-') {
     const char before = sign > 1 ? text[sign - 2] : ' ';
-    if (!IsLetter(before) && !IsDigit(before) && before != ')' && before != '%') begin = sign - 1;
+    if (!absl::ascii_isalpha(before) && !absl::ascii_isdigit(before) && before != ')' &&
+        before != '%')
+      begin = sign - 1;
   }
   return text.substr(begin, end - begin);
 }
@@ -126,7 +127,9 @@ bool IsAsserted(std::string_view text, std::string_view span) {
   };
   if (AnyWord(clause, is_doubt)) return false;
   const std::string sentence = Around(text, span, /*of_sentence=*/true);
-  const auto has_digit = [](std::string_view part) { return std::ranges::any_of(part, IsDigit); };
+  const auto has_digit = [](std::string_view part) {
+    return std::ranges::any_of(part, absl::ascii_isdigit);
+  };
   return !AnyWord(sentence, [&](std::string_view word, std::size_t at) {
     return word == "or" && has_digit(std::string_view(sentence).substr(0, at)) &&
            has_digit(std::string_view(sentence).substr(at));

@@ -23,7 +23,6 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kMaxTokenBytes = 65536;
-constexpr std::size_t kShownBytes = 200;
 
 bool IsWorthAnotherAttempt(const Result<HttpReply>& reply) {
   if (!reply.ok()) return reply.status().code() == StatusCode::kUnavailable;

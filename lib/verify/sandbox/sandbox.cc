@@ -30,7 +30,6 @@ constexpr int kSeccompFd = 4;
 constexpr int kFirstFileFd = 5;
 constexpr std::size_t kMaxFiles = 16;
 constexpr std::size_t kStatusBytes = 4096;
-constexpr std::size_t kShownBytes = 300;
 // How long the kernel may take to end killed processes.
 constexpr std::int64_t kDyingMs = 5000;
 // How long bubblewrap may take to make the namespaces, on a machine that is busy.

@@ -11,8 +11,6 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kShownBytes = 300;
-
 // Prints a line for each attempt that succeeds although it must fail, then "done". The arguments
 // are the namespaces outside the sandbox.
 constexpr std::string_view kEscapes = R"(
