@@ -13,27 +13,29 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-std::string Text(const json& value) {
+std::string Text(const ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-bool IsMessages(const json& value) {
-  return value.is_array() && !value.empty() && std::ranges::all_of(value, [](const json& message) {
+bool IsMessages(const ordered_json& value) {
+  return value.is_array() && !value.empty() &&
+         std::ranges::all_of(value, [](const ordered_json& message) {
            return message.is_object() && message.contains("content");
          });
 }
 
 // A text, the contents of chat messages, or any other value as JSON.
-std::string ResponseText(const json& value) {
+std::string ResponseText(const ordered_json& value) {
   if (!IsMessages(value)) return Text(value);
   std::string text;
-  for (const json& message : value) text += (text.empty() ? "" : "\n") + Text(message["content"]);
+  for (const ordered_json& message : value)
+    text += (text.empty() ? "" : "\n") + Text(message["content"]);
   return text;
 }
 
-std::optional<bool> Label(const json& value) {
+std::optional<bool> Label(const ordered_json& value) {
   for (const char* yes : {"correct", "true", "True", "1"}) {
     if (value == yes) return true;
   }
@@ -46,21 +48,21 @@ std::optional<bool> Label(const json& value) {
 }
 
 // Finds a field, or that of its plural.
-FoundField FindOneOrMany(json& row, const std::string& path) {
+FoundField FindOneOrMany(ordered_json& row, const std::string& path) {
   const FoundField one = FindField(row, path);
   return one ? one : FindField(row, path + "s");
 }
 
-Status ReadLabels(json& row, const VerifyFields& fields, VerifyRow& read) {
+Status ReadLabels(ordered_json& row, const VerifyFields& fields, VerifyRow& read) {
   const FoundField found = FindOneOrMany(row, fields.label);
   if (!found || found.value().is_null()) return OkStatus();
   const bool list = found.value().is_array();
-  const json labels = list ? found.value() : json::array({found.value()});
+  const ordered_json labels = list ? found.value() : ordered_json::array({found.value()});
   if (list != read.is_group || labels.size() != read.responses.size()) {
     return InvalidArgument(
         fmt::format("{} labels for {} responses", labels.size(), read.responses.size()));
   }
-  for (const json& value : labels) {
+  for (const ordered_json& value : labels) {
     const std::optional<bool> label = Label(value);
     if (!label) {
       return InvalidArgument("label " + value.dump() +
@@ -71,25 +73,25 @@ Status ReadLabels(json& row, const VerifyFields& fields, VerifyRow& read) {
   return OkStatus();
 }
 
-Status ReadResponses(json& row, const VerifyFields& fields, VerifyRow& read) {
+Status ReadResponses(ordered_json& row, const VerifyFields& fields, VerifyRow& read) {
   const FoundField found = FindOneOrMany(row, fields.response);
   if (!found) {
     return InvalidArgument(DescribeMissing(row, fields.response) +
                            "; --response-field names the field of the response");
   }
-  const json& value = found.value();
+  const ordered_json& value = found.value();
   read.is_group = value.is_array() && !IsMessages(value);
   if (!read.is_group && found.name.ends_with('s') && !fields.response.ends_with('s'))
     return InvalidArgument("'" + fields.response + "s' is not a list");
   if (!read.is_group) {
     read.responses.push_back(ResponseText(value));
   } else {
-    for (const json& response : value) read.responses.push_back(ResponseText(response));
+    for (const ordered_json& response : value) read.responses.push_back(ResponseText(response));
   }
   return OkStatus();
 }
 
-Status ReadAnswer(json& row, const VerifyFields& fields, VerifyRow& read) {
+Status ReadAnswer(ordered_json& row, const VerifyFields& fields, VerifyRow& read) {
   if (fields.answer.empty()) return OkStatus();
   const FoundField found = FindField(row, fields.answer);
   if (!found) {
@@ -103,10 +105,10 @@ Status ReadAnswer(json& row, const VerifyFields& fields, VerifyRow& read) {
 }  // namespace
 
 Result<VerifyRow> ReadVerifyRow(JsonRow row, const VerifyFields& fields) {
-  json& object = row.fields;
+  ordered_json& object = row.fields;
   VerifyRow read;
   const FoundField id = FindField(object, fields.id);
-  read.json_id = id ? id.value() : json(row.line);
+  read.json_id = id ? id.value() : ordered_json(row.line);
   read.id = IdText(read.json_id);
   const FoundField source = FindField(object, fields.source);
   read.source = source && !source.value().is_null() ? Text(source.value()) : kDefaultSource;
@@ -114,7 +116,7 @@ Result<VerifyRow> ReadVerifyRow(JsonRow row, const VerifyFields& fields) {
   BUTTRESS_RETURN_IF_ERROR(ReadResponses(object, fields, read));
   BUTTRESS_RETURN_IF_ERROR(ReadLabels(object, fields, read));
   if (const FoundField prompt = FindField(object, fields.prompt)) {
-    json value = std::move(prompt.value());
+    ordered_json value = std::move(prompt.value());
     read.prompt = Text(value);
     prompt.object->erase(prompt.name);
     object["prompt"] = std::move(value);

@@ -10,7 +10,7 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 template <class Range>
 std::size_t CommonPrefix(const Range& a, const Range& b) {
@@ -66,7 +66,7 @@ class Sequences {
 
 class TurnFinder {
  public:
-  TurnFinder(const TextEncoder& encoder, const json& messages, const json& tools,
+  TurnFinder(const TextEncoder& encoder, const ordered_json& messages, const ordered_json& tools,
              std::span<const std::int32_t> ends)
       : encoder_(encoder), messages_(messages), tools_(tools), ends_(ends) {}
 
@@ -96,8 +96,8 @@ class TurnFinder {
 
  private:
   Result<std::string> Render(std::size_t count, bool add_generation_prompt) const {
-    const json some(
-        json::array_t(messages_.begin(), messages_.begin() + static_cast<std::ptrdiff_t>(count)));
+    const ordered_json some(ordered_json::array_t(
+        messages_.begin(), messages_.begin() + static_cast<std::ptrdiff_t>(count)));
     return encoder_.RenderMessages(some, add_generation_prompt, tools_);
   }
 
@@ -112,8 +112,8 @@ class TurnFinder {
   }
 
   const TextEncoder& encoder_;
-  const json& messages_;
-  const json& tools_;
+  const ordered_json& messages_;
+  const ordered_json& tools_;
   const std::span<const std::int32_t> ends_;
 };
 
@@ -126,8 +126,9 @@ std::int64_t SftExample::trained_tokens() const {
   return count;
 }
 
-Result<SftChat> ExamplesOfChat(const TextEncoder& encoder, const json& messages, const json& tools,
-                               std::size_t first, std::span<const std::int32_t> ends) {
+Result<SftChat> ExamplesOfChat(const TextEncoder& encoder, const ordered_json& messages,
+                               const ordered_json& tools, std::size_t first,
+                               std::span<const std::int32_t> ends) {
   BUTTRESS_RETURN_IF_ERROR(encoder.RenderMessages(messages, false, tools).status());
   const TurnFinder finder(encoder, messages, tools, ends);
   Sequences sequences;

@@ -16,9 +16,9 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-json Message(const char* role, const json& content) {
+ordered_json Message(const char* role, const ordered_json& content) {
   return {{"role", role}, {"content", content}};
 }
 
@@ -27,7 +27,7 @@ class RowParser {
   RowParser(const SftDataOptions& options, TextEncoder encoder)
       : options_(options), encoder_(std::move(encoder)) {}
 
-  Result<SftChat> Parse(json& row) const {
+  Result<SftChat> Parse(ordered_json& row) const {
     const FoundField messages =
         options_.messages_field.empty() ? FoundField() : FindField(row, options_.messages_field);
     BUTTRESS_ASSIGN_OR_RETURN(SftChat chat, messages && !messages.value().is_null()
@@ -38,20 +38,20 @@ class RowParser {
   }
 
  private:
-  Result<SftChat> OfMessages(json& row, const json& messages) const {
+  Result<SftChat> OfMessages(ordered_json& row, const ordered_json& messages) const {
     auto chat = Chat(row, messages, 0);
     return chat.ok() ? std::move(chat) : chat.status().Annotate(Quoted(options_.messages_field));
   }
 
-  Result<SftChat> OfPair(json& row) const {
-    BUTTRESS_ASSIGN_OR_RETURN(const json* prompt,
+  Result<SftChat> OfPair(ordered_json& row) const {
+    BUTTRESS_ASSIGN_OR_RETURN(const ordered_json* prompt,
                               Field(row, options_.prompt_field, "--prompt-field"));
-    BUTTRESS_ASSIGN_OR_RETURN(const json* response,
+    BUTTRESS_ASSIGN_OR_RETURN(const ordered_json* response,
                               Field(row, options_.response_field, "--response-field"));
     if (prompt->is_string() && response->is_string() && !options_.chat_template)
       return OfTexts(prompt->get_ref<const std::string&>(),
                      response->get_ref<const std::string&>());
-    json messages = prompt->is_string() ? Asked(*prompt) : *prompt;
+    ordered_json messages = prompt->is_string() ? Asked(*prompt) : *prompt;
     const std::size_t first = messages.size();
     if (response->is_string()) {
       messages.push_back(Message("assistant", *response));
@@ -64,18 +64,19 @@ class RowParser {
                                   Quoted(options_.response_field));
   }
 
-  json Asked(const json& prompt) const {
-    json messages = json::array();
+  ordered_json Asked(const ordered_json& prompt) const {
+    ordered_json messages = ordered_json::array();
     if (!options_.system_prompt.empty())
       messages.push_back(Message("system", options_.system_prompt));
     messages.push_back(Message("user", prompt));
     return messages;
   }
 
-  Result<SftChat> Chat(json& row, const json& messages, std::size_t first) const {
+  Result<SftChat> Chat(ordered_json& row, const ordered_json& messages, std::size_t first) const {
     const FoundField tools =
         options_.tools_field.empty() ? FoundField() : FindField(row, options_.tools_field);
-    return ExamplesOfChat(encoder_, messages, tools ? tools.value() : json(), first, options_.ends);
+    return ExamplesOfChat(encoder_, messages, tools ? tools.value() : ordered_json(), first,
+                          options_.ends);
   }
 
   // The tokens of both texts, without what a chat template writes, and the end token.
@@ -92,11 +93,12 @@ class RowParser {
   }
 
   // A text, or a list of messages.
-  static Result<const json*> Field(json& row, const std::string& path, const char* option) {
+  static Result<const ordered_json*> Field(ordered_json& row, const std::string& path,
+                                           const char* option) {
     const FoundField found = FindField(row, path);
     if (!found)
       return InvalidArgument(DescribeMissing(row, path) + fmt::format("; {} names it", option));
-    const json& value = found.value();
+    const ordered_json& value = found.value();
     if (value.is_string() || value.is_array()) return &value;
     return InvalidArgument(fmt::format("'{}' is {}; expected a text or a list of messages", path,
                                        DescribeValue(value, path)));

@@ -12,7 +12,7 @@ namespace buttress {
 namespace {
 
 // Values at a time; bounds the temporary tensors of an update by operators.
-constexpr std::int64_t kChunk = std::int64_t{1} << 22;
+constexpr std::int64_t kUpdateChunk = std::int64_t{1} << 22;
 constexpr std::int64_t kGrain = 32768;
 
 // Mix of adamw_kernel.cc for values below 2^32 in int64, where a product wraps around but keeps its
@@ -77,8 +77,8 @@ void StochasticAdamWStep(const StochasticAdamWTensors& t, const AdamWFactors& fa
 void StochasticAdamWByOperators(const StochasticAdamWTensors& t, const AdamWFactors& factors,
                                 RoundingKey key) {
   const std::int64_t total = t.parameter.numel();
-  for (std::int64_t begin = 0; begin < total; begin += kChunk) {
-    const std::int64_t count = std::min(kChunk, total - begin);
+  for (std::int64_t begin = 0; begin < total; begin += kUpdateChunk) {
+    const std::int64_t count = std::min(kUpdateChunk, total - begin);
     const auto part = [&](const at::Tensor& x) { return x.view(-1).narrow(0, begin, count); };
     UpdateChunk({part(t.gradient), part(t.parameter), part(t.first), part(t.second)}, begin,
                 factors, key);

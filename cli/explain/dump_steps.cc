@@ -181,13 +181,13 @@ class DumpSteps : public StepSource {
   }
 
   Result<DumpRow> ReadRow(std::string_view line) {
-    nlohmann::json json = ParseLine(line);
-    if (!json.is_object())
+    nlohmann::json row = ParseLine(line);
+    if (!row.is_object())
       return InvalidArgument(reader_->ended()
                                  ? "not a JSON object"
                                  : "not a JSON object: the file ends inside this line");
-    if (reader_->path().ends_with(".csv")) ReadNumbers(rows_reader_->dialect(), json);
-    return rows_reader_->Read(json);
+    if (reader_->path().ends_with(".csv")) ReadNumbers(rows_reader_->dialect(), row);
+    return rows_reader_->Read(row);
   }
 
   Result<DumpRow> AssignStep(DumpRow row, const std::string& where) {

@@ -37,10 +37,6 @@ constexpr std::array<const char*, kCauses> kColors = {"#57ab5a", "#c9786b", "#d4
                                                       "#8250df", "#bf3989", "#0969da", "#cf222e",
                                                       "#1b7c83", "#afb8c1", "#8ddb8c", "#e3b5ab"};
 
-double Share(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 std::string Name(std::size_t cause) { return std::string(InfoOf(static_cast<Cause>(cause)).name); }
 
 std::string Dot(std::size_t cause) {

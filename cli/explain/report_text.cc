@@ -12,10 +12,6 @@ constexpr std::size_t kBins = 12;  // rows of the table over time
 constexpr std::size_t kShownTallies = 8;
 constexpr std::size_t kShownPrompts = 5;
 
-double Share(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 std::string Name(Cause cause) { return std::string(InfoOf(cause).name); }
 
 Cause Largest(const CauseCounts& causes) {

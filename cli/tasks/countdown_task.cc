@@ -10,7 +10,7 @@
 namespace buttress {
 namespace {
 
-constexpr int kMaxTries = 10000;
+constexpr int kMaxDraws = 10000;
 constexpr std::int64_t kMaxCount = 16;
 constexpr std::int64_t kMaxValue = 1000000000;
 
@@ -62,7 +62,7 @@ class CountdownTask : public Task {
 
   Result<TaskProblem> Draw(RandomStream& random) const override {
     const CountdownKind& kind = PickKind(random);
-    for (int i = 0; i < kMaxTries; ++i) {
+    for (int i = 0; i < kMaxDraws; ++i) {
       CountdownProblem problem{
           .numbers = DrawNumbers(kind, random), .target = 0, .operators = kind.operators};
       const std::string expression =
@@ -80,7 +80,7 @@ class CountdownTask : public Task {
     return InvalidArgument(fmt::format(
         "countdown: {} expressions over {} numbers with {} gave no target from {} to "
         "{}; widen --target-min and --target-max",
-        kMaxTries, kind.numbers, kind.operators, options_.min_target, options_.max_target));
+        kMaxDraws, kind.numbers, kind.operators, options_.min_target, options_.max_target));
   }
 
  private:

@@ -78,7 +78,7 @@ MPI_Datatype TypeOf(DType dtype) {
 
 // The pause between two polls. Open MPI makes progress only inside its calls and has no wait with a
 // deadline. The pauses grow, so that a rank that waits for long leaves its core to others.
-class PollPause {
+class GrowingPause {
  public:
   void Pause() {
     constexpr int kYields = 64;
@@ -106,7 +106,7 @@ class MpiWork : public Work {
   Status Wait(Milliseconds timeout) override {
     const auto started = SteadyClock::now();
     const std::string call = fmt::format("MPI {}", what_);
-    PollPause pause;
+    GrowingPause pause;
     for (;;) {
       if (broken) return Aborted(fmt::format("MPI {}: the group was aborted", what_));
       int done = 0;

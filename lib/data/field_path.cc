@@ -5,13 +5,13 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr std::size_t kNamesMax = 12;
 constexpr std::size_t kNameBytesMax = 64;
 
 // Lists the names of an object's fields, each behind `prefix`.
-std::string Names(const json& object, const std::string& prefix) {
+std::string Names(const ordered_json& object, const std::string& prefix) {
   std::string names;
   std::size_t count = 0;
   for (const auto& field : object.items()) {
@@ -24,7 +24,7 @@ std::string Names(const json& object, const std::string& prefix) {
 
 }  // namespace
 
-FoundField FindField(json& object, std::string_view path) {
+FoundField FindField(ordered_json& object, std::string_view path) {
   if (object.contains(path)) return {&object, std::string(path)};
   for (std::size_t dot = path.find('.'); dot != std::string_view::npos;
        dot = path.find('.', dot + 1)) {
@@ -35,7 +35,7 @@ FoundField FindField(json& object, std::string_view path) {
   return {};
 }
 
-std::string DescribeMissing(json& object, std::string_view path) {
+std::string DescribeMissing(ordered_json& object, std::string_view path) {
   for (std::size_t dot = path.rfind('.'); dot != std::string_view::npos && dot > 0;
        dot = path.rfind('.', dot - 1)) {
     const std::string_view outer = path.substr(0, dot);
@@ -49,7 +49,7 @@ std::string DescribeMissing(json& object, std::string_view path) {
   return fmt::format("no field '{}'; the row has {}", path, Names(object, ""));
 }
 
-std::string DescribeValue(const json& value, std::string_view path) {
+std::string DescribeValue(const ordered_json& value, std::string_view path) {
   if (value.is_object()) return "an object with " + Names(value, std::string(path) + ".");
   if (value.is_array()) return fmt::format("a list of {}", value.size());
   return value.type_name();

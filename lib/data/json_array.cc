@@ -9,8 +9,8 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
-using Event = json::parse_event_t;
+using nlohmann::ordered_json;
+using Event = ordered_json::parse_event_t;
 
 constexpr int kMaxValueDepth = 64;  // of a row; values are copied and printed recursively
 
@@ -19,7 +19,7 @@ class Elements {
  public:
   explicit Elements(const RowSink& sink) : sink_(sink) {}
 
-  bool Take(int depth, Event event, json& value) {
+  bool Take(int depth, Event event, ordered_json& value) {
     if (!status_.ok()) return false;
     if (depth > kMaxValueDepth) {
       Refuse(fmt::format("nested deeper than {} levels", kMaxValueDepth));
@@ -56,12 +56,12 @@ Status ReadJsonArray(const std::string& path, const RowSink& sink) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return NotFound("cannot read " + path);
   Elements elements(sink);
-  const auto take = [&elements](int depth, Event event, json& value) {
+  const auto take = [&elements](int depth, Event event, ordered_json& value) {
     return elements.Take(depth, event, value);
   };
   try {
-    const json emptied = json::parse(file, take);
-  } catch (const json::exception& error) {
+    const ordered_json emptied = ordered_json::parse(file, take);
+  } catch (const ordered_json::exception& error) {
     if (elements.status().ok())
       return InvalidArgument(fmt::format("{} is not JSON: {}", path, error.what()));
   }

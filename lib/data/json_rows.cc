@@ -8,18 +8,18 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr int kDepthMax = 64;  // values are copied and printed recursively
 
 Result<JsonRow> ParseRow(std::string_view text, std::int64_t line) {
   bool too_deep = false;
-  const auto guard = [&too_deep](int depth, json::parse_event_t, json&) {
+  const auto guard = [&too_deep](int depth, ordered_json::parse_event_t, ordered_json&) {
     too_deep = too_deep || depth > kDepthMax;
     return !too_deep;
   };
   JsonRow row;
-  row.fields = json::parse(text.begin(), text.end(), guard, /*allow_exceptions=*/false);
+  row.fields = ordered_json::parse(text.begin(), text.end(), guard, /*allow_exceptions=*/false);
   row.line = line;
   if (too_deep) {
     return InvalidArgument(fmt::format("nested deeper than {}; flatten it", kDepthMax));
@@ -28,7 +28,7 @@ Result<JsonRow> ParseRow(std::string_view text, std::int64_t line) {
     return InvalidArgument("not a JSON object; each line is one, such as {\"id\": 1, ...}");
   }
   const auto id = row.fields.find("id");
-  row.id = id == row.fields.end() ? json(line) : *id;
+  row.id = id == row.fields.end() ? ordered_json(line) : *id;
   return row;
 }
 
@@ -64,7 +64,7 @@ Result<std::vector<std::int32_t>> TokenIdsOf(const JsonRow& row, std::int64_t vo
   }
   std::vector<std::int32_t> ids;
   ids.reserve(field->size());
-  for (const json& value : *field) {
+  for (const ordered_json& value : *field) {
     const std::int64_t id = value.is_number_integer() ? value.get<std::int64_t>() : -1;
     if (id < 0 || id >= vocab_size) {
       return InvalidArgument(fmt::format(

@@ -10,7 +10,7 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 // A row is copied and printed recursively, so its depth is bounded.
 constexpr int kMaxDepth = 64;
@@ -18,18 +18,19 @@ constexpr int kMaxDepth = 64;
 // A group with a longer id or source would be refused (lib/experience/check.cc).
 constexpr std::size_t kMaxNameBytes = 4096;
 
-Result<json> ParseObject(std::string_view row) {
+Result<ordered_json> ParseObject(std::string_view row) {
   bool too_deep = false;
   std::set<std::string> names;
   std::string repeated;
-  const auto guard = [&](int depth, json::parse_event_t event, json& value) {
+  const auto guard = [&](int depth, ordered_json::parse_event_t event, ordered_json& value) {
     too_deep = too_deep || depth > kMaxDepth;
-    if (depth == 1 && event == json::parse_event_t::key &&
+    if (depth == 1 && event == ordered_json::parse_event_t::key &&
         !names.insert(value.get<std::string>()).second)
       repeated = value.get<std::string>();
     return depth <= kMaxDepth;
   };
-  json object = json::parse(row.begin(), row.end(), guard, /*allow_exceptions=*/false);
+  ordered_json object =
+      ordered_json::parse(row.begin(), row.end(), guard, /*allow_exceptions=*/false);
   if (too_deep) {
     return InvalidArgument("nested deeper than " + std::to_string(kMaxDepth) + " levels");
   }
@@ -42,10 +43,11 @@ Result<json> ParseObject(std::string_view row) {
 }
 
 // Returns a field that must be a text or a number: an id or a source.
-Result<std::string> NameField(json& row, const std::string& path, const std::string& if_absent) {
+Result<std::string> NameField(ordered_json& row, const std::string& path,
+                              const std::string& if_absent) {
   const FoundField found = FindField(row, path);
   if (!found || found.value().is_null()) return if_absent;
-  const json& value = found.value();
+  const ordered_json& value = found.value();
   if (value.is_number()) return value.dump();
   if (!value.is_string()) {
     return InvalidArgument(
@@ -60,14 +62,14 @@ Result<std::string> NameField(json& row, const std::string& path, const std::str
   return name;
 }
 
-bool HasForm(const json& answer, AnswerForm form) {
+bool HasForm(const ordered_json& answer, AnswerForm form) {
   if (form == AnswerForm::kAny) return true;
   if (answer.is_array()) return form == AnswerForm::kTextOrList;
   return !answer.is_object() && !answer.is_null();
 }
 
 // Returns the answer: a text verbatim, any other value as JSON.
-Result<std::string> AnswerField(json& row, const std::string& path, const std::string& key,
+Result<std::string> AnswerField(ordered_json& row, const std::string& path, const std::string& key,
                                 AnswerForm form) {
   if (path.empty()) {
     if (form == AnswerForm::kAny) return std::string();
@@ -78,7 +80,7 @@ Result<std::string> AnswerField(json& row, const std::string& path, const std::s
     return InvalidArgument(DescribeMissing(row, path) + "; " + key +
                            " names the field of the answer");
   }
-  const json& value = found.value();
+  const ordered_json& value = found.value();
   if (!HasForm(value, form)) {
     return InvalidArgument(
         fmt::format("'{}' is {}; the row's verifier needs a text, so name its field in {}", path,
@@ -87,7 +89,7 @@ Result<std::string> AnswerField(json& row, const std::string& path, const std::s
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-json Message(const char* role, const std::string& content) {
+ordered_json Message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
 
@@ -114,14 +116,14 @@ Result<PromptParser> PromptParser::Create(const PromptDataset& dataset, const To
   return PromptParser(dataset, std::move(encoder), std::move(answers));
 }
 
-Result<std::vector<std::int32_t>> PromptParser::Encode(const json& asked) const {
+Result<std::vector<std::int32_t>> PromptParser::Encode(const ordered_json& asked) const {
   const std::string field = "'" + config_.prompt_field + "'";
-  json messages = asked;
+  ordered_json messages = asked;
   if (asked.is_string()) {
     const std::string& text = asked.get_ref<const std::string&>();
     if (text.empty()) return InvalidArgument(field + " is empty");
     if (!config_.chat_template) return encoder_.EncodeText(text);
-    messages = json::array();
+    messages = ordered_json::array();
     if (!config_.system_prompt.empty()) {
       messages.push_back(Message("system", config_.system_prompt));
     }
@@ -135,7 +137,7 @@ Result<std::vector<std::int32_t>> PromptParser::Encode(const json& asked) const 
   return tokens;
 }
 
-Status PromptParser::ReadName(json& row, std::size_t line, Prompt& prompt) const {
+Status PromptParser::ReadName(ordered_json& row, std::size_t line, Prompt& prompt) const {
   BUTTRESS_ASSIGN_OR_RETURN(prompt.id, NameField(row, config_.id_field, std::to_string(line)));
   if (name_.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(prompt.source, NameField(row, config_.source_field, kDefaultSource));
@@ -149,7 +151,7 @@ Status PromptParser::ReadName(json& row, std::size_t line, Prompt& prompt) const
 }
 
 Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const {
-  BUTTRESS_ASSIGN_OR_RETURN(json object, ParseObject(row));
+  BUTTRESS_ASSIGN_OR_RETURN(ordered_json object, ParseObject(row));
   Prompt prompt;
   BUTTRESS_RETURN_IF_ERROR(ReadName(object, line, prompt));
   BUTTRESS_ASSIGN_OR_RETURN(
@@ -170,7 +172,7 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
                            Key("over_long") + " to drop");
   }
   // Reward functions get the prompt as the row has it, under the name that TRL gives it.
-  json original = std::move(asked.value());
+  ordered_json original = std::move(asked.value());
   asked.object->erase(asked.name);
   object["prompt"] = std::move(original);
   prompt.extra_json = object.dump();

@@ -9,9 +9,9 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-Status CheckMessage(const json& message) {
+Status CheckMessage(const ordered_json& message) {
   if (!message.is_object()) return InvalidArgument("expected an object with role and content");
   for (const char* key : {"role", "content"}) {
     const auto found = message.find(key);
@@ -26,7 +26,7 @@ Status CheckMessage(const json& message) {
   return OkStatus();
 }
 
-Status CheckMessages(const json& messages) {
+Status CheckMessages(const ordered_json& messages) {
   if (!messages.is_array() || messages.empty()) {
     return InvalidArgument("contains no messages; expected a list of {\"role\", \"content\"}");
   }
@@ -56,8 +56,8 @@ Result<TextEncoder> TextEncoder::Create(const Tokenizer& tokenizer,
     }
     if (NestedDeeper(text))
       return InvalidArgument("template_arguments: '" + name + "' is nested too deeply");
-    json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    encoder.variables_[name] = value.is_discarded() ? json(text) : std::move(value);
+    ordered_json value = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+    encoder.variables_[name] = value.is_discarded() ? ordered_json(text) : std::move(value);
   }
   return encoder;
 }
@@ -67,22 +67,23 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeText(std::string_view text)
   return tokenizer_->AddSpecialTokens(std::move(tokens));
 }
 
-Result<std::string> TextEncoder::RenderMessages(const json& messages, bool add_generation_prompt,
-                                                const json& tools) const {
+Result<std::string> TextEncoder::RenderMessages(const ordered_json& messages,
+                                                bool add_generation_prompt,
+                                                const ordered_json& tools) const {
   BUTTRESS_RETURN_IF_ERROR(CheckMessages(messages));
   if (!chat_template_) {
     return InvalidArgument(
         "is a list of messages, but the model has no chat template; use text, or give the model "
         "one in chat_template.jinja");
   }
-  json variables = variables_;
+  ordered_json variables = variables_;
   if (!tools.is_null()) variables["tools"] = tools;
   return chat_template_->Render(messages, add_generation_prompt, variables);
 }
 
-Result<std::vector<std::int32_t>> TextEncoder::EncodeMessages(const json& messages,
+Result<std::vector<std::int32_t>> TextEncoder::EncodeMessages(const ordered_json& messages,
                                                               bool add_generation_prompt,
-                                                              const json& tools) const {
+                                                              const ordered_json& tools) const {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text,
                             RenderMessages(messages, add_generation_prompt, tools));
   return tokenizer_->Encode(text);
@@ -96,7 +97,7 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeRow(const JsonRow& row,
   if (has_text == (messages != row.fields.end())) {
     return InvalidArgument("expected one of 'text' and 'messages'");
   }
-  const json tools = row.fields.value("tools", json());
+  const ordered_json tools = row.fields.value("tools", ordered_json());
   if (!has_text) {
     if (!tools.is_null() && !tools.is_array()) {
       return InvalidArgument(fmt::format("'tools' is {}; expected a list", tools.type_name()));

@@ -9,7 +9,7 @@
 
 namespace buttress {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 namespace {
 
@@ -70,41 +70,41 @@ JinjaValue JinjaValue::Dict(std::vector<std::pair<std::string, JinjaValue>> entr
   return JinjaValue(std::make_shared<const JinjaDict>(std::move(dict)));
 }
 
-Result<JinjaValue> JinjaValue::FromJson(const json& value, int nesting) {
+Result<JinjaValue> JinjaValue::FromJson(const ordered_json& value, int nesting) {
   if (nesting > kJinjaNestingMax) {
     return InvalidArgument("the template's input is nested deeper than " +
                            std::to_string(kJinjaNestingMax) + " levels");
   }
   switch (value.type()) {
-    case json::value_t::null:
+    case ordered_json::value_t::null:
       return JinjaValue();
-    case json::value_t::boolean:
+    case ordered_json::value_t::boolean:
       return JinjaValue(value.get<bool>());
-    case json::value_t::number_integer:
+    case ordered_json::value_t::number_integer:
       return JinjaValue(value.get<std::int64_t>());
-    case json::value_t::number_float:
+    case ordered_json::value_t::number_float:
       return JinjaValue(value.get<double>());
-    case json::value_t::number_unsigned:
+    case ordered_json::value_t::number_unsigned:
       if (value.get<std::uint64_t>() > INT64_MAX) {
         return InvalidArgument("the template's input contains a number above 2^63 - 1");
       }
       return JinjaValue(value.get<std::int64_t>());
-    case json::value_t::string: {
+    case ordered_json::value_t::string: {
       const std::string& text = value.get_ref<const std::string&>();
       if (FirstInvalidUtf8(text).has_value()) {
         return InvalidArgument("the template's input contains a text that is not UTF-8");
       }
       return Text(text);
     }
-    case json::value_t::array: {
+    case ordered_json::value_t::array: {
       std::vector<JinjaValue> items;
-      for (const json& item : value) {
+      for (const ordered_json& item : value) {
         BUTTRESS_ASSIGN_OR_RETURN(JinjaValue converted, FromJson(item, nesting + 1));
         items.push_back(std::move(converted));
       }
       return List(std::move(items));
     }
-    case json::value_t::object: {
+    case ordered_json::value_t::object: {
       std::vector<std::pair<std::string, JinjaValue>> entries;
       for (const auto& [key, item] : value.items()) {
         BUTTRESS_ASSIGN_OR_RETURN(JinjaValue converted, FromJson(item, nesting + 1));
@@ -112,8 +112,8 @@ Result<JinjaValue> JinjaValue::FromJson(const json& value, int nesting) {
       }
       return Dict(std::move(entries));
     }
-    case json::value_t::binary:
-    case json::value_t::discarded:
+    case ordered_json::value_t::binary:
+    case ordered_json::value_t::discarded:
       break;
   }
   return InvalidArgument("the template's input is not JSON");

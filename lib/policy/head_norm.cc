@@ -15,7 +15,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Weight gradients are summed over this many rows at a time, whatever the number of threads.
-constexpr std::int64_t kGradRows = 256;
+constexpr std::int64_t kHeadGradRows = 256;
 
 // The queries and keys of qkv with their weights.
 struct Heads {
@@ -72,16 +72,16 @@ class NormHeadsFunction : public torch::autograd::Function<NormHeadsFunction> {
     const auto offset = static_cast<float>(ctx->saved_data["offset"].toDouble());
     const at::Tensor grad_out = grads[0].contiguous();
     const std::int64_t N = qkv.size(0);
-    const std::int64_t parts = (N + kGradRows - 1) / kGradRows;
+    const std::int64_t parts = (N + kHeadGradRows - 1) / kHeadGradRows;
     at::Tensor grad = at::empty_like(qkv);
     at::Tensor grad_weights = at::zeros({parts, 2 * C}, saved[3].options());
-    ForRows(qkv, parts, 8 * (H + K) * C * kGradRows,
+    ForRows(qkv, parts, 8 * (H + K) * C * kHeadGradRows,
             [&](auto tag, std::int64_t first_part, std::int64_t count) {
               using T = decltype(tag);
               for (std::int64_t part = first_part; part < first_part + count; ++part) {
                 float* weights = MutableRows<float>(grad_weights, part);
-                for (std::int64_t r = part * kGradRows; r < std::min(N, (part + 1) * kGradRows);
-                     ++r) {
+                for (std::int64_t r = part * kHeadGradRows;
+                     r < std::min(N, (part + 1) * kHeadGradRows); ++r) {
                   const T* x = Rows<T>(qkv, r);
                   const T* dy = Rows<T>(grad_out, r);
                   T* dx = MutableRows<T>(grad, r);

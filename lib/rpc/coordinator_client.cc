@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 constexpr std::int64_t kUnaryMs = 10000;
 constexpr std::int64_t kSubmitMs = 30000;
 constexpr std::int64_t kFetchMs = 300000;
-constexpr std::int64_t kConnectMs = 2000;
+constexpr std::int64_t kConnectTryMs = 2000;
 constexpr std::int64_t kLongestBackoffMs = 1000;
 // Roughly half a second: a coordinator that is just starting is no warning.
 constexpr int kToldAtAttempt = 4;
@@ -190,7 +190,7 @@ class CoordinatorClient::Connection {
   // Returns false as soon as the connection is refused, because the address file may name another
   // port by now.
   static bool Reached(grpc::Channel& channel) {
-    const auto deadline = std::chrono::system_clock::now() + milliseconds(kConnectMs);
+    const auto deadline = std::chrono::system_clock::now() + milliseconds(kConnectTryMs);
     while (true) {
       const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
       if (state == GRPC_CHANNEL_READY) return true;

@@ -11,12 +11,12 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
 using arrow::Type;
+using nlohmann::ordered_json;
 
-Result<json> TextOf(std::string_view text) {
+Result<ordered_json> TextOf(std::string_view text) {
   if (FirstInvalidUtf8(text)) return InvalidArgument("a text is not UTF-8");
-  return json(text);
+  return ordered_json(text);
 }
 
 template <class Array>
@@ -24,25 +24,27 @@ const Array& As(const arrow::Array& column) {
   return static_cast<const Array&>(column);
 }
 
-json NumberOf(double value) { return std::isfinite(value) ? json(value) : json(); }
+ordered_json NumberOf(double value) {
+  return std::isfinite(value) ? ordered_json(value) : ordered_json();
+}
 
-Result<json> ListOf(const arrow::Array& values, std::int64_t offset, std::int64_t length) {
-  json list = json::array();
+Result<ordered_json> ListOf(const arrow::Array& values, std::int64_t offset, std::int64_t length) {
+  ordered_json list = ordered_json::array();
   for (std::int64_t i = offset; i < offset + length; ++i) {
-    BUTTRESS_ASSIGN_OR_RETURN(json value, JsonAt(values, i));
+    BUTTRESS_ASSIGN_OR_RETURN(ordered_json value, JsonAt(values, i));
     list.push_back(std::move(value));
   }
   return list;
 }
 
 template <class Array>
-Result<json> ListAt(const arrow::Array& column, std::int64_t row) {
+Result<ordered_json> ListAt(const arrow::Array& column, std::int64_t row) {
   const auto& list = As<Array>(column);
   return ListOf(*list.values(), list.value_offset(row), list.value_length(row));
 }
 
-Result<json> StructAt(const arrow::StructArray& column, std::int64_t row) {
-  json object = json::object();
+Result<ordered_json> StructAt(const arrow::StructArray& column, std::int64_t row) {
+  ordered_json object = ordered_json::object();
   for (int i = 0; i < column.num_fields(); ++i) {
     BUTTRESS_ASSIGN_OR_RETURN(object[column.struct_type()->field(i)->name()],
                               JsonAt(*column.field(i), row));
@@ -50,11 +52,11 @@ Result<json> StructAt(const arrow::StructArray& column, std::int64_t row) {
   return object;
 }
 
-Result<json> MapAt(const arrow::MapArray& column, std::int64_t row) {
-  json object = json::object();
+Result<ordered_json> MapAt(const arrow::MapArray& column, std::int64_t row) {
+  ordered_json object = ordered_json::object();
   const std::int64_t end = column.value_offset(row) + column.value_length(row);
   for (std::int64_t i = column.value_offset(row); i < end; ++i) {
-    BUTTRESS_ASSIGN_OR_RETURN(const json key, JsonAt(*column.keys(), i));
+    BUTTRESS_ASSIGN_OR_RETURN(const ordered_json key, JsonAt(*column.keys(), i));
     BUTTRESS_ASSIGN_OR_RETURN(object[key.is_string() ? key.get<std::string>() : key.dump()],
                               JsonAt(*column.items(), i));
   }
@@ -62,7 +64,7 @@ Result<json> MapAt(const arrow::MapArray& column, std::int64_t row) {
 }
 
 // Dates, times and decimals, as Arrow prints them.
-Result<json> PrintedAt(const arrow::Array& column, std::int64_t row) {
+Result<ordered_json> PrintedAt(const arrow::Array& column, std::int64_t row) {
   const auto scalar = column.GetScalar(row);
   if (!scalar.ok()) return InvalidArgument(scalar.status().ToString());
   return TextOf((*scalar)->ToString());
@@ -93,29 +95,29 @@ Status CheckHasJson(const arrow::DataType& type) {
   return OkStatus();
 }
 
-Result<json> JsonAt(const arrow::Array& column, std::int64_t row) {
-  if (column.IsNull(row)) return json();
+Result<ordered_json> JsonAt(const arrow::Array& column, std::int64_t row) {
+  if (column.IsNull(row)) return ordered_json();
   switch (column.type_id()) {
     case Type::NA:
-      return json();
+      return ordered_json();
     case Type::BOOL:
-      return json(As<arrow::BooleanArray>(column).Value(row));
+      return ordered_json(As<arrow::BooleanArray>(column).Value(row));
     case Type::INT8:
-      return json(As<arrow::Int8Array>(column).Value(row));
+      return ordered_json(As<arrow::Int8Array>(column).Value(row));
     case Type::INT16:
-      return json(As<arrow::Int16Array>(column).Value(row));
+      return ordered_json(As<arrow::Int16Array>(column).Value(row));
     case Type::INT32:
-      return json(As<arrow::Int32Array>(column).Value(row));
+      return ordered_json(As<arrow::Int32Array>(column).Value(row));
     case Type::INT64:
-      return json(As<arrow::Int64Array>(column).Value(row));
+      return ordered_json(As<arrow::Int64Array>(column).Value(row));
     case Type::UINT8:
-      return json(As<arrow::UInt8Array>(column).Value(row));
+      return ordered_json(As<arrow::UInt8Array>(column).Value(row));
     case Type::UINT16:
-      return json(As<arrow::UInt16Array>(column).Value(row));
+      return ordered_json(As<arrow::UInt16Array>(column).Value(row));
     case Type::UINT32:
-      return json(As<arrow::UInt32Array>(column).Value(row));
+      return ordered_json(As<arrow::UInt32Array>(column).Value(row));
     case Type::UINT64:
-      return json(As<arrow::UInt64Array>(column).Value(row));
+      return ordered_json(As<arrow::UInt64Array>(column).Value(row));
     case Type::HALF_FLOAT:
       return NumberOf(
           arrow::util::Float16::FromBits(As<arrow::HalfFloatArray>(column).Value(row)).ToDouble());

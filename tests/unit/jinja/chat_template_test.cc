@@ -14,13 +14,14 @@
 namespace buttress {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-Result<std::string> Render(std::string_view source, const json& messages = json::array(),
+Result<std::string> Render(std::string_view source,
+                           const ordered_json& messages = ordered_json::array(),
                            bool add_generation_prompt = false,
-                           const json& variables = json::object()) {
+                           const ordered_json& variables = ordered_json::object()) {
   BUTTRESS_ASSIGN_OR_RETURN(const ChatTemplate chat_template, ChatTemplate::Parse(source));
   return chat_template.Render(messages, add_generation_prompt, variables);
 }
@@ -45,9 +46,9 @@ TEST(ChatTemplateTest, StrftimeNowIsTheLocalTime) {
 }
 
 TEST(ChatTemplateTest, TemplatesOfEachFamilyRenderAsInTransformers) {
-  const json golden = ReadGoldenJson("chat_template/renders.json");
+  const ordered_json golden = ReadGoldenJson("chat_template/renders.json");
   ASSERT_GE(golden["chats"].size(), 40U);
-  for (const json& chat : golden["chats"]) {
+  for (const ordered_json& chat : golden["chats"]) {
     const std::string name = chat["template"];
     const Result<std::string> text = Render(ReadGolden("chat_template/" + name + ".jinja"),
                                             chat["messages"], chat["prompt"], chat["variables"]);
@@ -57,9 +58,9 @@ TEST(ChatTemplateTest, TemplatesOfEachFamilyRenderAsInTransformers) {
 }
 
 TEST(ChatTemplateTest, EachConstructRendersAsInTransformers) {
-  const json golden = ReadGoldenJson("chat_template/renders.json");
+  const ordered_json golden = ReadGoldenJson("chat_template/renders.json");
   ASSERT_GE(golden["snippets"].size(), 50U);
-  for (const json& snippet : golden["snippets"]) {
+  for (const ordered_json& snippet : golden["snippets"]) {
     const std::string source = snippet[0];
     const Result<std::string> text =
         Render(source, golden["messages"], /*add_generation_prompt=*/true, golden["names"]);
@@ -69,9 +70,9 @@ TEST(ChatTemplateTest, EachConstructRendersAsInTransformers) {
 }
 
 TEST(ChatTemplateTest, FailuresOfTransformersFailWithTheirLine) {
-  const json golden = ReadGoldenJson("chat_template/renders.json");
+  const ordered_json golden = ReadGoldenJson("chat_template/renders.json");
   ASSERT_GE(golden["failures"].size(), 25U);
-  for (const json& failure : golden["failures"]) {
+  for (const ordered_json& failure : golden["failures"]) {
     const std::string source = failure[0];
     const Result<std::string> text =
         Render("\n\n" + source, golden["messages"], true, golden["names"]);
@@ -148,9 +149,9 @@ TEST(ChatTemplateTest, DepthStepsAndSizesAreBounded) {
               HasSubstr("a namespace inside another value"));
   EXPECT_THAT(ErrorOf("{% for i in range(99) %}{{ 'x' * 9000000 }}{% endfor %}"),
               HasSubstr("the output is longer"));
-  json nested = json::array();
+  ordered_json nested = ordered_json::array();
   for (int i = 0; i < 5000; ++i) {
-    json outer = json::array();
+    ordered_json outer = ordered_json::array();
     outer.push_back(std::move(nested));
     nested = std::move(outer);
   }
@@ -159,13 +160,14 @@ TEST(ChatTemplateTest, DepthStepsAndSizesAreBounded) {
 
 TEST(ChatTemplateTest, InvalidInputIsRefused) {
   EXPECT_THAT(ErrorOf("\xff"), HasSubstr("not UTF-8 at byte 0"));
-  EXPECT_THAT(Render("x", json::array({"\xff"})).status().message(), HasSubstr("not UTF-8"));
-  EXPECT_THAT(Render("x", json::array(), false, json::array()).status().message(),
+  EXPECT_THAT(Render("x", ordered_json::array({"\xff"})).status().message(),
+              HasSubstr("not UTF-8"));
+  EXPECT_THAT(Render("x", ordered_json::array(), false, ordered_json::array()).status().message(),
               HasSubstr("not a JSON object"));
 }
 
 TEST(ChatTemplateTest, DamagedTemplatesRenderOrAreRefusedButNeverCrash) {
-  const json golden = ReadGoldenJson("chat_template/renders.json");
+  const ordered_json golden = ReadGoldenJson("chat_template/renders.json");
   std::mt19937 random(5);
   int refused = 0;
   int rendered = 0;
@@ -176,7 +178,7 @@ TEST(ChatTemplateTest, DamagedTemplatesRenderOrAreRefusedButNeverCrash) {
   };
   const std::string qwen3 = ReadGolden("chat_template/qwen3.jinja");
   for (std::size_t size = 0; size < qwen3.size(); size += 3) count(qwen3.substr(0, size));
-  for (const json& snippet : golden["snippets"]) {
+  for (const ordered_json& snippet : golden["snippets"]) {
     const std::string source = snippet[0];
     for (int i = 0; i < 40 && !source.empty(); ++i) {
       std::string damaged = source;
