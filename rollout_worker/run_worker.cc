@@ -27,8 +27,6 @@ namespace {
 constexpr std::int64_t kCoordinatorPatienceMs = 600000;
 // The retries of one submission; the submitter repeats it.
 constexpr std::int64_t kSubmitPatienceMs = 5000;
-// A weight transfer without a byte for this long fails over to the next source.
-constexpr std::int64_t kWeightsProgressMs = 10000;
 constexpr int kWeightVersionsKept = 2;
 
 std::uint64_t RandomIncarnation() {
@@ -75,7 +73,6 @@ Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credential
   BUTTRESS_ASSIGN_OR_RETURN(transport.server,
                             WeightServer::Start(store.folder, local.worker.listen, credentials));
   GrpcFetcherOptions options;
-  options.progress_timeout_ms = kWeightsProgressMs;
   options.seed = HashText(worker_id);
   options.on_transfer = [&metrics](const WeightTransfer& transfer) { metrics.Count(transfer); };
   options.credentials = credentials;

@@ -73,7 +73,13 @@ std::optional<WeightManifest> WeightUpdater::WaitForRequest() {
 
 Status WeightUpdater::Load(const WeightManifest& manifest) {
   const double started = MonotonicSeconds();
-  const Result<WeightManifest> fetched = fetcher_.Fetch(manifest);
+  const Result<WeightManifest> fetched = fetcher_.Fetch(manifest, [&] {
+    MutexLock lock(mutex_);
+    const bool newer = requested_.has_value() && OlderThan(manifest.version, requested_->version);
+    return stopped_ || (newer && !interrupted_);
+  });
+  interrupted_ = fetched.status().code() == StatusCode::kCancelled;
+  if (interrupted_) return fetched.status();
   if (!fetched.ok()) {
     const bool wrong_bytes = fetched.status().code() == StatusCode::kDataLoss;
     RecordFailure(wrong_bytes ? WeightStage::kChecksum : WeightStage::kFetch, manifest,

@@ -1,5 +1,6 @@
 // Fetches new weights and loads them into the engine, on its own thread; the engine keeps the old
-// weights meanwhile.
+// weights meanwhile. A newer version interrupts the transfer of an older one, but not twice in a
+// row, so that a worker whose transfers take longer than a step still loads new weights.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@ class WeightUpdater {
 
   void Start();
 
-  // Ends the thread after the current transfer, without waiting for a server that loads weights.
+  // Ends the thread, without waiting for a transfer or for a server that loads weights.
   // Idempotent.
   void Stop();
 
@@ -61,6 +62,7 @@ class WeightUpdater {
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::optional<WeightManifest> requested_ GUARDED_BY(mutex_);
   std::optional<std::int64_t> failing_since_ms_ GUARDED_BY(mutex_);
+  bool interrupted_ = false;  // the last transfer; of the thread
   std::atomic<double> loading_seconds_ = 0;
   std::thread thread_;
 };

@@ -15,7 +15,6 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kTensorValues = std::int64_t{16} << 20;
-constexpr std::int64_t kProgressMs = 30000;
 
 Result<WeightManifest> Publish(WeightPublisher& publisher, std::int64_t tensors,
                                std::string_view bytes) {
@@ -49,7 +48,7 @@ Status Run(const std::string& folder, std::int64_t gigabytes) {
   const double file = MonotonicSeconds() - begin;
 
   store.folder = JoinPath(folder, "fetched");
-  const auto fetcher = MakeGrpcFetcher(store, GrpcFetcherOptions{kProgressMs, 0, {}});
+  const auto fetcher = MakeGrpcFetcher(store, {});
   begin = MonotonicSeconds();
   BUTTRESS_RETURN_IF_ERROR(fetcher->Fetch(manifest).status());
   const double grpc = MonotonicSeconds() - begin;

@@ -4,7 +4,9 @@
 #include <grpcpp/grpcpp.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 
 #include "buttress/v1/weights.grpc.pb.h"
@@ -12,37 +14,74 @@
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/base/random.h"
 #include "lib/base/sync.h"
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
-#include "lib/weights/source_order.h"
 
 namespace buttress {
 namespace {
 
+constexpr std::chrono::milliseconds kLook(100);  // at whether a transfer is to go on
+constexpr std::size_t kMaxRelays = 2;            // that are asked before the publisher
+constexpr std::int64_t kAvoidMs = 60000;         // a worker that failed
+
 class SharedFetcher : public WeightFetcher {
  public:
-  Result<WeightManifest> Fetch(const WeightManifest& manifest) override {
+  Result<WeightManifest> Fetch(const WeightManifest& manifest,
+                               const std::function<bool()>& unwanted) override {
     BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
     if (manifest.folder.empty()) {
       return FailedPrecondition(
           fmt::format("version {} names no shared folder; use local.worker.weights: grpc",
                       ToString(manifest.version)));
     }
+    if (unwanted && unwanted()) return Cancelled("the version is no longer wanted");
     BUTTRESS_RETURN_IF_ERROR(VerifyFiles(manifest.folder, manifest));
     return manifest;
   }
 };
 
-// The chunks of one Fetch call. No wait is longer than `progress_timeout`, so that a peer that
-// stops sending is detected.
+// Decides when a transfer is given up: when it is no longer wanted, or when the source is too slow.
+// Only bytes extend the time of a source, by what they take at the least rate; bytes that came fast
+// buy no more than the patience.
+class TransferLimit {
+ public:
+  TransferLimit(const GrpcFetcherOptions& options, const std::function<bool()>& unwanted)
+      : options_(options), unwanted_(unwanted), deadline_(Now() + Patience()) {}
+
+  void Count(std::size_t bytes) {
+    const double seconds =
+        static_cast<double>(bytes) / static_cast<double>(options_.least_bytes_per_second);
+    deadline_ = std::min(deadline_ + seconds, Now() + Patience());
+  }
+
+  // Returns OK if the transfer is to go on.
+  Status Check() const {
+    if (unwanted_ && unwanted_()) return Cancelled("the version is no longer wanted");
+    if (Now() < deadline_) return OkStatus();
+    return Unavailable(
+        fmt::format("the source is slower than {} bytes per second, by more than {} ms",
+                    options_.least_bytes_per_second, options_.patience_ms));
+  }
+
+ private:
+  static double Now() { return MonotonicSeconds(); }
+
+  double Patience() const { return static_cast<double>(options_.patience_ms) / 1000; }
+
+  const GrpcFetcherOptions& options_;
+  const std::function<bool()>& unwanted_;
+  double deadline_;  // in seconds
+};
+
+// The chunks of one Fetch call, as long as `limit` permits it.
 class ChunkStream {
  public:
   ChunkStream(v1::Weights::Stub& stub, const v1::FetchWeightsRequest& request,
-              std::chrono::milliseconds progress_timeout)
-      : progress_timeout_(progress_timeout),
-        reader_(stub.PrepareAsyncFetch(&context_, request, &events_)) {
+              const TransferLimit& limit)
+      : limit_(limit), reader_(stub.PrepareAsyncFetch(&context_, request, &events_)) {
     reader_->StartCall(this);
     alive_ = WaitForEvent();
   }
@@ -62,32 +101,33 @@ class ChunkStream {
 
   // Returns the next chunk, or nullopt at the end of the file. Must not be called after a failure.
   Result<std::optional<v1::WeightChunk>> Next() {
+    BUTTRESS_RETURN_IF_ERROR(limit_.Check());  // chunks may come without a wait
     v1::WeightChunk chunk;
     if (alive_) {
       reader_->Read(&chunk, this);
       alive_ = WaitForEvent();
     }
     if (alive_) return std::optional<v1::WeightChunk>(std::move(chunk));
-    if (timed_out_) {
-      return Unavailable(fmt::format("received nothing for {} ms", progress_timeout_.count()));
-    }
+    BUTTRESS_RETURN_IF_ERROR(given_up_);
     const grpc::Status status = Finish();
     if (status.ok()) return std::optional<v1::WeightChunk>();
     return FromGrpc(status);
   }
 
  private:
-  // Returns whether the pending operation succeeded. A timeout cancels the call.
+  // Returns whether the pending operation succeeded.
   bool WaitForEvent() {
     void* tag = nullptr;
     bool ok = false;
-    const auto deadline = std::chrono::system_clock::now() + progress_timeout_;
-    const auto next = events_.AsyncNext(&tag, &ok, deadline);
-    if (next == grpc::CompletionQueue::GOT_EVENT) return ok;
-    timed_out_ = true;
-    context_.TryCancel();
-    events_.Next(&tag, &ok);
-    return false;
+    while (events_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kLook) !=
+           grpc::CompletionQueue::GOT_EVENT) {
+      given_up_ = limit_.Check();
+      if (given_up_.ok()) continue;
+      context_.TryCancel();
+      events_.Next(&tag, &ok);
+      return false;
+    }
+    return ok;
   }
 
   grpc::Status Finish() {
@@ -100,12 +140,12 @@ class ChunkStream {
     return status;
   }
 
-  const std::chrono::milliseconds progress_timeout_;
+  const TransferLimit& limit_;
   grpc::ClientContext context_;
   grpc::CompletionQueue events_;
   std::unique_ptr<grpc::ClientAsyncReader<v1::WeightChunk>> reader_;
   bool alive_ = false;
-  bool timed_out_ = false;
+  Status given_up_;
   bool finished_ = false;
 };
 
@@ -128,14 +168,16 @@ Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset,
 // Downloads the bytes of `file` behind those of `part` and appends them to `part` and `sha`. Keeps
 // the received bytes on failure, for the next attempt.
 Status Download(const std::string& source, const PolicyVersion& version, const WeightFile& file,
-                const GrpcFetcherOptions& options, PartFile& part, Sha256& sha) {
+                const GrpcFetcherOptions& options, const std::function<bool()>& unwanted,
+                PartFile& part, Sha256& sha) {
   v1::FetchWeightsRequest request;
   *request.mutable_version() = ToProto(version);
   request.set_file(file.name);
   request.set_offset(part.size());
   const auto stub =
       v1::Weights::NewStub(MakeChannel(source, options.credentials, Receives::kFiles));
-  ChunkStream chunks(*stub, request, std::chrono::milliseconds(options.progress_timeout_ms));
+  TransferLimit limit(options, unwanted);
+  ChunkStream chunks(*stub, request, limit);
   while (part.size() < file.bytes) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::optional<v1::WeightChunk> chunk, chunks.Next());
     if (!chunk.has_value()) {
@@ -144,6 +186,7 @@ Status Download(const std::string& source, const PolicyVersion& version, const W
     BUTTRESS_RETURN_IF_ERROR(CheckChunk(*chunk, part.size(), file.bytes));
     BUTTRESS_RETURN_IF_ERROR(part.Append(chunk->data()));
     sha.Update(chunk->data());
+    limit.Count(chunk->data().size());
   }
   return OkStatus();
 }
@@ -151,9 +194,10 @@ Status Download(const std::string& source, const PolicyVersion& version, const W
 class GrpcFetcher : public WeightFetcher {
  public:
   GrpcFetcher(WeightStoreOptions store, GrpcFetcherOptions options)
-      : store_(std::move(store)), options_(std::move(options)), order_(options_.seed) {}
+      : store_(std::move(store)), options_(std::move(options)), random_({options_.seed, 0}) {}
 
-  Result<WeightManifest> Fetch(const WeightManifest& manifest) override {
+  Result<WeightManifest> Fetch(const WeightManifest& manifest,
+                               const std::function<bool()>& unwanted) override {
     MutexLock lock(mutex_);
     BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
     if (manifest.sources.empty()) {
@@ -168,7 +212,8 @@ class GrpcFetcher : public WeightFetcher {
     local.folder = VersionFolder(store_.folder, manifest.version);
     if (IsComplete(local)) return local;
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(local.folder));
-    for (const WeightFile& file : manifest.files) BUTTRESS_RETURN_IF_ERROR(FetchFile(local, file));
+    for (const WeightFile& file : manifest.files)
+      BUTTRESS_RETURN_IF_ERROR(FetchFile(local, file, unwanted));
     BUTTRESS_RETURN_IF_ERROR(WriteManifest(local.folder, local));
     DeleteOldVersions(store_.folder, store_.keep);
     return local;
@@ -181,17 +226,27 @@ class GrpcFetcher : public WeightFetcher {
     return found.ok() && found->version == local.version && VerifyFiles(local.folder, local).ok();
   }
 
+  // Returns the sources in the order in which they are asked: some workers, then the publisher.
+  std::vector<std::string> SourcesOf(const WeightManifest& manifest) REQUIRES(mutex_) {
+    const std::int64_t now_ms = RealClock().MonotonicMs();
+    std::erase_if(failed_ms_, [&](const auto& entry) { return now_ms - entry.second >= kAvoidMs; });
+    std::vector<std::string> order(manifest.sources.begin() + 1, manifest.sources.end());
+    std::erase_if(order, [this](const auto& source) { return failed_ms_.contains(source); });
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.Below(i)]);
+    order.resize(std::min(order.size(), kMaxRelays));
+    order.push_back(manifest.sources.front());
+    return order;
+  }
+
   // Asks one source after another until one completes the file.
-  Status FetchFile(const WeightManifest& local, const WeightFile& file) REQUIRES(mutex_) {
+  Status FetchFile(const WeightManifest& local, const WeightFile& file,
+                   const std::function<bool()>& unwanted) REQUIRES(mutex_) {
     StatusCode code = StatusCode::kOk;
     std::string failures;
-    for (const std::string& source : order_.Order(local.sources, RealClock().MonotonicMs())) {
-      const Status status = FetchFileFrom(source, local, file);
-      if (status.ok()) {
-        order_.RecordSuccess(source);
-        return status;
-      }
-      order_.RecordFailure(source, RealClock().MonotonicMs());
+    for (const std::string& source : SourcesOf(local)) {
+      const Status status = FetchFileFrom(source, local, file, unwanted);
+      if (status.ok() || status.code() == StatusCode::kCancelled) return status;
+      failed_ms_[source] = RealClock().MonotonicMs();
       failures += fmt::format("{}{}: {}", failures.empty() ? "" : "; ", source, status.ToString());
       // One unavailable source makes another attempt worthwhile, whatever the others answered.
       if (code == StatusCode::kOk || status.code() == StatusCode::kUnavailable)
@@ -202,7 +257,8 @@ class GrpcFetcher : public WeightFetcher {
   }
 
   Status FetchFileFrom(const std::string& source, const WeightManifest& local,
-                       const WeightFile& file) REQUIRES(mutex_) {
+                       const WeightFile& file, const std::function<bool()>& unwanted)
+      REQUIRES(mutex_) {
     BUTTRESS_ASSIGN_OR_RETURN(auto part, PartFile::Resume(JoinPath(local.folder, file.name)));
     if (part->size() > file.bytes) {
       BUTTRESS_ASSIGN_OR_RETURN(part, PartFile::Create(JoinPath(local.folder, file.name)));
@@ -214,7 +270,7 @@ class GrpcFetcher : public WeightFetcher {
       BUTTRESS_RETURN_IF_ERROR(UpdateFromFile(part->part_path(), sha));
     }
     const std::uint64_t before = part->size();
-    Status status = Download(source, local.version, file, options_, *part, sha);
+    Status status = Download(source, local.version, file, options_, unwanted, *part, sha);
     const std::uint64_t received = part->size() - before;
     if (status.ok()) status = VerifyAndCommit(file, sha, *part);
     if (options_.on_transfer)
@@ -233,7 +289,8 @@ class GrpcFetcher : public WeightFetcher {
   const WeightStoreOptions store_;
   const GrpcFetcherOptions options_;
   Mutex mutex_;  // one transfer at a time
-  SourceOrder order_ GUARDED_BY(mutex_);
+  RandomStream random_ GUARDED_BY(mutex_);
+  std::map<std::string, std::int64_t> failed_ms_ GUARDED_BY(mutex_);  // when sources last failed
   std::optional<std::string> run_id_ GUARDED_BY(mutex_);  // of the versions in the store
 };
 

@@ -19,8 +19,10 @@ class WeightFetcher {
 
   // Returns the manifest with `folder` set to a folder on this machine or on a shared file system,
   // every file of which has the size and the SHA-256 of the manifest. kDataLoss if the bytes are
-  // wrong; kUnavailable if another attempt may succeed.
-  virtual Result<WeightManifest> Fetch(const WeightManifest& manifest) = 0;
+  // wrong; kUnavailable if another attempt may succeed; kCancelled soon after `unwanted`, if given,
+  // returns true, which is asked again and again.
+  virtual Result<WeightManifest> Fetch(const WeightManifest& manifest,
+                                       const std::function<bool()>& unwanted = nullptr) = 0;
 };
 
 // Verifies the files of manifest.folder in place.
@@ -34,14 +36,22 @@ struct WeightTransfer {
 };
 
 struct GrpcFetcherOptions {
-  std::int64_t progress_timeout_ms = 30000;  // the longest wait for the next byte of a source
-  std::uint64_t seed = 0;                    // of the order of the sources; differs by process
+  // A source is left when it is so late behind the least rate.
+  std::int64_t patience_ms = 10000;
+  std::uint64_t least_bytes_per_second = std::uint64_t{1} << 20;
+  std::uint64_t seed = 0;  // of the order of the sources; differs by process
   std::function<void(const WeightTransfer&)> on_transfer = {};  // called after each transfer
   Credentials credentials = {};
 };
 
-// Downloads from manifest.sources into the store, in the order of lib/weights/source_order.h. After
-// a failure the next source, or the next attempt, continues behind the bytes received so far.
+// Downloads from manifest.sources into the store: from other workers, to share the load, and from
+// the publisher, the first of the sources, if none of them completes a file. A worker that failed
+// is not asked for a minute. After a failure the next source, or the next attempt, continues behind
+// the bytes received so far.
+//
+// A source of a file may take patience_ms and the time of its bytes at the least rate, and is left
+// after patience_ms without a byte. Three sources of a file are asked at most, so that Fetch ends
+// in three times the time of all files at the least rate and 3 patience_ms per file.
 std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store,
                                                GrpcFetcherOptions options);
 

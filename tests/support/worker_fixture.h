@@ -17,6 +17,7 @@
 #include "tests/support/fake_coordinator.h"
 #include "tests/support/fake_engine.h"
 #include "tests/support/fake_scoring.h"
+#include "tests/support/patience.h"
 
 namespace buttress {
 
@@ -69,8 +70,30 @@ class FakeFetcher : public WeightFetcher {
     status_ = std::move(status);
   }
 
-  Result<WeightManifest> Fetch(const WeightManifest& manifest) override {
+  // While held, a fetch ends only when it is no longer wanted.
+  void Hold(bool held) {
     MutexLock lock(mutex_);
+    held_ = held;
+    changed_.NotifyAll();
+  }
+
+  // Waits until `count` fetches have begun.
+  bool WaitForFetches(int count) {
+    MutexLock lock(mutex_);
+    return changed_.WaitFor(mutex_, kPatience,
+                            [&]() REQUIRES(mutex_) { return fetches_ >= count; });
+  }
+
+  Result<WeightManifest> Fetch(const WeightManifest& manifest,
+                               const std::function<bool()>& unwanted) override {
+    MutexLock lock(mutex_);
+    ++fetches_;
+    changed_.NotifyAll();
+    while (held_) {
+      if (unwanted()) return Cancelled("no longer wanted");
+      changed_.WaitFor(mutex_, std::chrono::milliseconds(5),
+                       [this]() REQUIRES(mutex_) { return !held_; });
+    }
     if (fail_ == 0) return manifest;
     --fail_;
     return status_;
@@ -78,6 +101,9 @@ class FakeFetcher : public WeightFetcher {
 
  private:
   Mutex mutex_;
+  CondVar changed_;
+  bool held_ GUARDED_BY(mutex_) = false;
+  int fetches_ GUARDED_BY(mutex_) = 0;
   int fail_ GUARDED_BY(mutex_) = 0;
   Status status_ GUARDED_BY(mutex_);
 };

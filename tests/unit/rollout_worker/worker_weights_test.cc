@@ -69,6 +69,21 @@ TEST_F(WorkerWeightsTest, RetriesWeightsThatTheEngineRefuses) {
   }));
 }
 
+TEST_F(WorkerWeightsTest, ANewerVersionInterruptsATransferButNotTwiceInARow) {
+  fetcher_.Hold(true);
+  coordinator_.Announce(ManifestToProto(ManifestAt(1)));
+  Start();
+  ASSERT_TRUE(fetcher_.WaitForFetches(1));
+  coordinator_.Announce(ManifestToProto(ManifestAt(2)));
+  ASSERT_TRUE(fetcher_.WaitForFetches(2)) << "the transfer of version 1 goes on";
+  coordinator_.Announce(ManifestToProto(ManifestAt(3)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // an Exchange brings version 3
+  fetcher_.Hold(false);
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.loaded_version().step() == 3; }));
+  EXPECT_THAT(engine_.updates(), ElementsAre(ManifestAt(2).version, ManifestAt(3).version));
+}
+
 TEST_F(WorkerWeightsTest, ReturnsLeasesWhoseWeightsCannotBeFetched) {
   fetcher_.FailNext(1 << 20, Unavailable("no source answers"));
   WorkerOptions options = DefaultOptions();

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <thread>
 
 #include "buttress/v1/weights.grpc.pb.h"
 #include "lib/base/clock.h"
@@ -91,9 +92,9 @@ class GrpcFetcherTest : public ::testing::Test {
     file_ = *ReadFile(JoinPath(manifest_.folder, "model.safetensors"));
   }
 
-  std::unique_ptr<WeightFetcher> Fetcher(std::int64_t progress_timeout_ms = kPatienceMs) {
+  std::unique_ptr<WeightFetcher> Fetcher(std::int64_t patience_ms = kPatienceMs) {
     GrpcFetcherOptions options;
-    options.progress_timeout_ms = progress_timeout_ms;
+    options.patience_ms = patience_ms;
     options.on_transfer = [this](const WeightTransfer& transfer) {
       transfers_.push_back(transfer);
     };
@@ -101,11 +102,11 @@ class GrpcFetcherTest : public ::testing::Test {
   }
 
   Result<WeightManifest> FetchFrom(std::vector<std::string> sources,
-                                   std::int64_t progress_timeout_ms = kPatienceMs) {
+                                   std::int64_t patience_ms = kPatienceMs) {
     WeightManifest manifest = manifest_;
     manifest.sources = std::move(sources);
     manifest.folder = "/not/here";
-    return Fetcher(progress_timeout_ms)->Fetch(manifest);
+    return Fetcher(patience_ms)->Fetch(manifest);
   }
 
   void ExpectHere(const Result<WeightManifest>& local) {
@@ -257,27 +258,69 @@ TEST_F(GrpcFetcherTest, ChunksAtAWrongOffsetOrBeyondTheFileAreRefused) {
   EXPECT_EQ(FetchFrom({endless.address()}).status().code(), StatusCode::kDataLoss);
 }
 
-TEST_F(GrpcFetcherTest, AStalledSourceIsAbandonedForTheNext) {
-  StopSignal fetched;
-  std::atomic<bool> ended_by_itself = false;
-  ScriptedServer still(
-      [&](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
-        writer.Write(Chunk(file_, offset, 1000));
-        ended_by_itself = !fetched.WaitFor(std::chrono::milliseconds(kPatienceMs));
-        return grpc::Status::OK;
-      });
-  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
-  const auto fetcher = Fetcher(/*progress_timeout_ms=*/200);
+// A relay that sends what `next` makes, again and again, until the fetch has ended.
+class SourceTest : public GrpcFetcherTest {
+ protected:
+  using Next = std::function<v1::WeightChunk(std::uint64_t offset)>;
+
+  // Expects that the version comes from the publisher although the relay is there.
+  void ExpectLeft(const Next& next) {
+    std::atomic<bool> ended_by_itself = false;
+    StopSignal fetched;
+    ScriptedServer relay(
+        [&](grpc::ServerContext& context, std::uint64_t offset, ScriptedServer::Writer& writer) {
+          const std::int64_t deadline_ms = RealClock().MonotonicMs() + kPatienceMs;
+          while (!context.IsCancelled() && RealClock().MonotonicMs() < deadline_ms) {
+            const v1::WeightChunk chunk = next(offset);
+            offset += chunk.data().size();
+            writer.Write(chunk);
+            fetched.WaitFor(std::chrono::milliseconds(5));
+          }
+          if (!context.IsCancelled()) ended_by_itself = true;
+          return grpc::Status::OK;
+        });
+    const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+    const auto fetcher = Fetcher(/*patience_ms=*/300);
+    WeightManifest manifest = manifest_;
+    manifest.sources = {learner->address(), relay.address()};
+    auto local = fetcher->Fetch(manifest);
+    // On a busy machine the learner may be too slow as well; the next fetch resumes its transfer.
+    const std::int64_t deadline_ms = RealClock().MonotonicMs() + kPatienceMs;
+    while (!local.ok() && RealClock().MonotonicMs() < deadline_ms) local = fetcher->Fetch(manifest);
+    fetched.Stop();
+    relay.Stop();
+    ExpectHere(local);
+    EXPECT_FALSE(ended_by_itself) << "the fetcher waited for the end of the relay";
+    EXPECT_FALSE(transfers_.front().from_publisher);
+    EXPECT_TRUE(transfers_.back().from_publisher);
+  }
+};
+
+TEST_F(SourceTest, ARelayThatSendsChunksWithoutBytesIsLeftForThePublisher) {
+  ExpectLeft([this](std::uint64_t offset) { return Chunk(file_, offset, 0); });
+}
+
+// 20 kB/s, where 1 MiB/s is the least.
+TEST_F(SourceTest, ARelayThatIsTooSlowIsLeftForThePublisher) {
+  ExpectLeft([this](std::uint64_t offset) { return Chunk(file_, offset, 100); });
+}
+
+TEST_F(SourceTest, ATransferThatIsNoLongerWantedEnds) {
+  ScriptedServer still([](grpc::ServerContext& context, std::uint64_t, ScriptedServer::Writer&) {
+    while (!context.IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return grpc::Status::OK;
+  });
   WeightManifest manifest = manifest_;
-  manifest.sources = {learner->address(), still.address()};
-  auto local = fetcher->Fetch(manifest);
-  // On a busy machine the learner may be too slow as well; the next fetch resumes its transfer.
-  const std::int64_t deadline_ms = RealClock().MonotonicMs() + kPatienceMs;
-  while (!local.ok() && RealClock().MonotonicMs() < deadline_ms) local = fetcher->Fetch(manifest);
-  fetched.Stop();
-  still.Stop();
-  ExpectHere(local);
-  EXPECT_FALSE(ended_by_itself) << "the fetcher waited for the end of the source";
+  manifest.sources = {still.address()};
+  const auto cancelled = Fetcher()->Fetch(manifest, [&] { return !still.offsets().empty(); });
+  EXPECT_EQ(cancelled.status().code(), StatusCode::kCancelled);
+}
+
+TEST_F(GrpcFetcherTest, ThePublisherIsAskedAfterTwoOthersAtMost) {
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  ExpectHere(FetchFrom({learner->address(), "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}));
+  ASSERT_EQ(transfers_.size(), 3U);
+  EXPECT_TRUE(transfers_.back().from_publisher);
 }
 
 TEST_F(GrpcFetcherTest, AnUnreachableSourceIsUnavailable) {
