@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -80,6 +83,14 @@ void KillAndReap(pid_t pid) {
   ::kill(pid, SIGKILL);
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+void EndAndReap(pid_t pid, std::chrono::milliseconds patience) {
+  const OwnedFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  ::kill(pid, SIGTERM);
+  pollfd ended{handle.get(), POLLIN, 0};
+  ::poll(&ended, 1, static_cast<int>(patience.count()));
+  KillAndReap(pid);
 }
 
 Result<Pipe> MakePipe() {

@@ -27,6 +27,9 @@ Result<pid_t> Spawn(const SpawnRequest& request);
 // Sends SIGKILL to the group that `pid` leads and reaps `pid`.
 void KillAndReap(pid_t pid);
 
+// Asks `pid` with SIGTERM to end, for `patience`, and then does as KillAndReap.
+void EndAndReap(pid_t pid, std::chrono::milliseconds patience);
+
 struct Pipe {
   OwnedFd read;
   OwnedFd write;

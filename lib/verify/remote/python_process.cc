@@ -21,6 +21,8 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kMaxReplyBytes = kMaxReferenceBytes;
+// How long the kernel may take to end killed processes.
+constexpr std::chrono::milliseconds kEndingTime(5000);
 
 std::vector<std::string> OwnEnvironment() {
   std::vector<std::string> environment;
@@ -70,7 +72,7 @@ Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction
   return process;
 }
 
-PythonProcess::~PythonProcess() { KillAndReap(pid_); }
+PythonProcess::~PythonProcess() { EndAndReap(pid_, kEndingTime); }
 
 Result<std::string> PythonProcess::Call(std::string_view line, std::int64_t timeout_ms) {
   const std::int64_t deadline_ms = RealClock().MonotonicMs() + timeout_ms;
@@ -79,7 +81,7 @@ Result<std::string> PythonProcess::Call(std::string_view line, std::int64_t time
 }
 
 std::int64_t PythonProcess::ResidentBytes() const {
-  std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
+  std::ifstream file("/proc/" + std::to_string(scoring_) + "/statm");
   std::int64_t pages = 0;
   std::int64_t resident_pages = 0;
   if (!(file >> pages >> resident_pages)) return 0;
@@ -91,7 +93,9 @@ Status PythonProcess::ReadGreeting(const std::string& line) {
   if (!greeting.ok() || !greeting->is_object()) return NoGreeting(line);
   if (greeting->contains("error") && (*greeting)["error"].is_string())
     return InvalidArgument((*greeting)["error"].get<std::string>());
-  if (!greeting->contains("ready")) return NoGreeting(line);
+  if (!greeting->contains("ready") || !(*greeting)["pid"].is_number_integer())
+    return NoGreeting(line);
+  scoring_ = (*greeting)["pid"].get<pid_t>();
   wants_token_ids_ = greeting->contains("token_ids") && (*greeting)["token_ids"] == true;
   return OkStatus();
 }

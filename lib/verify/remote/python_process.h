@@ -31,7 +31,7 @@ class PythonProcess {
   static Result<std::unique_ptr<PythonProcess>> Start(const PythonFunction& function,
                                                       std::int64_t timeout_ms);
 
-  // Kills the process and every process that it started.
+  // Kills the process and every process that it started, whatever their groups and sessions are.
   ~PythonProcess();
 
   PythonProcess(const PythonProcess&) = delete;
@@ -56,7 +56,8 @@ class PythonProcess {
   Result<std::string> Receive(std::int64_t deadline_ms);
   Status Wait(short events, std::int64_t deadline_ms) const;
 
-  const pid_t pid_;
+  const pid_t pid_;    // of the keeper (python_program.h)
+  pid_t scoring_ = 0;  // of the process that calls the function
   // A stream socket instead of pipes: MSG_NOSIGNAL suppresses the signal for writing to a process
   // that has ended.
   const OwnedFd socket_;

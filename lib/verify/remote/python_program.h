@@ -7,11 +7,13 @@ namespace buttress {
 
 // Arguments: FILE FUNCTION OPTIONS, the last {"chat": "auto", "arguments": {"name": value}}.
 //
-// Writes {"ready": kind, "token_ids": whether it wants them} or {"error": why}, then a line of
-// results for each line of items (lib/verify/remote/batch.h). What the function prints goes to
-// stderr line by line, and so do the traceback of the first exception of each kind and what the
-// function gives to log_metric and log_extra. Awaitables run on one event loop, which lives as long
-// as the process. The program ends when its input ends.
+// Writes {"ready": kind, "pid": of the process that scores, "token_ids": whether it wants them} or
+// {"error": why}, then a line of results for each line of items (lib/verify/remote/batch.h). What
+// the function prints goes to stderr line by line, and so do the traceback of the first exception
+// of each kind and what the function gives to log_metric and log_extra. Awaitables run on one event
+// loop, which lives as long as the process. The program ends when its input ends or at SIGTERM,
+// with every process that the function has started: its first process is their keeper, the parent
+// of all who have lost theirs.
 //
 //   verl        compute_score(data_source, solution_str, ground_truth, extra_info)
 //               Returns a number, or a dict with "score" and optionally "acc".
@@ -24,7 +26,42 @@ namespace buttress {
 //
 // A function without ** gets only the arguments that it names.
 inline constexpr std::string_view kPythonWorker = R"py(
-import asyncio, importlib.util, inspect, json, math, os, sys, time, traceback, types
+import asyncio, ctypes, importlib.util, inspect, json, math, os, signal, sys, time, traceback
+import types
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+prctl = ctypes.CDLL(None).prctl
+ended = False
+
+def end(*signal):
+    """Kills the children; theirs become children of this process, and are killed after them."""
+    global ended
+    ended = True
+    try:
+        with open("/proc/self/task/%d/children" % os.getpid()) as children:
+            for child in children.read().split():
+                os.kill(int(child), 9)
+    except OSError:
+        os.killpg(0, 9)  # the kernel does not list children
+
+def keep(function):
+    os.closerange(0, 2)
+    while True:
+        if ended:
+            end()
+        try:
+            if os.wait()[0] == function:
+                end()
+        except ChildProcessError:
+            os._exit(0)
+
+prctl(PR_SET_CHILD_SUBREAPER, 1)
+signal.signal(signal.SIGTERM, end)
+function = os.fork()
+if function:
+    keep(function)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+prctl(PR_SET_PDEATHSIG, 9)
 
 requests = os.fdopen(os.dup(0), "rb")
 replies = os.fdopen(os.dup(1), "wb")
@@ -224,7 +261,7 @@ def main(path, name, options):
         if kind == "trl":
             return by_trl(call, items, state, options["chat"])
         return (by_verl if kind == "verl" else by_verl_batch)(call, items, state)
-    say({"ready": kind,
+    say({"ready": kind, "pid": os.getpid(),
          "token_ids": kind == "trl" and (takes_all or "completion_ids" in parameters)})
     for line in requests:
         batch = json.loads(line)

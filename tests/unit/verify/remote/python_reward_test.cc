@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
+#include <csignal>
 #include <thread>
 
 #include "lib/base/file.h"
@@ -96,6 +98,18 @@ def process_of(completions, **columns):
     if completions[0] == "grow":
         kept.append(bytearray(64 << 20))
     return [float(os.getpid()) for c in completions]
+
+def orphan_of(completions, **columns):
+    reads, writes = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        orphan = os.fork()
+        if orphan == 0:
+            time.sleep(1000)
+        os.write(writes, str(orphan).encode())
+        os._exit(0)
+    os.wait()
+    return [float(os.read(reads, 20)) for c in completions]
 
 def neither(text):
     return 1.0
@@ -292,6 +306,18 @@ TEST_F(PythonRewardTest, AProcessThatIsTooSlowIsKilled) {
   const auto verifier = Make("compute_score");
   for (const Verdict& verdict : Score(*verifier, {"7", "sleep"}))
     EXPECT_EQ(verdict.unscorable_reason, "timeout");
+}
+
+// Also one in a session of its own, whose parent has ended.
+TEST_F(PythonRewardTest, EveryProcessThatAFunctionHasStartedEndsWithIt) {
+  config_.correct_from = 0;
+  auto verifier = Make("orphan_of");
+  const Verdict verdict = Score(*verifier, {"7"})[0];
+  ASSERT_EQ(verdict.outcome, Outcome::kCorrect) << verdict.unscorable_reason;
+  const auto orphan = static_cast<pid_t>(verdict.raw_reward);
+  EXPECT_EQ(::kill(orphan, 0), 0);
+  verifier.reset();
+  EXPECT_NE(::kill(orphan, 0), 0);
 }
 
 TEST_F(PythonRewardTest, SeveralThreadsShareTheProcesses) {
