@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -25,19 +26,38 @@ LogState& State() {
   return state;
 }
 
-std::string Quoted(std::string_view text) {
-  if (!text.empty() && text.find_first_of(" \t\n\"=") == std::string_view::npos)
-    return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '\n') {
-      quoted += "\\n";
-      continue;
+// Appends `text` with control characters escaped, so that it can neither end its line nor command
+// the terminal that shows it. Those above 0x7f are two bytes in UTF-8, the first of which is 0xc2.
+void AppendEscaped(std::string& line, std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const unsigned next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if (byte == '\n') {
+      line += "\\n";
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
+      line += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else if (byte < ' ' || byte == 0x7f) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else {
+      line += text[i];
     }
+  }
+}
+
+void AppendQuoted(std::string& line, std::string_view text) {
+  const bool plain = !text.empty() && std::ranges::none_of(text, [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '=';
+  });
+  if (plain) return AppendEscaped(line, text);
+  std::string quoted;
+  for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
     quoted += c;
   }
-  return quoted + '"';
+  line += '"';
+  AppendEscaped(line, quoted);
+  line += '"';
 }
 
 }  // namespace
@@ -67,8 +87,11 @@ void Log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
   if (state.step >= 0) line += " step=" + std::to_string(state.step);
   if (state.version >= 0) line += " version=" + std::to_string(state.version);
   line += ' ';
-  line += message;
-  for (const LogField& field : fields) line += ' ' + field.name + '=' + Quoted(field.value);
+  AppendEscaped(line, message);
+  for (const LogField& field : fields) {
+    line += ' ' + field.name + '=';
+    AppendQuoted(line, field.value);
+  }
   line += '\n';
   // A line is one write call, so that threads and processes do not interleave within lines.
   std::string_view rest = line;
