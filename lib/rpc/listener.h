@@ -1,8 +1,7 @@
 // The port of a gRPC server, whose connections this project accepts itself.
 //
 // gRPC's own listener stops for good at the first accept() that fails, for want of descriptors for
-// example, and knows no bound of its connections. Here an accept() that fails is repeated, the last
-// descriptors are kept for files, and no address holds more than half of the others.
+// example. Here an accept() that fails is repeated, and the last descriptors are kept for files.
 #pragma once
 
 #include <grpcpp/server_builder.h>

@@ -1,7 +1,6 @@
 // Runs of the real programs beside a worker that lies: nothing of it is trained on, the coordinator
 // keeps within its memory and answers others, and the run trains to its end.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <optional>
@@ -110,11 +109,6 @@ class LiarTest : public testing::Test {
     return counted;
   }
 
-  pid_t Coordinator() const {
-    const std::vector<pid_t> pids = run_->Pids("coordinator");
-    return pids.empty() ? 0 : pids.front();
-  }
-
   // The port of an address in the run folder.
   int Port(const std::string& file) const {
     const std::string address = TextOf(JoinPath(run_->out(), file));
@@ -201,24 +195,6 @@ TEST_F(LiarTest, ThePortOfMetricsAnswersBesideDrippingConnections) {
     EXPECT_NE(probe.Receive().find("200 OK"), std::string::npos);
   }
   EXPECT_GT(End()["opened"], 300);
-}
-
-// 600 connections of one address, beside which others are served, and after which new ones are.
-TEST_F(LiarTest, ConnectionsBeyondTheDescriptorsLeaveThePortOpen) {
-  StartRun(400);
-  const rlimit few = {256, 256};
-  ASSERT_EQ(::prlimit(Coordinator(), RLIMIT_NOFILE, &few, nullptr), 0);
-  StartLiar({"connections"});
-  EXPECT_TRUE(WaitUntil(kStepMs, [&] { return Counted().value("opened", 0) > 600; }))
-      << TextOf(LiarLog());
-  for (int i = 0; i < 5; ++i) {
-    ExpectSteps(5);
-    LoopbackConnection probe(1, Port("coordinator.address"), kPatienceSeconds);
-    EXPECT_TRUE(probe.open());
-    probe.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    EXPECT_NE(probe.Receive(), "") << "no settings of HTTP/2 in probe " << i;
-  }
-  EXPECT_GT(End()["opened"], 600);
 }
 
 }  // namespace
