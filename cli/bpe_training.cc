@@ -30,9 +30,9 @@ struct Candidate {
   }
 };
 
-class Trainer {
+class MergeTraining {
  public:
-  explicit Trainer(const std::map<std::string, std::int64_t>& words) {
+  explicit MergeTraining(const std::map<std::string, std::int64_t>& words) {
     AddAlphabet();
     for (const auto& [bytes, count] : words) {
       Word word{{}, count};
@@ -129,7 +129,7 @@ class Trainer {
 
 TrainedBpe TrainBpe(const std::map<std::string, std::int64_t>& words, std::size_t tokens) {
   BUTTRESS_CHECK(tokens >= kBytes, "a byte-level vocabulary has at least 256 tokens");
-  return Trainer(words).Run(tokens);
+  return MergeTraining(words).Run(tokens);
 }
 
 }  // namespace buttress

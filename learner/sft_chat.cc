@@ -21,8 +21,8 @@ std::size_t CommonPrefix(const Range& a, const Range& b) {
 // Whether a byte of UTF-8 is inside a character.
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
-// A turn within the tokens of the conversation up to its end.
-struct Turn {
+// A turn of the assistant within the tokens of the conversation up to its end.
+struct AssistantTurn {
   std::vector<std::int32_t> tokens;
   std::size_t begin = 0, end = 0;  // of the trained tokens
   bool ended = false;              // the last trained token is an end token
@@ -31,7 +31,7 @@ struct Turn {
 // Collects turns into sequences.
 class Sequences {
  public:
-  void Add(Turn turn) {
+  void Add(AssistantTurn turn) {
     const bool continues = !tokens_.empty() && tokens_.size() <= turn.begin &&
                            CommonPrefix(tokens_, turn.tokens) == tokens_.size();
     if (!continues) Finish();
@@ -70,7 +70,7 @@ class TurnFinder {
              std::span<const std::int32_t> ends)
       : encoder_(encoder), messages_(messages), tools_(tools), ends_(ends) {}
 
-  Result<Turn> Find(std::size_t index) const {
+  Result<AssistantTurn> Find(std::size_t index) const {
     if (index == 0) return InvalidArgument("is of the assistant, but nothing comes before it");
     BUTTRESS_ASSIGN_OR_RETURN(const std::string asked, Render(index, true));
     BUTTRESS_ASSIGN_OR_RETURN(const std::string said, Render(index + 1, false));
@@ -80,7 +80,7 @@ class TurnFinder {
     BUTTRESS_ASSIGN_OR_RETURN(
         const std::vector<std::int32_t> context,
         encoder_.tokenizer().Encode(std::string_view(said).substr(0, common)));
-    Turn turn;
+    AssistantTurn turn;
     BUTTRESS_ASSIGN_OR_RETURN(turn.tokens, encoder_.tokenizer().Encode(said));
     turn.begin = CommonPrefix(context, turn.tokens);
     turn.end = turn.tokens.size();

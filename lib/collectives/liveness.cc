@@ -35,8 +35,8 @@ struct Invitation {
   std::uint32_t addresses[kAddressesMax]{};  // network order; 0: none
 };
 
-// Who is gone, and what a waiting collective is told.
-class Verdict {
+// The rank that is gone, if one is, and the error of collectives that wait for it.
+class GoneRank {
  public:
   bool gone() const { return gone_; }
 
@@ -100,7 +100,7 @@ class Heartbeats final : public Liveness {
   }
 
   Status MayWait(std::string_view what, Milliseconds waited) const override {
-    if (verdict_.gone()) return Unavailable(fmt::format("{}: {}", what, verdict_.Text()));
+    if (gone_rank_.gone()) return Unavailable(fmt::format("{}: {}", what, gone_rank_.Text()));
     if (waited < options_.stuck) return OkStatus();
     return DeadlineExceeded(
         fmt::format("{}: not done after {} ms, and every rank is alive; one of them is stuck", what,
@@ -130,8 +130,8 @@ class Heartbeats final : public Liveness {
   int RankOf(std::size_t peer) const { return rank_ == 0 ? static_cast<int>(peer) + 1 : 0; }
 
   void SendAll(HeartbeatKind kind) {
-    const bool tell = rank_ == 0 && kind == HeartbeatKind::kBeat && verdict_.gone();
-    const Heartbeat message = tell ? verdict_.AsMessage(key_) : Heartbeat{key_, kind, rank_, -1};
+    const bool tell = rank_ == 0 && kind == HeartbeatKind::kBeat && gone_rank_.gone();
+    const Heartbeat message = tell ? gone_rank_.AsMessage(key_) : Heartbeat{key_, kind, rank_, -1};
     for (const Peer& peer : peers_) {
       if (peer.channel) peer.channel->Send(message);
     }
@@ -179,21 +179,21 @@ class Heartbeats final : public Liveness {
       peer.heard = SteadyClock::now();
       if (message->kind == HeartbeatKind::kGoodbye) peer.left = true;
       if (message->kind == HeartbeatKind::kGone)
-        verdict_.SetGone(message->rank, message->silent_ms);
+        gone_rank_.SetGone(message->rank, message->silent_ms);
     }
     if (closed) peer.channel.reset();
     if (peer.left) return;
     const auto silent = std::chrono::duration_cast<Milliseconds>(SteadyClock::now() - peer.heard);
-    if (closed) verdict_.SetGone(rank, -1);
+    if (closed) gone_rank_.SetGone(rank, -1);
     if (silent > options_.silence)
-      verdict_.SetGone(rank, static_cast<std::int32_t>(silent.count()));
+      gone_rank_.SetGone(rank, static_cast<std::int32_t>(silent.count()));
     if (closed && rank_ == 0) SendAll(HeartbeatKind::kBeat);  // tells the others at once
   }
 
   const LivenessOptions options_;
   const HeartbeatKey key_;
   const int rank_;
-  Verdict verdict_;
+  GoneRank gone_rank_;
   StopSignal stop_;
   std::thread thread_;
   // Of the thread while it runs.
