@@ -2,11 +2,12 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -38,24 +39,32 @@ std::vector<std::filesystem::path> Processes(const std::string& root) {
   return processes;
 }
 
-// Resident pages that are no file's; those shared with a parent count as this process's own.
-std::int64_t OwnBytes(const std::filesystem::path& process) {
-  std::int64_t size = 0;
-  std::int64_t resident = 0;
-  std::int64_t shared = 0;
-  std::ifstream(process / "statm") >> size >> resident >> shared;
-  return (resident - shared) * ::sysconf(_SC_PAGESIZE);
-}
-
-// The same with each shared page divided among its owners; OwnBytes if the kernel does not say.
-std::int64_t ProportionalBytes(const std::filesystem::path& process) {
-  std::ifstream file(process / "smaps_rollup");
+// Returns the sum of the lines `first` and `second` of a file of /proc, which are in kB; nullopt if
+// it has no such lines.
+std::optional<std::int64_t> BytesIn(const std::filesystem::path& path, std::string_view first,
+                                    std::string_view second) {
+  std::ifstream file(path);
+  std::optional<std::int64_t> sum;
   std::string word;
   while (file >> word) {
     std::int64_t kilobytes = 0;
-    if (word == "Pss_Anon:" && file >> kilobytes) return kilobytes << 10;
+    if ((word == first || word == second) && file >> kilobytes)
+      sum = sum.value_or(0) + (kilobytes << 10);
   }
-  return OwnBytes(process);
+  return sum;
+}
+
+// Returns the resident pages that belong to no file of a disk: private ones, and shared memory.
+// Pages that are shared with another process count as this process's own.
+std::int64_t OwnBytes(const std::filesystem::path& process) {
+  return BytesIn(process / "status", "RssAnon:", "RssShmem:").value_or(0);
+}
+
+// Returns the same with each shared page divided among its owners; OwnBytes if the kernel does not
+// say.
+std::int64_t ProportionalBytes(const std::filesystem::path& process) {
+  const auto bytes = BytesIn(process / "smaps_rollup", "Pss_Anon:", "Pss_Shmem:");
+  return bytes ? *bytes : OwnBytes(process);
 }
 
 }  // namespace

@@ -124,6 +124,18 @@ TEST_F(SandboxTest, MemoryOfAllProcessesIsBounded) {
   EXPECT_EQ(result.end, SandboxEnd::kMemory);
 }
 
+TEST_F(SandboxTest, SharedMemoryOfAllProcessesIsBounded) {
+  const SandboxResult result = Python(
+      "import mmap, os, time\n"
+      "for i in range(10):\n"
+      "  if os.fork() == 0:\n"
+      "    held = mmap.mmap(-1, 300 << 20)\n"
+      "    for i in range(300): held.write(b'x' * (1 << 20))\n"
+      "    time.sleep(98765434)\n"
+      "time.sleep(98765434)\n");
+  EXPECT_EQ(result.end, SandboxEnd::kMemory);
+}
+
 TEST_F(SandboxTest, PagesThatForksShareCountOnce) {
   const SandboxResult result = Python(
       "import os, time\n"
