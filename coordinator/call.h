@@ -1,6 +1,9 @@
 // The part that all RPCs share: a call is posted to the loop, answered once, and counted.
 #pragma once
 
+#include <fmt/core.h>
+#include <google/protobuf/message.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -54,36 +57,53 @@ class Call : public Reactor, public LoopRequest {
 // What a call does to the run.
 enum class Effect : std::uint8_t { kChanges, kReads };
 
+// The memory that the request of a call may take.
+inline constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 20;
+
 // A call with one request and one response, which lives as long as its handler's captures.
 class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
  public:
   using Handler = std::function<std::optional<Status>(Turn& turn, bool last)>;
 
-  UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method,
-            std::int64_t hold_ms, Handler handler, Awaited awaited, Effect effect)
-      : Call(loop, metrics, method),
-        hold_ms_(hold_ms),
-        handler_(std::move(handler)),
-        awaited_(awaited),
-        effect_(effect) {
-    Post();
+  struct Options {
+    std::string_view method;
+    Effect effect = Effect::kChanges;
+    std::int64_t hold_ms = 0;  // of a long poll
+    Awaited awaited = Awaited::kChanges;
+    std::size_t max_bytes = kMaxRequestBytes;
+  };
+
+  UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics,
+            const google::protobuf::Message& request, const Options& options, Handler handler)
+      : Call(loop, metrics, options.method),
+        options_(options),
+        bytes_(request.SpaceUsedLong()),
+        handler_(std::move(handler)) {
+    if (bytes_ <= options_.max_bytes) {
+      Post();
+    } else {
+      FinishCall(InvalidArgument(
+          fmt::format("a request of {} takes {} bytes of memory; expected at most {}",
+                      options_.method, bytes_, options_.max_bytes)));
+    }
   }
 
   std::optional<Status> Apply(Turn& turn, bool last) override { return handler_(turn, last); }
 
-  Awaited awaits() const override { return awaited_; }
+  Awaited awaits() const override { return options_.awaited; }
 
-  bool only_reads() const override { return effect_ == Effect::kReads; }
+  bool only_reads() const override { return options_.effect == Effect::kReads; }
 
-  std::int64_t hold_ms() const override { return hold_ms_; }
+  std::int64_t hold_ms() const override { return options_.hold_ms; }
+
+  std::size_t bytes() const override { return bytes_; }
 
   void Answer(const Status& status) override { FinishCall(status); }
 
  private:
-  const std::int64_t hold_ms_;
+  const Options options_;
+  const std::size_t bytes_;
   const Handler handler_;
-  const Awaited awaited_;
-  const Effect effect_;
 };
 
 }  // namespace buttress

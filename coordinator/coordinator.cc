@@ -176,7 +176,6 @@ Status Coordinator::Stop() {
   metrics_->SetReady(false);
   if (server_) server_->GetHealthCheckService()->SetServingStatus(false);
   loop_->Drain();
-  if (service_) service_->EndStreams();
   listener_.reset();
   if (server_) server_->Shutdown(std::chrono::system_clock::now() + kShutdownTime);
   const Status status = loop_->Stop();

@@ -66,6 +66,8 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
     Post();
   }
 
+  std::size_t bytes() const override { return static_cast<std::size_t>(request_.SpaceUsedLong()); }
+
   std::optional<Status> Apply(Turn& turn, bool) override {
     Status status = CheckRun(turn, request_.run_id());
     if (status.ok()) status = damaged_.empty() ? Locate(turn) : GiveUp(turn);
@@ -160,7 +162,7 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
 grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
     grpc::CallbackServerContext*, const v1::RegisterLearnerRequest* request,
     v1::RegisterLearnerResponse* response) {
-  return Handle("RegisterLearner", [request, response](Turn& turn) -> Status {
+  return Handle({"RegisterLearner"}, *request, [request, response](Turn& turn) -> Status {
     if (request->config_sha256() != turn.terms.config_sha256) {
       return FailedPrecondition(
           fmt::format("the learner runs configuration {}, the coordinator {}; "
@@ -219,7 +221,7 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
     if (reply->plan || ends || last) return OkStatus();
     return std::nullopt;
   };
-  return Poll("PlanBatch", request->wait_ms(), handler, Awaited::kChanges);
+  return Poll({.method = "PlanBatch", .hold_ms = request->wait_ms()}, *request, handler);
 }
 
 grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGroups(
@@ -230,7 +232,7 @@ grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGrou
 grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext*,
                                                      const v1::CommitRequest* request,
                                                      v1::CommitResponse*) {
-  return Handle("Commit", [request](Turn& turn) -> Status {
+  return Handle({"Commit"}, *request, [request](Turn& turn) -> Status {
     if (request->version().step() != request->step()) {
       return InvalidArgument(
           fmt::format("commit of step {} names version step {}; the version "
@@ -249,20 +251,25 @@ grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* CoordinatorService::AnnounceWeights(
     grpc::CallbackServerContext*, const v1::AnnounceWeightsRequest* request,
     v1::AnnounceWeightsResponse*) {
-  return Handle("AnnounceWeights", [request](Turn& turn) -> Status {
-    BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
-    BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, CheckedManifest(request->manifest()));
-    BUTTRESS_RETURN_IF_ERROR(CheckRun(turn, manifest.run_id).Annotate("the manifest"));
-    const PublishedWeights weights{manifest.version, request->manifest().SerializeAsString()};
-    return CountFenced(turn,
-                       turn.scheduler.Announce(request->learner_epoch(), weights, turn.changes));
-  });
+  // A manifest names every tensor of the model, and takes more memory than its message.
+  constexpr std::size_t kMaxManifestBytes = 8 * static_cast<std::size_t>(kMaxMessageBytes);
+  return Handle(
+      {.method = "AnnounceWeights", .max_bytes = kMaxManifestBytes}, *request,
+      [request](Turn& turn) -> Status {
+        BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
+        BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest,
+                                  CheckedManifest(request->manifest()));
+        BUTTRESS_RETURN_IF_ERROR(CheckRun(turn, manifest.run_id).Annotate("the manifest"));
+        const PublishedWeights weights{manifest.version, request->manifest().SerializeAsString()};
+        return CountFenced(
+            turn, turn.scheduler.Announce(request->learner_epoch(), weights, turn.changes));
+      });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerContext*,
                                                            const v1::CheckpointedRequest* request,
                                                            v1::CheckpointedResponse*) {
-  return Handle("Checkpointed", [request](Turn& turn) -> Status {
+  return Handle({"Checkpointed"}, *request, [request](Turn& turn) -> Status {
     BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
     if (request->digest().size() != kSha256Bytes) {
       return InvalidArgument(fmt::format(

@@ -96,19 +96,19 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,
-                                                           const v1::GetRunStatusRequest*,
+                                                           const v1::GetRunStatusRequest* request,
                                                            v1::GetRunStatusResponse* response) {
   const auto handler = [response](Turn& turn) {
     FillRunStatus(turn, *response);
     return OkStatus();
   };
-  return Handle("GetRunStatus", handler, Effect::kReads);
+  return Handle({.method = "GetRunStatus", .effect = Effect::kReads}, *request, handler);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::OrderWorker(grpc::CallbackServerContext*,
                                                           const v1::OrderWorkerRequest* request,
                                                           v1::OrderWorkerResponse* response) {
-  return Handle("OrderWorker", [request, response](Turn& turn) -> Status {
+  return Handle({"OrderWorker"}, *request, [request, response](Turn& turn) -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const WorkerOrderRow order, OrderFrom(*request));
     BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderWorker(order, turn.changes));
     const auto leases = turn.scheduler.LeasesByWorker();
@@ -137,7 +137,7 @@ grpc::ServerUnaryReactor* CoordinatorService::StopRun(grpc::CallbackServerContex
     if (response->run_state() != v1::RUN_STATE_STOPPING || last || turn.draining) return OkStatus();
     return std::nullopt;
   };
-  return Poll("StopRun", request->wait_ms(), handler, Awaited::kChanges);
+  return Poll({.method = "StopRun", .hold_ms = request->wait_ms()}, *request, handler);
 }
 
 }  // namespace buttress

@@ -2,21 +2,27 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace buttress {
 
-grpc::ServerUnaryReactor* CoordinatorService::Handle(std::string_view method,
-                                                     std::function<Status(Turn& turn)> handler,
-                                                     Effect effect) {
-  return new UnaryCall(
-      loop_, metrics_, method, 0,
-      [handler = std::move(handler)](Turn& turn, bool) { return handler(turn); }, Awaited::kChanges,
-      effect);
+grpc::ServerUnaryReactor* CoordinatorService::Handle(const UnaryCall::Options& options,
+                                                     const google::protobuf::Message& request,
+                                                     std::function<Status(Turn& turn)> handler) {
+  return Poll(options, request,
+              [handler = std::move(handler)](Turn& turn, bool) { return handler(turn); });
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::Poll(std::string_view method, std::int64_t wait_ms,
-                                                   UnaryCall::Handler handler, Awaited awaited) {
-  return new UnaryCall(loop_, metrics_, method, wait_ms, std::move(handler), awaited,
-                       Effect::kChanges);
+grpc::ServerUnaryReactor* CoordinatorService::Poll(const UnaryCall::Options& options,
+                                                   const google::protobuf::Message& request,
+                                                   UnaryCall::Handler handler) {
+  return new UnaryCall(loop_, metrics_, request, options, std::move(handler));
+}
+
+bool IsPlainName(const std::string& text) {
+  return text.size() <= kMaxNameBytes && std::ranges::all_of(text, [](char c) {
+           return static_cast<unsigned char>(c) > ' ' && c != 0x7f;
+         });
 }
 
 v1::RunState RunStateOf(const Turn& turn) {

@@ -20,8 +20,7 @@
 namespace buttress {
 
 // Thread-safe. `loop` and `payloads` outlive the server that the service is registered with.
-class CoordinatorService final
-    : public v1::Coordinator::WithRawCallbackMethod_Exchange<v1::Coordinator::CallbackService> {
+class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
   CoordinatorService(CoordinatorLoop& loop, const PayloadStore& payloads,
                      CoordinatorMetrics& metrics, GroupLimits limits)
@@ -31,10 +30,10 @@ class CoordinatorService final
                                            const v1::RegisterWorkerRequest* request,
                                            v1::RegisterWorkerResponse* response) override;
   grpc::ServerUnaryReactor* Exchange(grpc::CallbackServerContext* context,
-                                     const grpc::ByteBuffer* request,
-                                     grpc::ByteBuffer* response) override;
-  grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>* SubmitGroups(
-      grpc::CallbackServerContext* context) override;
+                                     const v1::ExchangeRequest* request,
+                                     v1::ExchangeResponse* response) override;
+  grpc::ServerReadReactor<v1::SubmitGroupsRequest>* SubmitGroups(
+      grpc::CallbackServerContext* context, v1::SubmitGroupsResponse* response) override;
   grpc::ServerUnaryReactor* RegisterLearner(grpc::CallbackServerContext* context,
                                             const v1::RegisterLearnerRequest* request,
                                             v1::RegisterLearnerResponse* response) override;
@@ -62,33 +61,36 @@ class CoordinatorService final
                                     const v1::StopRunRequest* request,
                                     v1::StopRunResponse* response) override;
 
-  // Ends the streams; the loop answers all other calls.
-  void EndStreams() { streams_.End(); }
-
  private:
   // Answers a call with the status of `handler`, once what it changed is durable.
-  grpc::ServerUnaryReactor* Handle(std::string_view method,
-                                   std::function<Status(Turn& turn)> handler,
-                                   Effect effect = Effect::kChanges);
+  grpc::ServerUnaryReactor* Handle(const UnaryCall::Options& options,
+                                   const google::protobuf::Message& request,
+                                   std::function<Status(Turn& turn)> handler);
 
-  // Answers a long poll. `handler` returns nullopt while it has nothing to say, unless `last`; it
-  // runs again in a turn that brings what is `awaited`, for at most `wait_ms`.
-  grpc::ServerUnaryReactor* Poll(std::string_view method, std::int64_t wait_ms,
-                                 UnaryCall::Handler handler, Awaited awaited);
+  // Answers a long poll. `handler` returns nullopt while it has no answer, unless `last`; it runs
+  // again in a turn that has what is awaited.
+  grpc::ServerUnaryReactor* Poll(const UnaryCall::Options& options,
+                                 const google::protobuf::Message& request,
+                                 UnaryCall::Handler handler);
 
   CoordinatorLoop& loop_;
   const PayloadStore& payloads_;
   CoordinatorMetrics& metrics_;
   const GroupLimits limits_;
-  SubmitBudget budget_;
-  SubmitStreams streams_;
+  Quota arriving_{kMostCalls, kMostArrivingBytes};  // groups
 };
 
 // The state of the run as calls report it.
 v1::RunState RunStateOf(const Turn& turn);
 
-// Fills in what GetRunStatus tells.
+// Fills in the answer of GetRunStatus.
 void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response);
+
+inline constexpr std::size_t kMaxNameBytes = 256;
+
+// Checks the form of a name in a request (an id, an address): bounded, without white space and control
+// characters, because the log shows it. May be empty.
+bool IsPlainName(const std::string& text);
 
 // Checks the run that a worker's call names. kNotFound if it names none: the worker must register.
 // kAborted if it is another run: the worker drops what it holds and starts anew.

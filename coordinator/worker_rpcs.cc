@@ -1,10 +1,5 @@
 // RPCs of rollout workers: RegisterWorker and Exchange. submit_groups.cc has SubmitGroups.
 #include <fmt/core.h>
-#include <google/protobuf/arena.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/wire_format_lite.h>
-#include <grpcpp/support/proto_buffer_reader.h>
-#include <grpcpp/support/proto_buffer_writer.h>
 
 #include <algorithm>
 
@@ -15,18 +10,8 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 256;
-// More than any worker has. A request beyond one of them is not parsed, which would cost more than
-// all else that the coordinator does.
-constexpr std::size_t kMaxExchangeBytes = std::size_t{512} << 10;
-constexpr int kMaxExchangeFields = 1 << 16;
 // Leases of one response, so that it fits in a message. One lease always does.
 constexpr std::size_t kLeaseBytes = std::size_t{4} << 20;
-
-bool IsPlainName(const std::string& text) {
-  return text.size() <= kMaxNameBytes &&
-         std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) > ' '; });
-}
 
 Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
   WorkerExchange exchange;
@@ -66,123 +51,62 @@ Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
   return lease;
 }
 
-// Returns whether a serialized message has more than `most` fields, those of its parts not counted.
-// Bytes that are no message have as many as come before the fault.
-bool HasMoreFields(grpc::ByteBuffer& bytes, int most) {
-  using google::protobuf::internal::WireFormatLite;
-  grpc::ProtoBufferReader reader(&bytes);
-  google::protobuf::io::CodedInputStream stream(&reader);
-  for (int fields = 0; fields <= most; ++fields) {
-    const std::uint32_t tag = stream.ReadTag();
-    if (tag == 0 || !WireFormatLite::SkipField(&stream, tag)) return false;
+Status AddLeases(Turn& turn, const ExchangeReply& reply, v1::ExchangeResponse& response) {
+  std::size_t bytes = 0;
+  for (const GrantedLease& granted : reply.leases) {
+    // The worker does not name the others in its next call, which grants them again.
+    if (bytes > kLeaseBytes) break;
+    // The lease is in the turn's changes already, so an unreadable prompt ends the process.
+    const auto lease = WithPrompt(turn, granted);
+    if (!lease.ok()) return turn.failed = lease.status();
+    *response.add_leases() = ToProto(*lease);
+    bytes += response.leases(response.leases_size() - 1).ByteSizeLong();
   }
-  return true;
+  for (const LeaseRef& ref : reply.revoked) *response.add_revoked() = ToProto(ref);
+  return OkStatus();
 }
 
-// A long poll. Its request is parsed here, in an arena: gRPC bounds the requests of all methods
-// alike, and would allocate each lease of a list by itself.
-class ExchangeCall final : public Call<grpc::ServerUnaryReactor> {
- public:
-  ExchangeCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const grpc::ByteBuffer& request,
-               grpc::ByteBuffer& response)
-      : Call(loop, metrics, "Exchange"), response_bytes_(response) {
-    const Status parsed = Parse(request);
-    parsed.ok() ? Post() : FinishCall(parsed);
-  }
-
-  std::optional<Status> Apply(Turn& turn, bool last) override {
-    if (Status known = CheckWorkerRun(turn, request_.run_id()); !known.ok()) return known;
-    auto exchange = ExchangeFrom(request_);
-    if (!exchange.ok()) return exchange.status();
-    if (turn.draining) exchange->capacity = 0;
-    const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
-    if (!reply.ok()) return reply.status();
-    if (request_.has_time()) turn.reports.Take(request_.worker_id(), request_.time());
-
-    response_.Clear();
-    BUTTRESS_RETURN_IF_ERROR(TellLeases(turn, *reply));
-    BUTTRESS_RETURN_IF_ERROR(TellWeights(turn, *exchange));
-    response_.set_run_state(RunStateOf(turn));
-    if (response_.run_state() == v1::RUN_STATE_STOPPED &&
-        turn.scheduler.AwaitsLearner(request_.worker_id()))
-      response_.set_run_state(v1::RUN_STATE_RUNNING);
-    response_.set_order(static_cast<v1::WorkerOrder>(turn.scheduler.OrderOf(request_.worker_id())));
-    if (HasNews() || last) return OkStatus();
-    return std::nullopt;
-  }
-
-  void Answer(const Status& status) override {
-    if (!status.ok()) return FinishCall(status);
-    bool owned = false;
-    FinishCall(FromGrpc(grpc::SerializationTraits<v1::ExchangeResponse>::Serialize(
-        response_, &response_bytes_, &owned)));
-  }
-
-  Awaited awaits() const override {
-    const bool has_room = request_.capacity() > 0 && !request_.draining();
-    return has_room ? Awaited::kGroups : Awaited::kNews;
-  }
-
-  std::int64_t hold_ms() const override { return request_.wait_ms(); }
-
- private:
-  Status Parse(const grpc::ByteBuffer& bytes) {
-    if (bytes.Length() > kMaxExchangeBytes) {
-      return InvalidArgument(
-          fmt::format("an Exchange of {} bytes; expected at most {}, which is more than the leases "
-                      "of any worker take",
-                      bytes.Length(), kMaxExchangeBytes));
-    }
-    grpc::ByteBuffer shared = bytes;
-    if (HasMoreFields(shared, kMaxExchangeFields))
-      return InvalidArgument(
-          fmt::format("an Exchange names more than {} leases", kMaxExchangeFields));
-    return FromGrpc(
-        grpc::SerializationTraits<v1::ExchangeRequest>::Deserialize(&shared, &request_));
-  }
-
-  Status TellLeases(Turn& turn, const ExchangeReply& reply) {
-    std::size_t bytes = 0;
-    for (const GrantedLease& granted : reply.leases) {
-      // The worker does not name the others in its next call, which grants them again.
-      if (bytes > kLeaseBytes) break;
-      // The lease is in the turn's changes already, so an unreadable prompt ends the process.
-      const auto lease = WithPrompt(turn, granted);
-      if (!lease.ok()) return turn.failed = lease.status();
-      *response_.add_leases() = ToProto(*lease);
-      bytes += response_.leases(response_.leases_size() - 1).ByteSizeLong();
-    }
-    for (const LeaseRef& ref : reply.revoked) *response_.add_revoked() = ToProto(ref);
+Status AddWeights(Turn& turn, const WorkerExchange& exchange, v1::ExchangeResponse& response) {
+  const PublishedWeights* const weights = turn.scheduler.weights();
+  if (weights == nullptr || !OlderThan(exchange.loaded_version, weights->version))
     return OkStatus();
-  }
+  if (Status parsed = turn.announced.Parse(*weights); !parsed.ok())
+    return turn.failed = std::move(parsed);
+  v1::WeightManifest& manifest = *response.mutable_weights();
+  manifest = turn.announced.manifest;
+  for (std::string& relay : turn.scheduler.WeightRelays(exchange.worker_id, turn.now_ms))
+    manifest.add_sources(std::move(relay));
+  return OkStatus();
+}
 
-  Status TellWeights(Turn& turn, const WorkerExchange& exchange) {
-    const PublishedWeights* const weights = turn.scheduler.weights();
-    if (weights == nullptr || !OlderThan(exchange.loaded_version, weights->version))
-      return OkStatus();
-    if (Status parsed = turn.announced.Parse(*weights); !parsed.ok())
-      return turn.failed = std::move(parsed);
-    v1::WeightManifest& manifest = *response_.mutable_weights();
-    manifest = turn.announced.manifest;
-    for (std::string& relay : turn.scheduler.WeightRelays(exchange.worker_id, turn.now_ms))
-      manifest.add_sources(std::move(relay));
-    return OkStatus();
-  }
+// Returns true if the worker has something to do with the answer.
+bool HasNews(const v1::ExchangeResponse& response) {
+  // A worker has nothing to do while the learner writes the checkpoint of a stop.
+  const bool waits = response.run_state() == v1::RUN_STATE_RUNNING ||
+                     response.run_state() == v1::RUN_STATE_STOPPING;
+  return response.has_weights() || response.leases_size() > 0 || response.revoked_size() > 0 ||
+         !waits || response.order() == v1::WORKER_ORDER_DRAIN;
+}
 
-  bool HasNews() const {
-    // A worker has nothing to do while the learner writes the checkpoint of a stop.
-    const bool waits = response_.run_state() == v1::RUN_STATE_RUNNING ||
-                       response_.run_state() == v1::RUN_STATE_STOPPING;
-    return response_.has_weights() || response_.leases_size() > 0 || response_.revoked_size() > 0 ||
-           !waits || response_.order() == v1::WORKER_ORDER_DRAIN;
+// Checks what the log or the scheduler keeps of a worker, besides its id.
+Status CheckNames(const v1::RegisterWorkerRequest& request) {
+  const std::pair<const char*, const std::string&> names[] = {
+      {"weights_address", request.weights_address()},
+      {"metrics_address", request.metrics_address()},
+      {"engine", request.engine()},
+      {"config_sha256", request.config_sha256()},
+      {"run_id", request.run_id()},
+      {"start_id", request.start_id()},
+  };
+  for (const auto& [field, text] : names) {
+    if (IsPlainName(text)) continue;
+    return InvalidArgument(
+        fmt::format("worker '{}': {} has {} bytes; expected at most {} without white space or "
+                    "control characters",
+                    request.worker_id(), field, text.size(), kMaxNameBytes));
   }
-
-  google::protobuf::Arena arena_;
-  v1::ExchangeRequest& request_ =
-      *google::protobuf::Arena::CreateMessage<v1::ExchangeRequest>(&arena_);
-  v1::ExchangeResponse response_;
-  grpc::ByteBuffer& response_bytes_;
-};
+  return OkStatus();
+}
 
 }  // namespace
 
@@ -201,7 +125,7 @@ Status AnnouncedManifest::Parse(const PublishedWeights& weights) {
 grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     grpc::CallbackServerContext*, const v1::RegisterWorkerRequest* request,
     v1::RegisterWorkerResponse* response) {
-  return Handle("RegisterWorker", [request, response](Turn& turn) -> Status {
+  return Handle({"RegisterWorker"}, *request, [request, response](Turn& turn) -> Status {
     const std::string& id = request->worker_id();
     if (id.empty() || !IsPlainName(id)) {
       return InvalidArgument(
@@ -209,10 +133,7 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
                       "characters",
                       id.size(), kMaxNameBytes));
     }
-    if (!IsPlainName(request->weights_address()) || !IsPlainName(request->metrics_address())) {
-      return InvalidArgument(fmt::format(
-          "worker '{}': an address is not host:port of at most {} bytes", id, kMaxNameBytes));
-    }
+    BUTTRESS_RETURN_IF_ERROR(CheckNames(*request));
     if (request->config_sha256() != turn.terms.config_sha256) {
       return FailedPrecondition(
           fmt::format("worker '{}' runs configuration {}, the coordinator {}; "
@@ -243,9 +164,33 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerContext*,
-                                                       const grpc::ByteBuffer* request,
-                                                       grpc::ByteBuffer* response) {
-  return new ExchangeCall(loop_, metrics_, *request, *response);
+                                                       const v1::ExchangeRequest* request,
+                                                       v1::ExchangeResponse* response) {
+  const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
+    if (Status known = CheckWorkerRun(turn, request->run_id()); !known.ok()) return known;
+    auto exchange = ExchangeFrom(*request);
+    if (!exchange.ok()) return exchange.status();
+    if (turn.draining) exchange->capacity = 0;
+    const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
+    if (!reply.ok()) return reply.status();
+    if (request->has_time()) turn.reports.Take(request->worker_id(), request->time());
+
+    response->Clear();
+    BUTTRESS_RETURN_IF_ERROR(AddLeases(turn, *reply, *response));
+    BUTTRESS_RETURN_IF_ERROR(AddWeights(turn, *exchange, *response));
+    response->set_run_state(RunStateOf(turn));
+    if (response->run_state() == v1::RUN_STATE_STOPPED &&
+        turn.scheduler.AwaitsLearner(request->worker_id()))
+      response->set_run_state(v1::RUN_STATE_RUNNING);
+    response->set_order(static_cast<v1::WorkerOrder>(turn.scheduler.OrderOf(request->worker_id())));
+    if (HasNews(*response) || last) return OkStatus();
+    return std::nullopt;
+  };
+  const bool has_room = request->capacity() > 0 && !request->draining();
+  return Poll({.method = "Exchange",
+               .hold_ms = request->wait_ms(),
+               .awaited = has_room ? Awaited::kGroups : Awaited::kNews},
+              *request, handler);
 }
 
 }  // namespace buttress

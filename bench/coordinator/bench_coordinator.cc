@@ -22,6 +22,7 @@
 #include "lib/base/random.h"
 #include "lib/config/load.h"
 #include "lib/experience/codec.h"
+#include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/grpc_status.h"
 
@@ -29,7 +30,6 @@ namespace buttress {
 namespace {
 
 constexpr std::int32_t kVocabulary = 1000;
-constexpr std::chrono::seconds kDeadline(300);
 
 struct Flags {
   std::int64_t workers = 1;
@@ -40,46 +40,17 @@ struct Flags {
   bool live = false;
 };
 
-// A stream that submits groups, each after the answer to the one before, from Begin on.
-class SubmitCall final
-    : public grpc::ClientBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse> {
+// Submits groups, each after the answer to the one before, from Begin on.
+class Submissions final {
  public:
-  SubmitCall(v1::Coordinator::Stub& stub, const std::vector<v1::SubmitGroupsRequest>& groups)
-      : groups_(groups) {
-    context_.set_deadline(std::chrono::system_clock::now() + kDeadline);
-    stub.async()->SubmitGroups(&context_, this);
-    StartRead(&response_);
-    AddHold();  // for Begin
-    StartCall();
-  }
+  Submissions(v1::Coordinator::Stub& stub, const std::vector<v1::SubmitGroupsRequest>& groups)
+      : stub_(stub), groups_(groups) {}
 
   // Called once.
-  void Begin() {
-    SubmitNext();
-    RemoveHold();
-  }
+  void Begin() { SubmitNext(); }
 
-  void OnReadDone(bool ok) override {
-    if (!ok) return;  // OnDone has the status
-    milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
-    answered_ = milliseconds_.size();
-    if (response_.result() != v1::SUBMIT_RESULT_ACCEPTED) return context_.TryCancel();
-    StartRead(&response_);
-    Proceed();
-  }
-
-  void OnWriteDone(bool ok) override {
-    if (ok) Proceed();
-  }
-
-  void OnDone(const grpc::Status& status) override { done_.set_value(FromGrpc(status)); }
-
-  // Waits for the end of the stream.
-  Status Wait() {
-    const Status status = done_.get_future().get();
-    if (!status.ok() || milliseconds_.size() == groups_.size()) return status;
-    return Internal("a group was not accepted: " + response_.ShortDebugString());
-  }
+  // Waits for the end of the last call.
+  Status Wait() { return done_.get_future().get(); }
 
   const std::vector<double>& milliseconds() const { return milliseconds_; }
 
@@ -87,24 +58,49 @@ class SubmitCall final
   std::size_t answered() const { return answered_; }
 
  private:
-  // gRPC may report the answer to a group before it reports that the group is written.
-  void Proceed() {
-    if (pending_.fetch_sub(1) > 1) return;
-    milliseconds_.size() == groups_.size() ? StartWritesDone() : SubmitNext();
-  }
+  // Deletes itself at its end.
+  class Call final : public grpc::ClientWriteReactor<v1::SubmitGroupsRequest> {
+   public:
+    explicit Call(Submissions& all) : all_(all) {
+      context_.set_deadline(std::chrono::system_clock::now() + kGroupTime);
+      context_.set_initial_metadata_corked(true);
+      all.stub_.async()->SubmitGroups(&context_, &response_, this);
+      StartWriteLast(&all.groups_[all.milliseconds_.size()], grpc::WriteOptions());
+      StartCall();
+    }
+
+    void OnDone(const grpc::Status& status) override {
+      Submissions& all = all_;
+      const Status ended = FromGrpc(status);
+      const bool accepted = ended.ok() && response_.result() == v1::SUBMIT_RESULT_ACCEPTED;
+      const std::string response = response_.ShortDebugString();
+      delete this;
+      accepted ? all.NoteAccepted()
+               : all.done_.set_value(ended.ok() ? Internal("a group was not accepted: " + response)
+                                                : ended);
+    }
+
+   private:
+    Submissions& all_;
+    grpc::ClientContext context_;
+    v1::SubmitGroupsResponse response_;
+  };
 
   void SubmitNext() {
-    pending_ = 2;
     begin_ = MonotonicSeconds();
-    StartWrite(&groups_[milliseconds_.size()]);
+    new Call(*this);
   }
 
+  void NoteAccepted() {
+    milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
+    answered_ = milliseconds_.size();
+    milliseconds_.size() == groups_.size() ? done_.set_value(OkStatus()) : SubmitNext();
+  }
+
+  v1::Coordinator::Stub& stub_;
   const std::vector<v1::SubmitGroupsRequest>& groups_;
-  grpc::ClientContext context_;
-  v1::SubmitGroupsResponse response_;
   std::promise<Status> done_;
   std::atomic<std::size_t> answered_ = 0;
-  std::atomic<int> pending_ = 0;  // of the answer and the end of the write
   double begin_ = 0;
   std::vector<double> milliseconds_;  // of the groups answered so far
 };
@@ -144,23 +140,23 @@ class SimulatedWorker {
     return OkStatus();
   }
 
-  // Opens a stream over a connection of this worker alone.
-  void OpenStream(const std::string& address) {
+  // Opens a connection of this worker alone.
+  void Open(const std::string& address) {
     stub_ = Connect(address);
-    call_ = std::make_unique<SubmitCall>(*stub_, groups_);
+    submissions_ = std::make_unique<Submissions>(*stub_, groups_);
   }
 
   // Begins to submit all groups.
-  void Submit() { call_->Begin(); }
+  void Submit() { submissions_->Begin(); }
 
-  Status Wait() { return call_->Wait().Annotate(id_); }
+  Status Wait() { return submissions_->Wait().Annotate(id_); }
 
-  const std::vector<double>& milliseconds() const { return call_->milliseconds(); }
+  const std::vector<double>& milliseconds() const { return submissions_->milliseconds(); }
 
   // Returns the leases of the groups that are not submitted. Thread-safe.
   std::vector<v1::LeaseRef> Held() const {
     std::vector<v1::LeaseRef> held;
-    for (std::size_t i = call_->answered(); i < groups_.size(); ++i)
+    for (std::size_t i = submissions_->answered(); i < groups_.size(); ++i)
       held.push_back(groups_[i].header().lease());
     return held;
   }
@@ -216,7 +212,7 @@ class SimulatedWorker {
   std::string run_id_;
   std::vector<v1::SubmitGroupsRequest> groups_;
   std::unique_ptr<v1::Coordinator::Stub> stub_;
-  std::unique_ptr<SubmitCall> call_;
+  std::unique_ptr<Submissions> submissions_;
 };
 
 // Registers a learner and announces weights of version 0, so that groups can be leased.
@@ -279,7 +275,7 @@ Status Run(const RunConfig& config, const Flags& flags) {
   std::unique_ptr<LostWorkers> lost;
   if (flags.live) lost = std::make_unique<LostWorkers>(config, address);
   BUTTRESS_RETURN_IF_ERROR(LeaseAll(client, workers, flags.groups, flags));
-  for (const auto& worker : workers) worker->OpenStream(address);
+  for (const auto& worker : workers) worker->Open(address);
   std::unique_ptr<LiveRun> live;
   if (flags.live) {
     const auto held = [&workers](std::int64_t i) {

@@ -1,10 +1,10 @@
 """The coordinator: accepted groups per second beside Redis, the same in a live run, and restarts.
 
-`submit` has 1, 64 and 1,024 simulated workers that submit one group at a time over a gRPC stream
-and connection of their own, beside Redis streams with AOF fsync always. A group counts when it is
+`submit` has 1, 64 and 1,024 simulated workers that submit one group at a time over a gRPC
+connection of their own, beside Redis streams with AOF fsync always. A group counts when it is
 acknowledged: hashed, parsed, checked, under its lease, once, counted, synced to disk and in the
-ledger. Its leases and completions are made, and the streams are open, before the clock starts. The
-clients of all workers are one process of the gRPC library, which shares the machine with the
+ledger. Its leases and completions are made, and the connections are open, before the clock starts.
+The clients of all workers are one process of the gRPC library, which shares the machine with the
 coordinator; its channels have the options of those of a worker, whose own process would bear the
 client's share of the work. redis-benchmark sends as many bytes, twice: `redis` is the same accept
 as a script (lease, once, entry, counts; nobody looks at the content), `redis xadd` only appends. A

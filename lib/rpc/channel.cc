@@ -3,6 +3,7 @@
 #include <absl/synchronization/mutex.h>
 #include <fmt/core.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/credentials.h>
 
@@ -24,6 +25,8 @@ constexpr int kReconnectMs = 200;
 constexpr int kConnectMs = 5000;
 constexpr int kLongestReconnectMs = 5000;
 constexpr int kMaxMetadataBytes = 16 << 10;
+// What the connections of a server may buffer, together.
+constexpr std::size_t kMaxBufferedBytes = std::size_t{1} << 30;
 // For TLS and the first frame; a connection that says nothing gives its descriptor back.
 constexpr int kHandshakeMs = 20000;
 
@@ -143,6 +146,10 @@ void ApplyServerOptions(grpc::ServerBuilder& builder) {
   CheckNoLockOrder();
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxResponseBytes);
+  grpc::ResourceQuota quota;
+  quota.Resize(kMaxBufferedBytes);
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   // By default two servers can listen on one port at once, and each receives half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);

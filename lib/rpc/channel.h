@@ -5,6 +5,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,12 @@ inline constexpr std::size_t kMaxEndReasonBytes = 4096;
 
 // The size limit of a chunk of a stream.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+// The longest time from the start of a submitted group to its answer: the deadline of SubmitGroups.
+inline constexpr std::chrono::seconds kGroupTime(30);
+
+// The calls of one connection at once. A process has one connection for each of its tasks.
+inline constexpr int kMaxStreams = 128;
 
 // What a connection brings in. gRPC can measure with pings how many bytes may be under way; each
 // costs both sides about as much as a small call. Without them a sender waits once for every
@@ -48,8 +55,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
 // PERMISSION_DENIED. Without credentials calls are plain text.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials);
 
-// Allows one listener per port, bounds messages and metadata, and permits the keepalive of
-// MakeChannel.
+// Allows one listener per port, bounds messages, metadata, calls per connection and the memory of
+// all connections, and permits the keepalive of MakeChannel.
 void ApplyServerOptions(grpc::ServerBuilder& builder);
 
 }  // namespace buttress

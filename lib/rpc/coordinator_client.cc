@@ -20,7 +20,6 @@
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
 #include "lib/rpc/paused.h"
-#include "lib/rpc/submit_client.h"
 
 namespace buttress {
 namespace {
@@ -29,7 +28,6 @@ using Stub = v1::Coordinator::Stub;
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kUnaryMs = 10000;
-constexpr std::int64_t kSubmitMs = 30000;
 constexpr std::int64_t kFetchMs = 300000;
 constexpr std::int64_t kConnectTryMs = 2000;
 constexpr std::int64_t kLongestBackoffMs = 1000;
@@ -75,7 +73,7 @@ class PendingCall {
 
 }  // namespace
 
-// The channel, the open submission streams and the retry loop.
+// The channel and the retry loop.
 class CoordinatorClient::Connection {
  public:
   using Attempt = std::function<Status(const std::shared_ptr<Stub>& stub)>;
@@ -122,20 +120,26 @@ class CoordinatorClient::Connection {
   }
 
   Result<v1::SubmitResult> Submit(const v1::SubmitHeader& header, const std::string& bytes) {
-    v1::SubmitResult result = v1::SUBMIT_RESULT_UNSPECIFIED;
-    BUTTRESS_RETURN_IF_ERROR(Call("SubmitGroups", [&](const std::shared_ptr<Stub>& stub) -> Status {
-      std::unique_ptr<SubmitClient> stream = AcquireStream(stub);
-      const auto answered = stream->Submit(header, bytes, kSubmitMs);
-      if (answered.ok()) result = *answered;
-      std::vector<std::unique_ptr<SubmitClient>> ended;
-      MutexLock lock(mutex_);
-      // The cause that ended one stream has probably ended the others.
-      if (answered.ok() && stream->open() && stub == current_.stub)
-        idle_.push_back(std::move(stream));
-      if (!answered.ok()) ended.swap(idle_);
-      return answered.status();
+    v1::SubmitGroupsResponse response;
+    BUTTRESS_RETURN_IF_ERROR(Call("SubmitGroups", [&](const std::shared_ptr<Stub>& stub) {
+      grpc::ClientContext context;
+      SetDeadline(context, milliseconds(kGroupTime).count());
+      context.set_initial_metadata_corked(true);  // gRPC sends it with the first message
+      const auto call = stub->SubmitGroups(&context, &response);
+      v1::SubmitGroupsRequest part;
+      *part.mutable_header() = header;
+      bool last = false;
+      for (std::size_t sent = 0; !last; sent += kChunkBytes) {
+        last = bytes.size() - sent <= kChunkBytes;
+        part.set_data(bytes.substr(sent, kChunkBytes));
+        grpc::WriteOptions options;
+        if (last) options.set_last_message();
+        if (!call->Write(part, options)) break;  // Finish says why
+        part.clear_header();
+      }
+      return FromGrpc(call->Finish());
     }));
-    return result;
+    return response.result();
   }
 
   static void SetDeadline(grpc::ClientContext& context, std::int64_t deadline_ms) {
@@ -156,17 +160,8 @@ class CoordinatorClient::Connection {
     return attempt(connected.stub);
   }
 
-  std::unique_ptr<SubmitClient> AcquireStream(const std::shared_ptr<Stub>& stub) {
-    MutexLock lock(mutex_);
-    if (idle_.empty()) return std::make_unique<SubmitClient>(stub);
-    std::unique_ptr<SubmitClient> stream = std::move(idle_.back());
-    idle_.pop_back();
-    return stream;
-  }
-
   Result<Connected> Connect() {
     Connected connected;
-    std::vector<std::unique_ptr<SubmitClient>> ended;
     {
       MutexLock lock(mutex_);
       if (!current_.channel || current_.channel->GetState(false) != GRPC_CHANNEL_READY) {
@@ -174,7 +169,6 @@ class CoordinatorClient::Connection {
         if (address != current_.address) {
           auto channel = MakeChannel(address, options_.credentials);
           current_ = {address, channel, v1::Coordinator::NewStub(channel)};
-          ended.swap(idle_);
         }
       }
       connected = current_;
@@ -213,7 +207,6 @@ class CoordinatorClient::Connection {
   const CoordinatorClientOptions options_;
   Mutex mutex_;
   Connected current_ GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<SubmitClient>> idle_ GUARDED_BY(mutex_);  // streams of current_
 };
 
 CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,

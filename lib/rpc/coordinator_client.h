@@ -63,8 +63,7 @@ class CoordinatorClient {
   // Long poll of up to request.wait_ms.
   Result<v1::ExchangeResponse> Exchange(const v1::ExchangeRequest& request);
 
-  // Submits a group over a stream that stays open for the next group; each thread that submits has
-  // its own stream. kInvalidArgument if the group is malformed, so that repeating it is useless.
+  // Submits a group. kInvalidArgument if the group is malformed, so that repeating it is useless.
   Result<v1::SubmitResult> SubmitGroup(const std::string& run_id, const std::string& worker_id,
                                        std::uint64_t incarnation, const v1::LeaseRef& lease,
                                        const EncodedGroup& group);

@@ -136,20 +136,17 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
   return grpc::Status::OK;
 }
 
-grpc::Status FakeCoordinator::SubmitGroups(grpc::ServerContext*, SubmitGroupsStream* stream) {
+grpc::Status FakeCoordinator::SubmitGroups(grpc::ServerContext*,
+                                           grpc::ServerReader<v1::SubmitGroupsRequest>* stream,
+                                           v1::SubmitGroupsResponse* response) {
   v1::SubmitGroupsRequest message;
   v1::SubmitHeader header;
   std::string bytes;
   while (stream->Read(&message)) {
     if (message.has_header()) header = message.header();
     bytes += message.data();
-    if (bytes.size() < header.total_bytes()) continue;
-    v1::SubmitGroupsResponse response;
-    if (const grpc::Status status = Take(header, std::exchange(bytes, ""), response); !status.ok())
-      return status;
-    stream->Write(response);
   }
-  return grpc::Status::OK;
+  return Take(header, bytes, *response);
 }
 
 grpc::Status FakeCoordinator::Take(const v1::SubmitHeader& header, const std::string& bytes,

@@ -58,9 +58,9 @@ class FakeCoordinator : public v1::Coordinator::Service {
                               v1::RegisterWorkerResponse*) override;
   grpc::Status Exchange(grpc::ServerContext*, const v1::ExchangeRequest*,
                         v1::ExchangeResponse*) override;
-  using SubmitGroupsStream =
-      grpc::ServerReaderWriter<v1::SubmitGroupsResponse, v1::SubmitGroupsRequest>;
-  grpc::Status SubmitGroups(grpc::ServerContext*, SubmitGroupsStream* stream) override;
+  grpc::Status SubmitGroups(grpc::ServerContext*,
+                            grpc::ServerReader<v1::SubmitGroupsRequest>* stream,
+                            v1::SubmitGroupsResponse* response) override;
 
  private:
   grpc::Status Take(const v1::SubmitHeader& header, const std::string& bytes,

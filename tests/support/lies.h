@@ -4,6 +4,7 @@
 
 #include <grpcpp/client_context.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,16 +83,18 @@ inline Group HonestGroup(const v1::Lease& lease, const std::string& worker_id,
   return group;
 }
 
-// Streams without a lease that announce 256 MiB each and then send nothing more than `bytes`.
+// Calls without a lease that announce 256 MiB each and then send nothing more than `bytes`.
 class IdleStreams {
  public:
-  IdleStreams(v1::Coordinator::Stub& stub, int count, std::uint64_t bytes = 0) {
+  IdleStreams(v1::Coordinator::Stub& stub, int count, std::uint64_t bytes = 0,
+              std::chrono::seconds deadline = kGroupTime) {
     v1::GetRunStatusResponse run;
     grpc::ClientContext asking;
     stub.GetRunStatus(&asking, v1::GetRunStatusRequest(), &run);
     for (int i = 0; i < count; ++i) {
       contexts_.push_back(std::make_unique<grpc::ClientContext>());
-      streams_.push_back(stub.SubmitGroups(contexts_.back().get()));
+      contexts_.back()->set_deadline(std::chrono::system_clock::now() + deadline);
+      streams_.push_back(stub.SubmitGroups(contexts_.back().get(), &response_));
       v1::SubmitGroupsRequest part;
       part.mutable_header()->set_run_id(run.run_id());
       part.mutable_header()->set_worker_id("idle" + std::to_string(i));
@@ -116,11 +119,9 @@ class IdleStreams {
   IdleStreams& operator=(const IdleStreams&) = delete;
 
  private:
-  using Stream =
-      grpc::ClientReaderWriterInterface<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>;
-
+  v1::SubmitGroupsResponse response_;
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts_;
-  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<grpc::ClientWriterInterface<v1::SubmitGroupsRequest>>> streams_;
 };
 
 }  // namespace buttress

@@ -9,6 +9,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <thread>
 
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
@@ -41,17 +42,13 @@ class ScriptedRequest : public LoopRequest {
   using Script = std::function<std::optional<Status>(Turn& turn, bool last)>;
 
   explicit ScriptedRequest(Script script, Awaited awaited = Awaited::kChanges,
-                           std::int64_t hold_ms = 0)
-      : script_(std::move(script)), awaited_(awaited), hold_ms_(hold_ms) {}
+                           std::int64_t hold_ms = 0, std::size_t bytes = 0)
+      : script_(std::move(script)), awaited_(awaited), hold_ms_(hold_ms), bytes_(bytes) {}
 
   std::optional<Status> Apply(Turn& turn, bool last) override {
     ++looks_;
     return script_(turn, last);
   }
-
-  bool is_submission() const override { return submission_; }
-
-  void make_submission() { submission_ = true; }
 
   bool only_reads() const override { return reads_; }
 
@@ -60,6 +57,8 @@ class ScriptedRequest : public LoopRequest {
   Awaited awaits() const override { return awaited_; }
 
   std::int64_t hold_ms() const override { return hold_ms_; }
+
+  std::size_t bytes() const override { return bytes_; }
 
   bool cancelled() const override {
     ++looks_;
@@ -79,7 +78,7 @@ class ScriptedRequest : public LoopRequest {
   const Script script_;
   const Awaited awaited_;
   const std::int64_t hold_ms_;
-  bool submission_ = false;
+  const std::size_t bytes_;
   bool reads_ = false;
   mutable std::atomic<int> looks_ = 0;
   const std::shared_ptr<std::promise<Status>> answer_ = std::make_shared<std::promise<Status>>();
@@ -210,8 +209,8 @@ TEST_F(CoordinatorLoopTest, ARenewalThatWaitsInTheQueueKeepsItsLease) {
     return OkStatus();
   });
   clock_.Pass(kLeaseMs + 500);
-  expired.set_value();
   ASSERT_TRUE(loop_->Post(&renewal));
+  expired.set_value();
   ASSERT_TRUE(slow.Wait().ok());
   ASSERT_TRUE(renewal.Wait().ok());
   EXPECT_EQ(revoked, 0U);
@@ -252,66 +251,29 @@ TEST_F(SelectionLoopTest, ADrawReadsTheRecordOfThePrompt) {
   EXPECT_EQ(passes.front(), 2);  // it rested in those before
 }
 
-TEST_F(CoordinatorLoopTest, ACallPassesTheLineOfSubmissions) {
-  std::promise<void> busy, posted;
-  ScriptedRequest slow([&](Turn&, bool) {
-    busy.set_value();
-    posted.get_future().wait();
-    return OkStatus();
-  });
-  ASSERT_TRUE(loop_->Post(&slow));
-  busy.get_future().wait();
-  int applied = 0;
-  std::vector<std::unique_ptr<ScriptedRequest>> submissions;
-  for (int i = 0; i < 2000; ++i) {
-    submissions.push_back(std::make_unique<ScriptedRequest>([&](Turn&, bool) {
-      ++applied;
-      return OkStatus();
-    }));
-    submissions.back()->make_submission();
-    ASSERT_TRUE(loop_->Post(submissions.back().get()));
-  }
-  int applied_before = -1;
-  ScriptedRequest call([&](Turn&, bool) {
-    applied_before = applied;
-    return OkStatus();
-  });
-  ASSERT_TRUE(loop_->Post(&call));
-  posted.set_value();
-  ASSERT_TRUE(call.Wait().ok());
-  for (const auto& submission : submissions) ASSERT_TRUE(submission->Wait().ok());
-  EXPECT_LE(applied_before, 200) << "those of the turn in which it was posted";
-  EXPECT_EQ(applied, 2000);
-  ASSERT_TRUE(slow.Wait().ok());
-}
-
-TEST_F(CoordinatorLoopTest, ACallPassesTheWorkersThatWaitForNews) {
-  bool news = false;
-  int told = 0, told_before = -1;
-  ScriptedRequest call([&](Turn&, bool) {
-    told_before = told;
-    return OkStatus();
-  });
-  const auto poll = [&](Turn&, bool last) -> std::optional<Status> {
-    if (!news && !last) return std::nullopt;
-    ++told;
-    EXPECT_TRUE(told > 1 || loop_->Post(&call));
-    return OkStatus();
+// Broken clients that ask again and again do not fill the memory of the coordinator.
+TEST_F(CoordinatorLoopTest, ParkedCallsAreBoundedByNumberAndBytes) {
+  const auto waits = [](Turn&, bool last) {
+    return last ? std::optional(OkStatus()) : std::nullopt;
   };
   std::vector<std::unique_ptr<ScriptedRequest>> polls;
-  for (int i = 0; i < 1000; ++i) {
-    const Awaited awaited = i % 2 == 0 ? Awaited::kNews : Awaited::kGroups;
-    polls.push_back(std::make_unique<ScriptedRequest>(poll, awaited, 100 * kLeaseMs));
-    ASSERT_TRUE(loop_->Post(polls.back().get()));
-  }
-  ASSERT_TRUE(Call([&](Turn& turn, bool) -> std::optional<Status> {
-                news = true;
-                return turn.scheduler.OrderWorker({"a", WorkerOrder::kCordon, ""}, turn.changes);
-              }).ok());
-  ASSERT_TRUE(call.Wait().ok());
-  for (const auto& waiting : polls) ASSERT_TRUE(waiting->Wait().ok());
-  EXPECT_LE(told_before, 200) << "those of the turn in which it was posted";
-  EXPECT_EQ(told, 1000);
+  const auto park = [&](std::size_t bytes) {
+    polls.push_back(std::make_unique<ScriptedRequest>(waits, Awaited::kNews, kLeaseMs, bytes));
+    const bool kept = loop_->Post(polls.back().get());
+    if (!kept) polls.pop_back();
+    return kept;
+  };
+  for (std::size_t i = 0; i < kMostCalls; ++i) ASSERT_TRUE(park(0));
+  EXPECT_FALSE(park(0));
+  while (metrics_->parked_calls.Value() < kMostCalls) std::this_thread::yield();
+  clock_.Pass(kLeaseMs);
+  for (const auto& poll : polls) EXPECT_TRUE(poll->Wait().ok());
+  polls.clear();
+  EXPECT_TRUE(park(kMostCallBytes)) << "an answered call makes room";
+  EXPECT_FALSE(park(1));
+  EXPECT_TRUE(park(0));
+  loop_->Drain();
+  for (const auto& poll : polls) EXPECT_TRUE(poll->Wait().ok());
 }
 
 TEST_F(CoordinatorLoopTest, ATurnLooksOnlyAtParkedCallsThatItBringsSomething) {
