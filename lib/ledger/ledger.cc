@@ -369,11 +369,10 @@ Result<PromptRecord> Ledger::ReadPromptRecord(std::uint64_t dataset_row) {
   }
 }
 
-Status Ledger::Write(const LedgerChanges& changes, const std::function<Status()>& payloads) {
+Status Ledger::Write(const LedgerChanges& changes) {
   if (changes.empty()) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
   Status status = statements_->WriteAll(changes);
-  if (status.ok() && payloads) status = payloads();
   Failpoint("ledger_commit");
   if (status.ok()) status = database_->Execute("COMMIT");
   Failpoint("ledger_committed");

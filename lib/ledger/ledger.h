@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,13 +35,11 @@ class Ledger {
   // one row of a table by its key.
   Result<PromptRecord> ReadPromptRecord(std::uint64_t dataset_row);
 
-  // Writes `changes` in one transaction; they are durable when it returns OK. Before it commits it
-  // waits for `payloads`, if given, which returns OK once the payloads that `changes` names are
-  // durable (PayloadStore::Sync). An error leaves the file as it was. After kResourceExhausted,
-  // which is a full disk, the same changes may be written again; after any other error, a caller
-  // that has applied them in memory must end and restart from the file. REQUIRES: without
-  // `payloads`, they are durable.
-  Status Write(const LedgerChanges& changes, const std::function<Status()>& payloads = nullptr);
+  // Writes `changes` in one transaction; they are durable when it returns OK. An error leaves the
+  // file as it was. After kResourceExhausted, which is a full disk, the same changes may be written
+  // again; after any other error, a caller that has applied them in memory must end and restart
+  // from the file. REQUIRES: the payloads that `changes` names are durable (PayloadStore::Sync).
+  Status Write(const LedgerChanges& changes);
 
   // Makes the mark that of this ledger, whatever it was: what the file holds is the newest from now
   // on. REQUIRES: the coordinator has written to it.

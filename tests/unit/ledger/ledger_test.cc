@@ -319,18 +319,6 @@ TEST_F(LedgerTest, ALedgerWithoutEarlyEndsIsRead) {
   EXPECT_EQ(Open()->Load()->early_end, changes.early_end);
 }
 
-TEST_F(LedgerTest, NothingIsWrittenBeforeItsPayloadsAreDurable) {
-  std::unique_ptr<Ledger> ledger = Open();
-  LedgerChanges changes;
-  changes.run = FirstRun();
-  changes.groups = {Pending(1)};
-  EXPECT_EQ(ledger->Write(changes, [] { return Unavailable("no sync"); }).code(),
-            StatusCode::kUnavailable);
-  EXPECT_FALSE(ledger->Load()->run.has_value());
-  EXPECT_TRUE(ledger->Write(changes, [] { return OkStatus(); }).ok());
-  EXPECT_TRUE(ledger->Load()->groups.contains(1));
-}
-
 TEST_F(LedgerTest, AGroupCannotBeInTwoPlans) {
   std::unique_ptr<Ledger> ledger = Open();
   LedgerChanges changes;
