@@ -1,15 +1,11 @@
 #include "coordinator/coordinator.h"
 
 #include <fmt/core.h>
-#include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "lib/base/address.h"
 #include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
@@ -19,8 +15,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"
-#include "lib/rpc/channel.h"
-#include "lib/rpc/listener.h"
+#include "lib/rpc/rpc_server.h"
 
 namespace buttress {
 namespace {
@@ -156,28 +151,20 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
 
 Status Coordinator::Listen(const CoordinatorConfig& config, const Credentials& credentials) {
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::ServerBuilder builder;
-  ApplyServerOptions(builder);
-  auto listener = Listener::Open(config.listen, credentials, builder);
-  if (!listener.ok()) return listener.status().Annotate("local.coordinator.listen");
-  listener_ = *std::move(listener);
-  builder.RegisterService(service_.get());
-  server_ = builder.BuildAndStart();
-  if (!server_) return Internal("gRPC does not start a server");
-  listener_->Start();
-  server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
-  address_ =
-      config.advertise.empty() ? BoundAddress(config.listen, listener_->port()) : config.advertise;
+  auto server = RpcServer::Start(config.listen, credentials, {service_.get()});
+  if (!server.ok()) return server.status().Annotate("local.coordinator.listen");
+  server_ = *std::move(server);
+  server_->health()->SetServingStatus(kServiceName, true);
+  address_ = config.advertise.empty() ? server_->address() : config.advertise;
   return OkStatus();
 }
 
 Status Coordinator::Stop() {
   if (!loop_) return OkStatus();
   metrics_->SetReady(false);
-  if (server_) server_->GetHealthCheckService()->SetServingStatus(false);
+  if (server_) server_->health()->SetServingStatus(false);
   loop_->Drain();
-  listener_.reset();
-  if (server_) server_->Shutdown(std::chrono::system_clock::now() + kShutdownTime);
+  if (server_) server_->Shutdown(kShutdownTime);
   const Status status = loop_->Stop();
   server_.reset();
   service_.reset();

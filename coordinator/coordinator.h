@@ -15,13 +15,9 @@
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
 
-namespace grpc {
-class Server;
-}
-
 namespace buttress {
 
-class Listener;
+class RpcServer;
 
 class Coordinator {
  public:
@@ -66,8 +62,7 @@ class Coordinator {
   std::unique_ptr<PayloadStore> payloads_;
   std::unique_ptr<CoordinatorLoop> loop_;
   std::unique_ptr<CoordinatorService> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<RpcServer> server_;
   std::string address_;
 };
 

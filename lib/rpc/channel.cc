@@ -106,7 +106,7 @@ void CheckNoLockOrder() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCy
 }  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           const Credentials& credentials, Receives receives) {
+                                           const Credentials& credentials) {
   CheckNoLockOrder();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
@@ -126,7 +126,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   // Otherwise channels to the same address share a connection, and a new channel inherits the
   // reconnection backoff of an earlier one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, receives == Receives::kFiles ? 1 : 0);
   if (!credentials.name.empty()) arguments.SetSslTargetNameOverride(credentials.name);
   return grpc::CreateCustomChannel(address, MakeChannelCredentials(credentials), arguments);
 }
@@ -154,8 +153,6 @@ void ApplyServerOptions(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
-  // No server receives files (Receives).
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

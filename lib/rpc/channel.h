@@ -33,21 +33,12 @@ inline constexpr std::chrono::seconds kGroupTime(30);
 // The calls of one connection at once. A process has one connection for each of its tasks.
 inline constexpr int kMaxStreams = 128;
 
-// What a connection brings in. gRPC can measure with pings how many bytes may be under way; each
-// costs both sides about as much as a small call. Without them a sender waits once for every
-// message of more than 64 KiB until the receiver has seen how long it is.
-enum class Receives : std::uint8_t {
-  kMessages,  // calls and groups: without pings
-  kFiles,     // weights
-};
-
 // Returns a channel with keepalive, quick reconnection and no proxy, which connects on first use.
 // With credentials it presents certificate and token, and requires a server certificate of the same
 // authority that names `address`. While a token file changes it sends the tokens of before and
 // after, so that the two sides need not change at one moment.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           const Credentials& credentials = {},
-                                           Receives receives = Receives::kMessages);
+                                           const Credentials& credentials = {});
 
 // Returns the argument of ServerBuilder::AddListeningPort. With credentials every call needs a
 // client certificate of the same authority and an admitted token, otherwise it fails with

@@ -174,8 +174,7 @@ Status Download(const std::string& source, const PolicyVersion& version, const W
   *request.mutable_version() = ToProto(version);
   request.set_file(file.name);
   request.set_offset(part.size());
-  const auto stub =
-      v1::Weights::NewStub(MakeChannel(source, options.credentials, Receives::kFiles));
+  const auto stub = v1::Weights::NewStub(MakeChannel(source, options.credentials));
   TransferLimit limit(options, unwanted);
   ChunkStream chunks(*stub, request, limit);
   while (part.size() < file.bytes) {

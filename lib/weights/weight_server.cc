@@ -17,7 +17,7 @@
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
-#include "lib/rpc/listener.h"
+#include "lib/rpc/rpc_server.h"
 #include "lib/weights/version_folder.h"
 
 namespace buttress {
@@ -132,22 +132,17 @@ WeightServer::WeightServer(const std::string& folder)
     : service_(std::make_unique<WeightsService>(folder)) {}
 
 WeightServer::~WeightServer() {
-  listener_.reset();
-  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+  if (server_ != nullptr) server_->Shutdown(kShutdownGrace);
 }
+
+const std::string& WeightServer::address() const { return server_->address(); }
 
 Result<std::unique_ptr<WeightServer>> WeightServer::Start(const std::string& folder,
                                                           const std::string& listen,
                                                           const Credentials& credentials) {
   std::unique_ptr<WeightServer> server(new WeightServer(folder));
-  grpc::ServerBuilder builder;
-  ApplyServerOptions(builder);
-  BUTTRESS_ASSIGN_OR_RETURN(server->listener_, Listener::Open(listen, credentials, builder));
-  builder.RegisterService(server->service_.get());
-  server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr) return Internal("gRPC does not start a server of weights");
-  server->listener_->Start();
-  server->address_ = BoundAddress(listen, server->listener_->port());
+  BUTTRESS_ASSIGN_OR_RETURN(server->server_,
+                            RpcServer::Start(listen, credentials, {server->service_.get()}));
   return server;
 }
 

@@ -7,13 +7,9 @@
 #include "lib/base/credentials.h"
 #include "lib/base/status.h"
 
-namespace grpc {
-class Server;
-}
-
 namespace buttress {
 
-class Listener;
+class RpcServer;
 class WeightsService;
 
 // The gRPC service Weights, over every version folder below one folder. Serves until destroyed.
@@ -29,15 +25,13 @@ class WeightServer {
   WeightServer& operator=(const WeightServer&) = delete;
 
   // The address at which peers reach the server (BoundAddress).
-  const std::string& address() const { return address_; }
+  const std::string& address() const;
 
  private:
   explicit WeightServer(const std::string& folder);
 
   std::unique_ptr<WeightsService> service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Listener> listener_;
-  std::string address_;
+  std::unique_ptr<RpcServer> server_;
 };
 
 }  // namespace buttress

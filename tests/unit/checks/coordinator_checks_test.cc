@@ -10,7 +10,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/rpc/channel.h"
-#include "lib/rpc/listener.h"
+#include "lib/rpc/rpc_server.h"
 #include "tests/support/made_certificates.h"
 #include "tests/support/secret_file.h"
 
@@ -30,22 +30,12 @@ class Service : public v1::Coordinator::Service {
 class CoordinatorChecksTest : public ::testing::Test {
  protected:
   CoordinatorChecksTest() {
-    grpc::ServerBuilder builder;
-    ApplyServerOptions(builder);
-    listener_ = *Listener::Open("127.0.0.1:0", made_.Load(Program::kCoordinator), builder);
-    builder.RegisterService(&service_);
-    server_ = builder.BuildAndStart();
-    listener_->Start();
+    server_ = *RpcServer::Start("127.0.0.1:0", made_.Load(Program::kCoordinator), {&service_});
     config_.run.data.prompts = "prompts.jsonl";
     config_.run.model.path = "model";
     config_.local.out = dir_.path();
     config_.local.security = made_.Of();
-    config_.local.coordinator.advertise = "127.0.0.1:" + std::to_string(listener_->port());
-  }
-
-  ~CoordinatorChecksTest() override {
-    listener_.reset();
-    server_->Shutdown(std::chrono::system_clock::now());
+    config_.local.coordinator.advertise = server_->address();
   }
 
   Finding Check(Program program) const {
@@ -58,8 +48,7 @@ class CoordinatorChecksTest : public ::testing::Test {
   TempDir dir_;
   MadeCertificates made_;
   Service service_;
-  std::unique_ptr<Listener> listener_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<RpcServer> server_;
   RunConfig config_;
 };
 

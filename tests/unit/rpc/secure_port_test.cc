@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <map>
@@ -13,7 +14,7 @@
 #include "buttress/v1/weights.grpc.pb.h"
 #include "lib/base/metrics.h"
 #include "lib/rpc/channel.h"
-#include "lib/rpc/listener.h"
+#include "lib/rpc/rpc_server.h"
 #include "tests/support/made_certificates.h"
 #include "tests/support/raw_call.h"
 #include "tests/support/secret_file.h"
@@ -29,19 +30,8 @@ constexpr char kHealth[] = "/grpc.health.v1.Health/Check";
 class SecurePortTest : public ::testing::Test {
  protected:
   SecurePortTest() {
-    grpc::ServerBuilder builder;
-    ApplyServerOptions(builder);
-    listener_ = *Listener::Open("0.0.0.0:0", made_.Load(Program::kCoordinator), builder);
-    builder.RegisterService(&coordinator_);
-    builder.RegisterService(&weights_);
-    server_ = builder.BuildAndStart();
-    listener_->Start();
-    port_ = listener_->port();
-  }
-
-  ~SecurePortTest() override {
-    listener_.reset();
-    server_->Shutdown(std::chrono::system_clock::now());
+    server_ = *RpcServer::Start("0.0.0.0:0", made_.Load(Program::kCoordinator),
+                                {&coordinator_, &weights_});
   }
 
   static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel,
@@ -63,15 +53,13 @@ class SecurePortTest : public ::testing::Test {
   }
 
   std::string Address(const std::string& host = "127.0.0.1") const {
-    return host + ":" + std::to_string(port_);
+    return host + ":" + std::to_string(server_->port());
   }
 
   const MadeCertificates made_;
   v1::Coordinator::Service coordinator_;
   v1::Weights::Service weights_;
-  int port_ = 0;
-  std::unique_ptr<Listener> listener_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<RpcServer> server_;
 };
 
 TEST_F(SecurePortTest, NoMethodAnswersWithoutATokenOfTheRun) {
@@ -176,6 +164,38 @@ TEST_F(SecurePortTest, OneNameMayStandForEveryAddress) {
             grpc::StatusCode::UNIMPLEMENTED);
   named.name = "there";
   EXPECT_EQ(Call(MakeChannel(Address(), named)).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// Descriptors that run out are kept from connections, and the port answers again afterwards.
+TEST(RpcServerTest, ConnectionsBeyondTheDescriptorsLeaveThePortOpen) {
+  v1::Weights::Service weights;
+  const auto server = *RpcServer::Start("127.0.0.1:0", {}, {&weights});
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few = {96, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const std::string script =
+      "bash -c 'ulimit -Sn 500; for i in $(seq 10 300); do eval \"exec $i<>/dev/tcp/127.0.0.1/" +
+      std::to_string(server->port()) + "\"; done; echo open; read'";
+  FILE* const pipe = ::popen(script.c_str(), "w");
+  ASSERT_NE(pipe, nullptr);
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    FILE* const file = std::fopen("/dev/null", "r");
+    ASSERT_NE(file, nullptr) << "connections took the descriptor of a file";
+    std::fclose(file);
+  }
+  std::fputs("\n", pipe);
+  ::pclose(pipe);
+  grpc::ByteBuffer answer;
+  const auto channel = MakeChannel(server->address());
+  grpc::Status status = CallRaw(channel, "/buttress.v1.Weights/Fetch", BytesOf(""), answer);
+  for (int i = 0; i < 100 && status.error_code() == grpc::StatusCode::UNAVAILABLE; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    status = CallRaw(channel, "/buttress.v1.Weights/Fetch", BytesOf(""), answer);
+  }
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 // Returns the body followed by the HTTP code, or curl's error without a response.

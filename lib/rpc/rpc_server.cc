@@ -1,4 +1,4 @@
-#include "lib/rpc/listener.h"
+#include "lib/rpc/rpc_server.h"
 
 #include <fmt/core.h>
 #include <netdb.h>
@@ -78,28 +78,36 @@ int PortOf(int fd) {
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> Listener::Open(const std::string& listen,
-                                                 const Credentials& credentials,
-                                                 grpc::ServerBuilder& builder) {
-  std::unique_ptr<Listener> listener(new Listener);
-  BUTTRESS_RETURN_IF_ERROR(listener->Bind(listen));
-  listener->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+Result<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& listen,
+                                                    const Credentials& credentials,
+                                                    const std::vector<grpc::Service*>& services) {
+  std::unique_ptr<RpcServer> server(new RpcServer);
+  BUTTRESS_RETURN_IF_ERROR(server->Bind(listen));
+  grpc::ServerBuilder builder;
+  ApplyServerOptions(builder);
+  server->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       MakeServerCredentials(credentials));
-  return listener;
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  server->server_ = builder.BuildAndStart();
+  if (!server->server_) return Internal("gRPC does not start a server on " + listen);
+  server->address_ = BoundAddress(listen, server->port_);
+  server->thread_ = std::thread([own = server.get()] { own->AcceptConnections(); });
+  return server;
 }
 
-Listener::~Listener() {
+void RpcServer::Shutdown(std::chrono::milliseconds grace) {
   if (thread_.joinable()) {
     ::eventfd_write(wake_, 1);
     thread_.join();
   }
-  for (const int socket : sockets_) ::close(socket);
-  if (wake_ >= 0) ::close(wake_);
+  for (const int socket : std::exchange(sockets_, {})) ::close(socket);
+  if (wake_ >= 0) ::close(std::exchange(wake_, -1));
+  if (server_) server_->Shutdown(std::chrono::system_clock::now() + grace);
 }
 
 // Every address of the host gets a socket, all with one port.
-Status Listener::Bind(const std::string& listen) {
+Status RpcServer::Bind(const std::string& listen) {
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) return ListenError(listen, errno);
   int error = EADDRNOTAVAIL;
@@ -121,11 +129,7 @@ Status Listener::Bind(const std::string& listen) {
   return ListenError(listen, error);
 }
 
-void Listener::Start() {
-  thread_ = std::thread([this] { Run(); });
-}
-
-void Listener::Run() {
+void RpcServer::AcceptConnections() {
   std::vector<pollfd> waits = {{wake_, POLLIN, 0}};
   for (const int socket : sockets_) waits.push_back({socket, POLLIN, 0});
   std::int64_t reported_ms = -kReportMs;
@@ -142,10 +146,11 @@ void Listener::Run() {
         acceptor_->HandleNewConnection(&connection);
         continue;
       }
+      const char* why = fd < 0 ? std::strerror(errno) : "few descriptors are left";
       if (const std::int64_t now_ms = RealClock().MonotonicMs();
           now_ms >= reported_ms + kReportMs) {
         reported_ms = now_ms;
-        Log(kWarn, "connections are refused: too few descriptors are left (ulimit -n)");
+        Log(kWarn, "connections are refused", {{"why", why}});
       }
       if (fd >= 0) ::close(fd);
       // Without a descriptor the connection stays readable: look again a little later.
