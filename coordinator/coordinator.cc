@@ -143,8 +143,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
       TermsFrom(config.run, RunConfigHash(config), options.start_id, std::move(sampling)),
       std::move(scheduler), std::move(mix), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
       config.local.coordinator.keep_payloads,
-      DiskPause(
-          config.local.out, [folder = config.local.out] { return FreeBytes(folder); }, *metrics_),
+      RunDisk{config.local.out, [folder = config.local.out] { return FreeBytes(folder); }},
       config.local.out});
   return OkStatus();
 }

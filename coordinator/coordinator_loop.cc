@@ -38,7 +38,7 @@ CoordinatorLoop::CoordinatorLoop(Parts parts)
       payloads_(parts.payloads),
       metrics_(parts.metrics),
       store_({parts.ledger, parts.payloads, scheduler_, parts.metrics, parts.clock,
-              std::move(parts.pause), parts.keep_payloads, parts.last_plan}),
+              std::move(parts.disk), parts.keep_payloads, parts.last_plan}),
       clock_(parts.clock),
       queue_(kMostCalls + 1),
       reports_(std::move(parts.out)) {

@@ -45,7 +45,7 @@ class CoordinatorLoop {
     const Clock& clock;
     CollapseCounts last_plan;  // collapse of the newest plan in the ledger
     bool keep_payloads = false;
-    DiskPause pause;
+    RunDisk disk;
     std::string out = {};  // the run's folder; empty: the learner's steps are not kept
   };
 

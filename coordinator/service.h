@@ -13,11 +13,17 @@
 #include "coordinator/call.h"
 #include "coordinator/coordinator_loop.h"
 #include "coordinator/coordinator_metrics.h"
-#include "coordinator/submit_groups.h"
+#include "coordinator/quota.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/payload_store.h"
 
 namespace buttress {
+
+// The size of a submitted group in bytes, at most.
+inline constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{256} << 20;
+
+// The size of all groups that are arriving or wait for the loop, at most.
+inline constexpr std::uint64_t kMostArrivingBytes = std::uint64_t{1} << 30;
 
 // Thread-safe. `loop` and `payloads` outlive the server that the service is registered with.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
@@ -88,8 +94,8 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response);
 
 inline constexpr std::size_t kMaxNameBytes = 256;
 
-// Checks the form of a name in a request (an id, an address): bounded, without white space and control
-// characters, because the log shows it. May be empty.
+// Checks the form of a name in a request (an id, an address), which the log shows: bounded, without
+// white space and control characters. May be empty.
 bool IsPlainName(const std::string& text);
 
 // Checks the run that a worker's call names. kNotFound if it names none: the worker must register.

@@ -65,6 +65,14 @@ v1::SubmitResult ResultOf(SubmitOutcome outcome) {
   return v1::SUBMIT_RESULT_UNSPECIFIED;
 }
 
+// Returns a size that no group within `limits` exceeds, kMaxGroupBytes at most.
+std::uint64_t MaxGroupBytes(const GroupLimits& limits) {
+  const auto tokens = static_cast<std::uint64_t>(limits.max_completion_tokens);
+  const auto completions = static_cast<std::uint64_t>(limits.max_completions);
+  const auto prompt = kTokenBytes * static_cast<std::uint64_t>(limits.max_prompt_tokens);
+  return std::min(kMaxGroupBytes, prompt + completions * (kCompletionBytes + kTokenBytes * tokens));
+}
+
 }  // namespace
 
 class SubmitCall final : public Call<grpc::ServerReadReactor<v1::SubmitGroupsRequest>> {
@@ -262,13 +270,6 @@ void SubmitCall::Reject(const Status& status) {
   if (!has_header_ || status.code() == StatusCode::kUnavailable) return FinishCall(status);
   refusal_ = status;
   Post();
-}
-
-std::uint64_t MaxGroupBytes(const GroupLimits& limits) {
-  const auto tokens = static_cast<std::uint64_t>(limits.max_completion_tokens);
-  const auto completions = static_cast<std::uint64_t>(limits.max_completions);
-  const auto prompt = kTokenBytes * static_cast<std::uint64_t>(limits.max_prompt_tokens);
-  return std::min(kMaxGroupBytes, prompt + completions * (kCompletionBytes + kTokenBytes * tokens));
 }
 
 }  // namespace buttress

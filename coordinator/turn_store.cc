@@ -1,5 +1,7 @@
 #include "coordinator/turn_store.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,21 +11,28 @@
 
 namespace buttress {
 
+namespace {
+
+constexpr std::int64_t kRetryMs = 1000;
+
+double MiB(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
 std::int64_t TurnStore::pause_ms() const {
-  return std::max<std::int64_t>(parts_.pause.next_try_ms() - parts_.clock.MonotonicMs(), 0);
+  return std::max<std::int64_t>(next_try_ms_ - parts_.clock.MonotonicMs(), 0);
 }
 
 Status TurnStore::EnsureRoom() {
-  DiskPause& pause = parts_.pause;
-  const std::int64_t now_ms = parts_.clock.MonotonicMs();
-  if (!pause.paused()) return pause.Check(now_ms) ? PausedStatus(pause.why()) : OkStatus();
-  if (!pause.MayTry(now_ms)) return PausedStatus(pause.why());
+  if (!paused()) return HasFree(kPauseBelowBytes) ? OkStatus() : Pause("");
+  if (pause_ms() > 0) return PausedStatus(why_paused_);
+  if (!HasFree(kResumeAtBytes)) return Pause(error_);
   Status status = parts_.payloads.CheckRoom();
   if (status.ok()) status = parts_.ledger.Write(unwritten_);
-  if (status.code() == StatusCode::kResourceExhausted) return Pause(status);
+  if (status.code() == StatusCode::kResourceExhausted) return Pause(status.message());
   BUTTRESS_RETURN_IF_ERROR(status);
   NoteWritten(std::exchange(unwritten_, {}));
-  pause.End(now_ms);
+  Resume();
   return status;
 }
 
@@ -31,12 +40,12 @@ Status TurnStore::Write(Turn& turn) {
   Status status = turn.changes.empty() ? OkStatus() : Sync(turn);
   if (status.code() == StatusCode::kResourceExhausted) {
     unwritten_ = std::move(turn.changes);
-    return Pause(status);
+    return Pause(status.message());
   }
   BUTTRESS_RETURN_IF_ERROR(status);
   NoteWritten(turn.changes);
   // The turn itself is durable, so its calls are answered.
-  if (!turn.full.ok()) Pause(turn.full).IgnoreError();
+  if (!turn.full.ok()) Pause(turn.full.message()).IgnoreError();
   return OkStatus();
 }
 
@@ -54,9 +63,39 @@ Status TurnStore::Sync(const Turn& turn) {
   return status.Annotate("writing the ledger");
 }
 
-Status TurnStore::Pause(const Status& full) {
-  parts_.pause.Begin(full, parts_.clock.MonotonicMs());
-  return PausedStatus(parts_.pause.why());
+bool TurnStore::HasFree(std::uint64_t bytes) const {
+  const auto free = parts_.disk.free_bytes();
+  return !free || *free >= bytes;
+}
+
+Status TurnStore::Pause(const std::string& error) {
+  const bool begins = !paused();
+  const std::uint64_t free = parts_.disk.free_bytes().value_or(0);
+  next_try_ms_ = parts_.clock.MonotonicMs() + kRetryMs;
+  error_ = error;
+  why_paused_ = fmt::format(
+      "disk full: {} has {:.1f} MiB free; free space up to {:.0f} MiB, and the run continues by "
+      "itself{}",
+      parts_.disk.folder, MiB(free), MiB(kResumeAtBytes), error.empty() ? "" : " (" + error + ")");
+  if (begins) {
+    paused_ms_ = parts_.clock.MonotonicMs();
+    parts_.metrics.paused.Set(1);
+    Log(kWarn, "the run is paused",
+        {{"why", "disk full"},
+         {"folder", parts_.disk.folder},
+         {"free_bytes", free},
+         {"needed_bytes", kResumeAtBytes},
+         {"error", error}});
+  }
+  return PausedStatus(why_paused_);
+}
+
+void TurnStore::Resume() {
+  Log(kWarn, "the disk has room again; the run continues",
+      {{"folder", parts_.disk.folder}, {"paused_ms", parts_.clock.MonotonicMs() - paused_ms_}});
+  why_paused_.clear();
+  error_.clear();
+  parts_.metrics.paused.Set(0);
 }
 
 void TurnStore::NoteWritten(const LedgerChanges& changes) {

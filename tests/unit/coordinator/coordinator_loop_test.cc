@@ -135,8 +135,8 @@ class CoordinatorLoopTest : public testing::Test {
     return request.Wait();
   }
 
-  DiskPause Disk() {
-    return {folder_.path(), [this] { return std::optional(free_bytes_.load()); }, *metrics_};
+  RunDisk Disk() {
+    return {folder_.path(), [this] { return std::optional(free_bytes_.load()); }};
   }
 
   // A look at the run, as GetRunStatus is one; returns why the run is paused.
@@ -173,7 +173,7 @@ class CoordinatorLoopTest : public testing::Test {
   }
 
   TempDir folder_;
-  std::atomic<std::uint64_t> free_bytes_ = kGoOnAtBytes;
+  std::atomic<std::uint64_t> free_bytes_ = kResumeAtBytes;
   ByteTokenizer tokenizer_;
   SteppedClock clock_;
   Metrics registry_{"coordinator"};
@@ -348,7 +348,7 @@ TEST_F(CoordinatorLoopTest, TooLittleRoomPausesTheRunUntilThereIsMore) {
   free_bytes_ = kPauseBelowBytes;
   clock_.Pass(3600000);
   EXPECT_TRUE(IsPaused(Call(change)));
-  free_bytes_ = kGoOnAtBytes;
+  free_bytes_ = kResumeAtBytes;
   clock_.Pass(2000);
   EXPECT_TRUE(Call(change).ok());
   EXPECT_EQ(Look(), "");
