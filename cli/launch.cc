@@ -6,10 +6,7 @@
 // to learn) and 6 (memory) are not restarted, because a second attempt cannot succeed. On SIGINT or
 // SIGTERM the learner writes a checkpoint first (SIGUSR1, which mpirun forwards), because mpirun
 // kills its ranks one second after it receives a SIGTERM itself.
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -25,6 +22,8 @@
 #include "cli/fleet/mpirun_command.h"
 #include "cli/fleet/ssh_session.h"
 #include "cli/log_notices.h"
+#include "cli/operations/fork_run.h"
+#include "cli/operations/run_folder.h"
 #include "cli/process.h"
 #include "cli/run_client.h"
 #include "cli/step_line.h"
@@ -62,6 +61,7 @@ constexpr std::int64_t kEvalTimeoutMs = 3600 * 1000;
 struct LaunchOptions {
   RunFile file;
   HostsFlags hosts;
+  std::string from;      // RUN[@STEP]: begin with a checkpoint of that run
   bool fresh = false;    // moves the folder of an earlier run aside instead of resuming it
   bool check = false;    // checks the run and starts nothing
   bool evaluate = true;  // measures the accuracy on run.data.held_out before and after training
@@ -70,31 +70,6 @@ struct LaunchOptions {
 void PrintLine(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
-}
-
-// Locks the run folder against a second launch. The kernel releases the lock when this process
-// ends, so the descriptor stays open.
-Status LockRunFolder(const std::string& out) {
-  const std::string path = JoinPath(out, "launch.lock");
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return Unavailable("cannot write " + path + "; it must be no link");
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return FailedPrecondition("another `buttress launch` uses " + out +
-                              "; stop it, or set local.out to another folder");
-  }
-  return OkStatus();
-}
-
-// Renames runs/x to runs/x.1, or to the first free number.
-Status MoveEarlierRunAside(const std::string& out) {
-  int n = 1;
-  while (fs::exists(out + "." + std::to_string(n))) ++n;
-  const std::string target = out + "." + std::to_string(n);
-  std::error_code error;
-  fs::rename(out, target, error);
-  if (error) return Unavailable("cannot move " + out + " to " + target + ": " + error.message());
-  PrintLine("launch: moved the earlier run to " + target);
-  return OkStatus();
 }
 
 // A path as a user types it: relative to the working folder where that is shorter.
@@ -128,15 +103,24 @@ class Launcher {
 
  private:
   Status Prepare() {
-    if (options_.fresh && fs::exists(out_)) {
-      BUTTRESS_RETURN_IF_ERROR(LockRunFolder(out_));  // a run that goes on is left alone
-      BUTTRESS_RETURN_IF_ERROR(MoveEarlierRunAside(out_));
+    if (options_.fresh && fs::exists(out_)) BUTTRESS_RETURN_IF_ERROR(MoveEarlierRunAside());
+    if (!options_.from.empty()) {
+      BUTTRESS_ASSIGN_OR_RETURN(const std::string begin, ForkRun(options_.from, config_));
+      PrintLine("launch: " + begin);
     }
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(JoinPath(out_, "logs")));
-    BUTTRESS_RETURN_IF_ERROR(LockRunFolder(out_));
+    BUTTRESS_ASSIGN_OR_RETURN(lock_, FolderLock::Take(out_));
     if (fs::exists(JoinPath(out_, "summary.json"))) BUTTRESS_RETURN_IF_ERROR(LengthenFinishedRun());
     SetChildSubreaper();
     return fleet_ ? CheckFleet() : ChooseGpus();
+  }
+
+  // A run that is at work is left alone.
+  Status MoveEarlierRunAside() const {
+    BUTTRESS_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(out_));
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string aside, MoveAside(out_));
+    PrintLine("launch: moved the earlier run to " + aside);
+    return OkStatus();
   }
 
   Status CheckFleet() {
@@ -490,6 +474,7 @@ class Launcher {
   const RunConfig& config_;
   std::optional<Fleet> fleet_;  // --hosts
   const std::string out_;
+  std::optional<FolderLock> lock_;  // of the run folder
   Supervisor supervisor_;
   TargetsFile targets_;
   std::unique_ptr<LogNotices> notices_;    // from StartAll on
@@ -520,8 +505,12 @@ std::function<Status()> AddLaunch(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_flag("--fresh", options->fresh,
                "move the folder of an earlier run aside instead of resuming it");
+  app.add_option("--from", options->from,
+                 "begin a new run with the newest checkpoint of another, or that of a step: a run "
+                 "folder or YAML file, for example runs/x@40");
   app.add_flag("!--no-eval", options->evaluate, "skip the held-out accuracy before and after");
-  app.add_flag("--check", options->check, "check everything that can be, and start nothing");
+  app.add_flag("--check", options->check, "check everything that can be, and start nothing")
+      ->excludes("--from");
   options->hosts.AddTo(app);
   return [options]() -> Status {
     RunFile& file = options->file;

@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "lib/base/random.h"
+#include "lib/data/prompt_set.h"
 #include "lib/rl/passed_over.h"
 
 namespace buttress {
@@ -30,13 +30,8 @@ Status PromptSource::Resume(const PromptCursor& cursor) {
   return OkStatus();
 }
 
-// The order depends only on (seed, name, pass).
 void PromptSource::StartPass(std::uint64_t pass) {
-  if (!options_.shuffle) return;
-  order_.resize(file_.size());
-  std::iota(order_.begin(), order_.end(), 0U);
-  RandomStream random({MixSeed(options_.seed, HashText("prompt order" + options_.name)), pass});
-  Shuffle(std::span(order_), random);
+  if (options_.shuffle) order_ = PromptOrder(options_.seed, options_.name, pass, file_.size());
 }
 
 std::uint64_t PromptSource::RowAt(std::uint64_t index) const {

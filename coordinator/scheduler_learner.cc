@@ -53,8 +53,8 @@ Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
     return DataLoss(fmt::format(
         "{}the ledger has committed no more than step {} in epoch {}: ledger.db is older than the "
         "checkpoint, or of another run; put back the ledger and the payloads that were copied with "
-        "the checkpoint or later; or, if they are lost, go on with this ledger: `buttress ledger "
-        "rewind` moves the newer checkpoints aside; or give the run a new folder",
+        "the checkpoint or later; or, if they are lost, start a new run from the checkpoint with "
+        "`buttress launch --from`",
         named, run_.committed_step, run_.learner_epoch));
   }
   if (lineage_.Abandoned(checkpoint)) {

@@ -12,6 +12,7 @@
 
 #include "cli/operations/file_copy.h"
 #include "cli/operations/run_audit.h"
+#include "cli/operations/run_folder.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"
@@ -33,14 +34,6 @@ Status CheckIsNew(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return OkStatus();
   return FailedPrecondition(path + " exists; name a folder that does not");
-}
-
-// Gives the finished folder `part` its name, durably.
-Status Publish(const std::string& part, const std::string& target) {
-  std::error_code error;
-  fs::rename(part, target, error);
-  if (error) return Unavailable("cannot rename " + part + " to " + target + ": " + error.message());
-  return SyncFolder(fs::absolute(target).parent_path().string());
 }
 
 Status MakeEmpty(const std::string& part) {
@@ -237,7 +230,7 @@ Result<BackupSummary> BackUpRun(const std::string& folder, const std::string& ta
     fs::remove_all(part, ignored);
     return summary.status();
   }
-  BUTTRESS_RETURN_IF_ERROR(Publish(part, target));
+  BUTTRESS_RETURN_IF_ERROR(PublishFolder(part, target));
   return summary;
 }
 
@@ -257,7 +250,7 @@ Result<BackupSummary> RestoreRun(const std::string& backup, const std::string& f
     list.summary.bytes += static_cast<std::int64_t>(copied.bytes);
   }
   BUTTRESS_RETURN_IF_ERROR(MoveConfig(part, folder));
-  BUTTRESS_RETURN_IF_ERROR(Publish(part, folder));
+  BUTTRESS_RETURN_IF_ERROR(PublishFolder(part, folder));
   return list.summary;
 }
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "cli/operations/stopped_run.h"
+#include "cli/operations/run_folder.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"

@@ -12,7 +12,6 @@ constexpr CommandEntry kLedgerCommands[] = {
     {"audit", "check that everything that was acknowledged is accounted for", AddLedgerAudit},
     {"show", "print everything that is known of a group", AddLedgerShow},
     {"drop", "give up a group whose payload is damaged for good", AddLedgerDrop},
-    {"rewind", "go on with an older ledger, where the newest one is lost", AddLedgerRewind},
     {"prune", "delete payloads that training needs no more", AddLedgerPrune},
 };
 

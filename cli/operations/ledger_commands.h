@@ -16,6 +16,5 @@ std::function<Status()> AddLedgerAudit(CLI::App& app);
 std::function<Status()> AddLedgerShow(CLI::App& app);
 std::function<Status()> AddLedgerDrop(CLI::App& app);
 std::function<Status()> AddLedgerPrune(CLI::App& app);
-std::function<Status()> AddLedgerRewind(CLI::App& app);
 
 }  // namespace buttress

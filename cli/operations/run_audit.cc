@@ -3,13 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
-#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "cli/operations/run_folder.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/ledger/payload_reader.h"
@@ -163,12 +162,6 @@ Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
 }
 
 }  // namespace
-
-bool HasLearner(const std::string& folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(JoinPath(folder, "checkpoint"), ignored) ||
-         std::filesystem::exists(JoinPath(folder, "steps.jsonl"), ignored);
-}
 
 Result<RunAudit> AuditRun(const std::string& folder, const std::string& learner_folder) {
   const std::string ledger = JoinPath(folder, "ledger.db");

@@ -28,7 +28,4 @@ struct RunAudit {
 // payloads are read. kNotFound if there is no ledger.
 Result<RunAudit> AuditRun(const std::string& folder, const std::string& learner_folder = "");
 
-// Whether `folder` has a checkpoint or the steps of a learner.
-bool HasLearner(const std::string& folder);
-
 }  // namespace buttress

@@ -3,7 +3,11 @@
 #include <fmt/core.h>
 
 #include <limits>
+#include <numeric>
+#include <span>
 #include <utility>
+
+#include "lib/base/random.h"
 
 namespace buttress {
 
@@ -21,6 +25,15 @@ Result<PromptSet> PromptSet::Open(const RunSettings& run, const Tokenizer& token
     return InvalidArgument(fmt::format("the datasets have {} rows; expected {} at most", rows,
                                        std::numeric_limits<std::uint32_t>::max()));
   return PromptSet(std::move(sources));
+}
+
+std::vector<std::uint32_t> PromptOrder(std::uint64_t seed, const std::string& name,
+                                       std::uint64_t pass, std::uint64_t rows) {
+  std::vector<std::uint32_t> order(rows);
+  std::iota(order.begin(), order.end(), 0U);
+  RandomStream random({MixSeed(seed, HashText("prompt order" + name)), pass});
+  Shuffle(std::span(order), random);
+  return order;
 }
 
 }  // namespace buttress

@@ -36,4 +36,9 @@ class PromptSet {
   std::vector<Source> sources_;  // one or more
 };
 
+// Returns the rows of a source's file in the order in which `pass` draws them. It depends on these
+// arguments alone. `name` is that of the source, empty for run.data.prompts.
+std::vector<std::uint32_t> PromptOrder(std::uint64_t seed, const std::string& name,
+                                       std::uint64_t pass, std::uint64_t rows);
+
 }  // namespace buttress

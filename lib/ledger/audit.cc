@@ -23,9 +23,10 @@ CollapseClass Classify(const AcceptedRow& accepted) {
 
 // The results of a walk over all groups.
 struct Walk {
-  explicit Walk(const RunRow& of) : run(of) {}
+  Walk(RunRow of, OriginRow from) : run(std::move(of)), origin(std::move(from)) {}
 
   const RunRow run;
+  const OriginRow origin;  // step 0 for a run that began with its start model
   LedgerAudit audit;
   std::uint64_t last_id = 0;
   std::map<std::string, CollapseCounts> by_source;
@@ -134,7 +135,7 @@ void CheckCollapse(const std::string& plan, const CollapseSnapshot& reported,
 // A step counts all groups drawn for it: those of its plan and those that they replaced. The step
 // after the last plan may already have replaced groups.
 void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
-  std::uint64_t last_step = 0;
+  std::uint64_t last_step = walk.origin.step;
   for (const auto& [step, plan] : plans) {
     const std::string name = "the plan of step " + std::to_string(step);
     if (step != last_step + 1) walk.Add("plans", "no plan before step " + std::to_string(step));
@@ -164,20 +165,6 @@ void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
 }
 
 // What was given up is accounted for.
-Status ListRewinds(LedgerReader& reader, Walk& walk) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<RewindRow> rewinds, reader.Rewinds());
-  for (const RewindRow& rewind : rewinds) {
-    walk.audit.findings.push_back(
-        {"rewound",
-         fmt::format("an older ledger went on from the checkpoint of step {}: training up to step "
-                     "{} and {} accepted groups of a newer ledger are lost: {}",
-                     rewind.checkpoint_step, rewind.lost_step, rewind.lost_groups, rewind.reason),
-         {},
-         true});
-  }
-  return OkStatus();
-}
-
 Status ListDrops(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<DropRow> drops, reader.Drops());
   for (const DropRow& drop : drops) {
@@ -202,14 +189,17 @@ void CheckSource(
     const std::map<std::pair<std::int64_t, std::uint64_t>, LedgerReader::PassCounts>& counts,
     Walk& walk) {
   const std::string of = source.name.empty() ? "" : fmt::format(" of source '{}'", source.name);
-  std::int64_t drawn = 0;
-  for (std::uint64_t pass = 0; pass <= source.cursor.pass; ++pass) {
+  const auto began = walk.origin.cursors.find(source.name);
+  const PromptCursor start = began == walk.origin.cursors.end() ? PromptCursor() : began->second;
+  auto drawn = static_cast<std::int64_t>(start.drawn);
+  for (std::uint64_t pass = start.pass; pass <= source.cursor.pass; ++pass) {
     const auto found = counts.find({position, pass});
     const auto count = found == counts.end() ? LedgerReader::PassCounts() : found->second;
     drawn += count.drawn;
     const bool over = pass < source.cursor.pass;
     const auto expected =
-        static_cast<std::int64_t>(over ? source.dataset.rows : source.cursor.index);
+        static_cast<std::int64_t>((over ? source.dataset.rows : source.cursor.index) -
+                                  (pass == start.pass ? start.index : 0));
     if (count.used == expected) continue;
     walk.Add("prompts", fmt::format("pass {}{} has {} prompts drawn or passed over; expected {}",
                                     pass, of, count.used, expected));
@@ -266,12 +256,13 @@ Status CheckKeptCounts(LedgerReader& reader, Walk& walk) {
   return OkStatus();
 }
 
-// Every learner starts from a step that was trained before, and commits the steps that follow.
+// Every learner starts from a step that was trained before, or that the run began with, and commits
+// the steps that follow.
 Status CheckLineage(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<LearnerRow> learners, reader.Learners());
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<CommitRow> commits, reader.Commits());
   auto commit = commits.begin();
-  std::uint64_t committed = 0;
+  std::uint64_t committed = walk.origin.step;
   for (const LearnerRow& learner : learners) {
     if (learner.start_step > committed) {
       walk.Add("lineage", fmt::format("learner {} started from step {}, but only step {} was "
@@ -324,7 +315,8 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
                                 const std::function<void(const GroupRecord&)>& visit) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, reader.Run());
   if (!run) return LedgerAudit();
-  Walk walk(*run);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<OriginRow> origin, reader.Origin());
+  Walk walk(*run, origin.value_or(OriginRow()));
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> damage, reader.DamageOfFile());
   for (const std::string& line : damage) walk.Add("file", "SQLite finds: " + line);
   BUTTRESS_RETURN_IF_ERROR(reader.ForEachGroup([&](const GroupRecord& record) {
@@ -334,7 +326,6 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   BUTTRESS_ASSIGN_OR_RETURN(const auto plans, reader.Plans());
   CheckPlans(plans, walk);
   BUTTRESS_RETURN_IF_ERROR(ListDrops(reader, walk));
-  BUTTRESS_RETURN_IF_ERROR(ListRewinds(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckPrompts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckKeptCounts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckLineage(reader, walk));

@@ -15,7 +15,7 @@ namespace buttress {
 // What an audit found.
 struct AuditFinding {
   std::string kind;  // "groups", "content", "leases", "collapse", "plans", "prompts", "lineage",
-                     // "dropped", "rewound", "file"; run folders add "payload" and "checkpoint"
+                     // "dropped", "file"; run folders add "payload" and "checkpoint"
   std::string what;  // one sentence
   std::vector<std::uint64_t> group_ids;
   bool accounted = false;  // nothing that was acknowledged is lost without account

@@ -74,7 +74,7 @@ struct Ledger::Statements {
   std::unique_ptr<Statement> run, run_source, group, accepted, record_before, completion, collapse,
       record, skip, plan, plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop,
       learner, commit, forget_manifest, manifest, checkpoint, early_end, order, forget_order, start,
-      rewind, read_record, forget_completions, forget_accepted;
+      origin, read_record, forget_completions, forget_accepted;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
@@ -129,7 +129,7 @@ struct Ledger::Statements {
         {&order, "REPLACE INTO worker_orders VALUES (?, ?, ?)"},
         {&forget_order, "DELETE FROM worker_orders WHERE worker_id = ?"},
         {&start, "INSERT INTO starts VALUES (?, ?)"},
-        {&rewind, "INSERT INTO rewinds VALUES (?, ?, ?, ?, ?)"},
+        {&origin, "INSERT INTO origin VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&forget_completions, "DELETE FROM completions WHERE group_id = ?"},
         {&forget_accepted, "DELETE FROM accepted WHERE group_id = ?"},
     };
@@ -279,9 +279,12 @@ struct Ledger::Statements {
               ? forget_order->Run(row.worker_id)
               : order->Run(row.worker_id, WorkerOrderName(row.order), row.reason));
     }
-    for (const RewindRow& r : changes.rewinds) {
-      BUTTRESS_RETURN_IF_ERROR(
-          rewind->Run(r.learner_epoch, r.checkpoint_step, r.lost_step, r.lost_groups, r.reason));
+    if (changes.origin) {
+      const OriginRow& from = *changes.origin;
+      for (const auto& [source, cursor] : from.cursors) {
+        BUTTRESS_RETURN_IF_ERROR(origin->Run(source, from.run_id, from.step, Blob{from.digest},
+                                             cursor.pass, cursor.index, cursor.drawn));
+      }
     }
     return WriteLearnerSide(changes);
   }
@@ -299,7 +302,7 @@ Ledger::~Ledger() {
   close(lock_);
 }
 
-Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path, LedgerAge age) {
+Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(const int lock, LockLedger(path));
   Result<std::unique_ptr<Database>> database = Database::Open(path, DatabaseMode::kReadWrite);
   if (!database.ok()) {
@@ -311,7 +314,6 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path, LedgerAge 
     return status.Annotate(path);
   if (Status status = ledger->statements_->Prepare(*ledger->database_); !status.ok())
     return status.Annotate(path);
-  BUTTRESS_RETURN_IF_ERROR(ledger->CheckMark(age));
   if (Status status = ledger->FindPayloadEnd(); !status.ok()) return status.Annotate(path);
   const std::size_t slash = path.rfind('/');
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash)));
@@ -381,42 +383,9 @@ Status Ledger::Write(const LedgerChanges& changes) {
     database_->Execute("ROLLBACK").IgnoreError();
     return status;
   }
-  KeepMark(changes);
   if (!changes.accepted.empty())
     payload_end_ = std::max(payload_end_, changes.accepted.back().payload.end());
   return OkStatus();
-}
-
-Status Ledger::CheckMark(LedgerAge age) {
-  LedgerSays says;
-  auto run = ReadRun(*database_);
-  if (!run.ok()) return run.status().Annotate(path_);
-  auto starts = ReadStarts(*database_);
-  if (!starts.ok()) return starts.status().Annotate(path_);
-  if (!starts->empty()) says.start = start_ = starts->back();
-  if (*run) says.run_id = (*run)->run_id;
-  if (*run) says.checkpoint_step = (*run)->checkpoint_step;
-  if (*run) says.learner_epoch = (*run)->learner_epoch;
-  return CheckLedgerMark(path_, says, age);
-}
-
-Status Ledger::TakeMark() {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, ReadRun(*database_));
-  BUTTRESS_CHECK(run.has_value(), "a ledger without a run has no mark");
-  return WriteLedgerMark(path_, MarkOf(*run));
-}
-
-LedgerMark Ledger::MarkOf(const RunRow& run) const {
-  return {run.run_id, start_, run.checkpoint_step, 0, run.learner_epoch};
-}
-
-// A mark that cannot be written, as on a full disk, stays behind the ledger, which does no harm.
-void Ledger::KeepMark(const LedgerChanges& changes) {
-  if (!changes.run || (changes.starts.empty() && changes.checkpoints.empty())) return;
-  if (!changes.starts.empty()) start_ = changes.starts.back();
-  const Status status = WriteLedgerMark(path_, MarkOf(*changes.run));
-  if (!status.ok())
-    Log(kWarn, "the mark of the ledger was not written", {{"error", status.message()}});
 }
 
 Status Ledger::FindPayloadEnd() {

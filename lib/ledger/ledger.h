@@ -7,7 +7,6 @@
 #include <string>
 
 #include "lib/base/status.h"
-#include "lib/ledger/ledger_mark.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/ledger/rows.h"
 
@@ -19,11 +18,9 @@ class Database;
 class Ledger {
  public:
   // Opens the file `path`, or creates it. kFailedPrecondition if another coordinator has it open or
-  // if it is not a ledger. kInvalidArgument if it is a ledger of another version, or a copy
-  // (ledger_mark.h). kDataLoss if SQLite finds it damaged, or if it is older than it was, unless
-  // `age` allows that.
-  static Result<std::unique_ptr<Ledger>> Open(const std::string& path,
-                                              LedgerAge age = LedgerAge::kNewest);
+  // if it is not a ledger. kInvalidArgument if it is a ledger of another version.
+  // kDataLoss if SQLite finds it damaged.
+  static Result<std::unique_ptr<Ledger>> Open(const std::string& path);
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
@@ -41,10 +38,6 @@ class Ledger {
   // from the file. REQUIRES: the payloads that `changes` names are durable (PayloadStore::Sync).
   Status Write(const LedgerChanges& changes);
 
-  // Makes the mark that of this ledger, whatever it was: what the file holds is the newest from now
-  // on. REQUIRES: the coordinator has written to it.
-  Status TakeMark();
-
   // Returns the end of the last payload that is referenced, for PayloadStore::Open.
   const PayloadEnd& payload_end() const { return payload_end_; }
 
@@ -52,10 +45,6 @@ class Ledger {
   struct Statements;
 
   Ledger(std::string path, int lock, std::unique_ptr<Database> database);
-  Status CheckMark(LedgerAge age);
-  LedgerMark MarkOf(const RunRow& run) const;
-  // Brings the mark up to `changes`, which are durable.
-  void KeepMark(const LedgerChanges& changes);
   Status FindPayloadEnd();
 
   const std::string path_;
@@ -63,7 +52,6 @@ class Ledger {
   std::unique_ptr<Database> database_;
   std::unique_ptr<Statements> statements_;
   PayloadEnd payload_end_;
-  StartRow start_;  // the last one of the coordinator
 };
 
 }  // namespace buttress

@@ -416,15 +416,14 @@ Result<PayloadEnd> ReadPayloadEnd(Database& database) {
   return end;
 }
 
-Result<std::vector<RewindRow>> ReadRewinds(Database& database) {
-  std::vector<RewindRow> rewinds;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
-      database, "SELECT * FROM rewinds ORDER BY learner_epoch", [&](const Statement& row) {
-        rewinds.push_back(
-            {row.Unsigned(0), row.Unsigned(1), row.Unsigned(2), row.Int(3), row.Text(4)});
-        return OkStatus();
-      }));
-  return rewinds;
+Result<std::optional<OriginRow>> ReadOrigin(Database& database) {
+  std::optional<OriginRow> origin;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM origin", [&](const Statement& row) {
+    if (!origin) origin = OriginRow{row.Text(1), row.Unsigned(2), row.Text(3), {}};
+    origin->cursors[row.Text(0)] = {row.Unsigned(4), row.Unsigned(5), row.Unsigned(6)};
+    return OkStatus();
+  }));
+  return origin;
 }
 
 Result<std::vector<DropRow>> ReadDrops(Database& database) {

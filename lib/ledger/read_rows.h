@@ -55,8 +55,8 @@ Result<PayloadEnd> ReadPayloadEnd(Database& database);
 // By group id.
 Result<std::vector<DropRow>> ReadDrops(Database& database);
 
-// By learner epoch.
-Result<std::vector<RewindRow>> ReadRewinds(Database& database);
+// nullopt for a run that began with its start model.
+Result<std::optional<OriginRow>> ReadOrigin(Database& database);
 
 // By learner epoch, then step; checkpoints from `first_step` on.
 Result<std::vector<LearnerRow>> ReadLearners(Database& database);

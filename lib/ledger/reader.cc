@@ -163,7 +163,7 @@ Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() {
   return ReadCollapse(*database_);
 }
 
-Result<std::vector<RewindRow>> LedgerReader::Rewinds() { return ReadRewinds(*database_); }
+Result<std::optional<OriginRow>> LedgerReader::Origin() { return ReadOrigin(*database_); }
 
 Result<std::vector<DropRow>> LedgerReader::Drops() { return ReadDrops(*database_); }
 

@@ -118,11 +118,11 @@ class LedgerReader {
   // Returns the counts of all accepted groups by source, as the coordinator reported them.
   Result<std::map<std::string, CollapseCounts>> ReportedCollapse();
 
+  // Returns nullopt for a run that began with its start model.
+  Result<std::optional<OriginRow>> Origin();
+
   // Returns the groups that were given up because they are damaged, by id.
   Result<std::vector<DropRow>> Drops();
-
-  // Returns where an operator went on with an older ledger, by learner epoch.
-  Result<std::vector<RewindRow>> Rewinds();
 
   // Returns the end of the last payload that is needed or was, for PayloadStore::Open.
   Result<PayloadEnd> EndOfPayloads();

@@ -120,8 +120,7 @@ bool LedgerChanges::empty() const {
   return !run && groups.empty() && accepted.empty() && collapse.empty() && records.empty() &&
          skipped.empty() && plans.empty() && drops.empty() && refills.empty() && learners.empty() &&
          commits.empty() && manifests.empty() && checkpoints.empty() && !early_end &&
-         orders.empty() && starts.empty() && returned.empty() && records_before.empty() &&
-         rewinds.empty();
+         orders.empty() && starts.empty() && returned.empty() && records_before.empty() && !origin;
 }
 
 std::uint64_t ContentTag(std::string_view sha256) {

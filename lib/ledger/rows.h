@@ -277,17 +277,6 @@ struct EarlyEndRow {
   bool operator==(const EarlyEndRow&) const = default;
 };
 
-// An operator went on with a ledger although the run had come further.
-struct RewindRow {
-  std::uint64_t learner_epoch = 0;    // the last one that the run may have used
-  std::uint64_t checkpoint_step = 0;  // that the run goes on from
-  std::uint64_t lost_step = 0;        // the last one that is known to have been trained
-  std::int64_t lost_groups = 0;       // accepted ones whose payloads were behind the ledger's last
-  std::string reason;                 // the operator's words
-
-  bool operator==(const RewindRow&) const = default;
-};
-
 // An order that stands for a worker until it is taken back (kNone).
 struct WorkerOrderRow {
   std::string worker_id;
@@ -344,6 +333,16 @@ struct RunRow {
   bool operator==(const RunRow&) const = default;
 };
 
+// The checkpoint of another run that this run began from (`buttress launch --from`).
+struct OriginRow {
+  std::string run_id;                           // of that run
+  std::uint64_t step = 0;                       // of the checkpoint; this run began with the next
+  std::string digest;                           // of the checkpoint, 32 bytes
+  std::map<std::string, PromptCursor> cursors;  // from which this run draws, by source
+
+  bool operator==(const OriginRow&) const = default;
+};
+
 // Rows to insert, or to replace rows of the same key.
 struct LedgerChanges {
   std::optional<RunRow> run;
@@ -365,7 +364,7 @@ struct LedgerChanges {
   std::optional<EarlyEndRow> early_end;
   std::vector<WorkerOrderRow> orders;  // in order: a later row of a worker replaces an earlier one
   std::vector<StartRow> starts;
-  std::vector<RewindRow> rewinds;
+  std::optional<OriginRow> origin;      // with the first changes of a run
   std::vector<std::uint64_t> returned;  // groups whose content is taken back, to be sampled again;
                                         // deleted before anything else is written
 

@@ -10,7 +10,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 11;
+inline constexpr int kLedgerVersion = 12;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -328,15 +328,17 @@ CREATE TABLE checkpoints (
   PRIMARY KEY (learner_epoch, step)
 ) STRICT, WITHOUT ROWID;
 
--- Where an operator went on with this ledger although the run had come further, because a newer
--- ledger is lost (`buttress ledger rewind`).
-CREATE TABLE rewinds (
-  learner_epoch    INTEGER PRIMARY KEY,  -- the last one that the run may have used
-  checkpoint_step  INTEGER NOT NULL,  -- that the run goes on from
-  lost_step        INTEGER NOT NULL,  -- the last one that is known to have been trained
-  lost_groups      INTEGER NOT NULL,  -- accepted ones whose payloads were behind the ledger's last
-  reason           TEXT    NOT NULL   -- the operator's words
-) STRICT;
+-- The checkpoint of another run that this run began from, and where it began to draw from each
+-- source; empty for a run that began with its start model (`buttress launch --from`).
+CREATE TABLE origin (
+  source        TEXT    PRIMARY KEY,
+  run_id        TEXT    NOT NULL,  -- of the other run
+  step          INTEGER NOT NULL,  -- of the checkpoint
+  digest        BLOB    NOT NULL,  -- of the checkpoint
+  cursor_pass   INTEGER NOT NULL,
+  cursor_index  INTEGER NOT NULL,
+  drawn         INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- What an operator wants of a worker, until it is taken back.
 CREATE TABLE worker_orders (

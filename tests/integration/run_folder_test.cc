@@ -146,54 +146,123 @@ TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
   ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
 }
 
-// The ledger of step 7 or so goes on where the run was further, because the newest one is lost.
-TEST(RunFolderTest, AnOlderLedgerGoesOnFromACheckpointThatItKnows) {
+// Runs `launch` on the file of `run` with another folder, and returns the exit code.
+int LaunchFork(const LaunchedRun& run, const std::string& from, const std::string& out,
+               std::vector<std::string> more, std::string* text) {
+  TempDir folder;
+  const std::string log = JoinPath(folder.path(), "log");
+  std::vector<std::string> argv = {
+      SiblingProgram("buttress"), "launch", run.yaml(), "--from", from, "--no-eval", "--set",
+      "local.out=" + out};
+  argv.insert(argv.end(), more.begin(), more.end());
+  const int code = RunToEnd(argv, log, kRunMs);
+  *text = TextOf(log);
+  return code;
+}
+
+// Expects every step once, in order, from `first` to `last`, and a ledger that accounts for them.
+void ExpectForkedSteps(const std::string& out, int first, int last) {
+  const auto steps = ReadSteps(JoinPath(out, "steps.jsonl"));
+  ASSERT_TRUE(steps.ok());
+  ASSERT_EQ(static_cast<int>(steps->size()), last - first + 1);
+  for (int i = first; i <= last; ++i)
+    EXPECT_EQ((*steps)[static_cast<std::size_t>(i - first)].step, i);
+  std::string text;
+  ASSERT_EQ(Buttress({"ledger", "audit", out}, &text), 0) << text;
+}
+
+// Two arms of a study: one with the settings of the run, and one that differs from step 6 on.
+TEST(RunFolderTest, ANewRunFromACheckpointRepeatsTheStepsOfADeterministicRun) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  constexpr int kLong = 40;
+  constexpr int kShort = 9;
+  const std::vector<std::string> same = {"--set", "run.deterministic=true",
+                                         "--set", "run.batch.max_age=0",
+                                         "--set", "local.worker.batch_invariant=true",
+                                         "--set", "run.checkpoints.keep_last=9"};
+  std::vector<std::string> arguments = same;
+  arguments.emplace_back("--no-eval");
+  LaunchedRun run(kShort, arguments);
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  TempDir folder;
+  const std::string arm = JoinPath(folder.path(), "arm"), other = JoinPath(folder.path(), "other");
+  std::string text;
+  EXPECT_EQ(LaunchFork(run, run.out() + "@3", arm, same, &text), 2);
+  EXPECT_THAT(text, AllOf(HasSubstr("no checkpoint of step 3"), HasSubstr("steps 9, 5")));
+  EXPECT_EQ(LaunchFork(run, run.out(), arm, same, &text), 2);
+  EXPECT_THAT(text, HasSubstr("raise run.steps"));
+  EXPECT_EQ(LaunchFork(run, run.out() + "@5", run.out(), same, &text), 3);
+  EXPECT_THAT(text, HasSubstr("is in use"));
+  EXPECT_FALSE(std::filesystem::exists(arm + ".part"));
+
+  std::filesystem::create_directories(arm +
+                                      ".part/checkpoint/step-4");  // of a start that was killed
+  ASSERT_EQ(LaunchFork(run, run.out() + "@5", arm, same, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("prompts continue behind those of that step"));
+  ExpectForkedSteps(arm, 6, kShort);
+  const std::string model = "model/model.safetensors";
+  EXPECT_TRUE(TextOf(JoinPath(run.out(), model)) == TextOf(JoinPath(arm, model)));
+
+  std::vector<std::string> differing = same;
+  differing.insert(differing.end(), {"--set", "run.algorithm.advantage=grpo"});
+  ASSERT_EQ(LaunchFork(run, run.out() + "@5", other, differing, &text), 0) << text;
+  ExpectForkedSteps(other, 6, kShort);
+  EXPECT_FALSE(TextOf(JoinPath(run.out(), model)) == TextOf(JoinPath(other, model)));
+
+  const std::string none = JoinPath(folder.path(), "none");
+  std::vector<std::string> smaller = same;
+  smaller.insert(smaller.end(), {"--set", "run.model.dtype=bfloat16"});
+  EXPECT_EQ(LaunchFork(run, run.out() + "@5", none, smaller, &text), 2);
+  EXPECT_THAT(text, HasSubstr("name a model of the same architecture, sizes and dtype"));
+  std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/step-9/model.safetensors"), 100);
+  EXPECT_EQ(LaunchFork(run, run.out(), none, same, &text), 2);
+  EXPECT_THAT(text, HasSubstr("the checkpoint of step 9 cannot be used"));
+  EXPECT_FALSE(std::filesystem::exists(none));
+}
+
+// The newest ledger is lost; an older one is refused by the learner's checkpoint. The new run is
+// killed, and continues by the same command.
+TEST(RunFolderTest, ANewRunFromACheckpointWhoseLedgerIsLost) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  constexpr int kLong = 30;
   const Brake brake(12);  // beyond the step of the backup, which is made of a run at work
-  LaunchedRun run(kLong, brake.With({"--no-eval", "--set", "run.checkpoints.keep_last=50"}));
+  const std::vector<std::string> own = brake.With({});
+  LaunchedRun run(kLong, brake.With({"--no-eval"}));
   TempDir elsewhere;
   const std::string backup = JoinPath(elsewhere.path(), "backup");
+  const std::string next = JoinPath(elsewhere.path(), "next");
   const std::string ledger = JoinPath(run.out(), "ledger.db");
   std::string text;
   run.Start();
   ASSERT_TRUE(run.WaitForStep(7, kRunMs)) << run.Text();
   ASSERT_EQ(Buttress({"backup", run.out(), backup}, &text), 0) << text;
-  EXPECT_EQ(Buttress({"ledger", "rewind", run.out(), "--reason", "x", "--yes"}, &text), 3) << text;
-  EXPECT_THAT(text, HasSubstr("`buttress launch` uses"));
-  brake.HoldAt(22);
-  ASSERT_TRUE(run.WaitForStep(22, kRunMs)) << run.Text();
+  brake.HoldAt(17);
+  ASSERT_TRUE(run.WaitForStep(17, kRunMs)) << run.Text();
   Kill(run);
-  brake.Release();
-  const std::string newest = NewestCheckpoint(run);
   std::filesystem::copy_file(JoinPath(backup, "ledger.db"), ledger,
                              std::filesystem::copy_options::overwrite_existing);
   for (const char* log : {"-wal", "-shm"}) std::filesystem::remove(ledger + log);
   run.Start();
   ASSERT_EQ(run.Wait(kRunMs), 4) << run.Text();
-  EXPECT_THAT(run.Text(), HasSubstr("buttress ledger rewind"));
+  EXPECT_THAT(run.Text(), HasSubstr("buttress launch --from"));
 
-  const std::vector<std::string> rewind = {"ledger", "rewind", run.out(), "--reason",
-                                           "a lost disk"};
-  EXPECT_EQ(Buttress(rewind, &text), 2) << text;
-  EXPECT_THAT(text, AllOf(HasSubstr("the learner goes on from the checkpoint of step"),
-                          HasSubstr("lost: the training of steps"),
-                          HasSubstr("checkpoint/" + newest), HasSubstr("add --yes")));
-  EXPECT_EQ(NewestCheckpoint(run), newest);
-  std::vector<std::string> yes = rewind;
-  yes.insert(yes.end(), {"--yes", "--json"});
-  ASSERT_EQ(Buttress(yes, &text), 0) << text;
-  EXPECT_THAT(text, HasSubstr("\"done\":true"));
-  EXPECT_NE(NewestCheckpoint(run), newest);
-  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
-  EXPECT_THAT(text, HasSubstr("groups of a newer ledger are lost: a lost disk"));
-
-  run.Start();
-  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
-  ExpectStepsInOrder(run, kLong);
-  ExpectAccountsBalance(run, kLong * 8);
-  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
-  EXPECT_THAT(text, HasSubstr("a lost disk"));
+  std::vector<std::string> argv = {
+      SiblingProgram("buttress"), "launch", run.yaml(), "--from", run.out(), "--no-eval", "--set",
+      "local.out=" + next};
+  argv.insert(argv.end(), own.begin(), own.end());
+  const std::string log = JoinPath(elsewhere.path(), "next.log");
+  Process first = *Process::Start(argv, log);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    const auto steps = ReadSteps(JoinPath(next, "steps.jsonl"));
+    return (steps.ok() && !steps->empty()) || !first.Running();
+  })) << TextOf(log);
+  EXPECT_THAT(TextOf(log), HasSubstr("prompts are drawn from the beginning: its ledger does not"));
+  first.Signal(SIGKILL);
+  KillDescendants();
+  brake.Release();
+  ASSERT_EQ(LaunchFork(run, run.out(), next, own, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("has begun from step 15"));
+  ExpectForkedSteps(next, 16, kLong);
 }
 
 TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwice) {

@@ -2,13 +2,13 @@
 
 In this order: a byte of a payload that waits for training is flipped; a byte of the newest
 checkpoint is flipped, and the learner killed; an older copy of the ledger is put back, and then the
-newest one; an older copy goes on with `buttress ledger rewind`; the disk of the coordinator is
-filled; the coordinator is stopped for a minute (SIGSTOP). The run must end with every step, and
-`buttress ledger audit` must find no loss that is not accounted for. Prints JSON.
+newest one; the disk of the coordinator is filled; the coordinator is stopped for a minute
+(SIGSTOP). The run must end with every step, and `buttress ledger audit` must find no loss that is
+not accounted for. At last the ledger is taken to be lost, and a new run begins with one of the
+checkpoints (`buttress launch --from`). Prints JSON.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import pathlib
@@ -199,70 +199,51 @@ def copy_ledger(path, target):
     copy.close()
 
 
-def digest_of(folder):
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def checkpoint_steps(run):
-    return {int(p.name[5:]) for p in (run.elsewhere / "checkpoint").glob("step-*")}
-
-
 def put_ledger(run, path):
     shutil.copyfile(path, run.disk / "ledger.db")
     for name in ("ledger.db-wal", "ledger.db-shm"):
         (run.disk / name).unlink(missing_ok=True)
 
 
-def rewind_ledger(run):
-    """The newest ledger is lost, and the run goes on with one from before its last checkpoints."""
-    old = run.folder / "older.db"
-    copy_ledger(run.disk / "ledger.db", old)
-    known = max(checkpoint_steps(run))
-    run.wait_for_step(known + 11)
-    wait_for("a newer checkpoint", lambda: max(checkpoint_steps(run)) > known)
-    for program in ("learner", "rollout_worker", "coordinator"):
-        run.end(program, signal.SIGTERM)
-    newest = max(checkpoint_steps(run))
-    put_ledger(run, old)
-    words = ["ledger", "rewind", run.disk, "--learner", run.elsewhere, "--json", "--reason",
-             "the disk died"]
-    code, text = run.command(*words)
-    require(code == 2 and newest in checkpoint_steps(run), f"a rewind did not ask: {text}")
-    code, text = run.command(*words, "--yes")
-    require(code == 0, f"a rewind ends with {code}: {text}")
-    loss = json.loads(text)
-    require(newest not in checkpoint_steps(run), "the newest checkpoint was not moved aside")
-    require(loss["checkpoint_step"] >= known, f"it goes back behind step {known}: {loss}")
-    require(loss["lost_step"] >= newest, f"it does not know of step {newest}: {loss}")
-    code, audit = run.audit()
-    told = [f["what"] for f in audit["findings"] if f["kind"] == "rewound" and f["accounted"]]
-    require(code == 0 and len(told) == 1, f"the audit ends with {code}: {audit}")
-    run.start_coordinator()
-    run.start("rollout_worker")
-    run.start("learner")
-    return {"finding": told[0], "missing_payloads": loss["missing_payloads"]}
+def start_from_checkpoint(run):
+    """The ledger is lost: a new run begins with the checkpoint before the last."""
+    steps = sorted(int(p.name[5:]) for p in (run.elsewhere / "checkpoint").glob("step-*"))
+    out = run.folder / "next"
+    code, text = run.command("launch", run.yaml("learner"), "--from",
+                             f"{run.elsewhere}@{steps[-2]}", "--no-eval",
+                             "--set", f"local.out={out}",
+                             "--set", "local.launch.learner_ranks=1",
+                             "--set", "local.coordinator.advertise=",
+                             "--set", f"run.steps={steps[-2] + 5}")
+    require(code == 0, f"a new run from a checkpoint ends with {code}: {text}")
+    trained = [json.loads(line)["step"] for line in (out / "steps.jsonl").read_text().splitlines()]
+    require(trained == list(range(steps[-2] + 1, steps[-2] + 6)), f"it has trained {trained}")
+    code, text = run.command("ledger", "audit", out)
+    require(code == 0, f"the audit of the new run ends with {code}: {text}")
+    return {"from_step": steps[-2], "steps": len(trained)}
 
 
 def put_old_ledger_back(run, old):
-    """It is refused before anything is written; then the newest one is put back."""
-    run.end("coordinator", signal.SIGTERM)
+    """The learner refuses it by its checkpoint; then the newest one is put back."""
+    for program in ("learner", "rollout_worker", "coordinator"):
+        run.end(program, signal.SIGTERM)
     require(not (run.disk / "ledger.db-wal").exists(), "the coordinator has left a log")
     newest = run.folder / "newest.db"
     shutil.copyfile(run.disk / "ledger.db", newest)
-    payloads = digest_of(run.disk / "payloads")
+    payloads = run.folder / "newest-payloads"
+    shutil.copytree(run.disk / "payloads", payloads)
     shutil.copyfile(old, run.disk / "ledger.db")
-    run.start("coordinator")
-    code = run.programs["coordinator"].wait(PATIENCE_S)
-    require(code == 4, f"an old ledger ends the coordinator with {code}")
-    told = [line for line in run.log().splitlines() if "is not the newest ledger of run" in line]
-    require(told, "the coordinator does not say what is wrong: " + run.log())
-    require(digest_of(run.disk / "payloads") == payloads, "payloads of the newest ledger were cut")
+    run.start_coordinator()
+    run.start("learner")
+    code = run.programs["learner"].wait(PATIENCE_S)
+    require(code == 4, f"an old ledger ends the learner with {code}")
+    log = (run.folder / "learner.log").read_text().splitlines()
+    told = [line for line in log if "ledger.db is older than the checkpoint" in line]
+    require(told, f"the learner does not say what is wrong: {log[-5:]}")
+    run.end("coordinator", signal.SIGTERM)
     put_ledger(run, newest)
-    run.end("learner", signal.SIGTERM)
-    run.end("rollout_worker", signal.SIGTERM)
+    shutil.rmtree(run.disk / "payloads")
+    shutil.copytree(payloads, run.disk / "payloads")
     run.start_coordinator()
     run.start("rollout_worker")
     run.start("learner")
@@ -329,12 +310,11 @@ def damage(run, seconds):
     run.wait_for_step(run.step() + 15)
     report["old_ledger"] = put_old_ledger_back(run, old)
     run.wait_for_step(run.step() + 15)
-    report["rewind"] = rewind_ledger(run)
-    run.wait_for_step(run.step() + 15)
     report["disk"] = fill_disk(run)
     run.wait_for_step(run.step() + 15)
     report["stop"] = stop_coordinator(run, seconds)
     report["end"] = finish(run)
+    report["new_run"] = start_from_checkpoint(run)
     report["seconds"] = round(time.monotonic() - begin)
     return report
 
