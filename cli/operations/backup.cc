@@ -2,15 +2,22 @@
 
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "cli/operations/file_copy.h"
+#include "cli/command.h"
 #include "cli/operations/run_audit.h"
 #include "cli/operations/run_folder.h"
 #include "lib/base/digest.h"
@@ -41,6 +48,49 @@ Status MakeEmpty(const std::string& part) {
   fs::remove_all(part, error);
   if (error) return Unavailable("cannot remove " + part + ": " + error.message());
   return MakeFolders(part);
+}
+
+struct CopiedFile {
+  std::uint64_t bytes = 0;
+  std::string sha256;  // 32 bytes
+};
+
+constexpr std::uint64_t kWholeFile = std::numeric_limits<std::uint64_t>::max();
+
+// An open file, which can be copied even after it is deleted. kNotFound if it does not exist.
+Result<std::ifstream> OpenForCopy(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return NotFound("cannot read " + path + ": " + std::strerror(errno));
+  return file;
+}
+
+// Hashes the first `limit` bytes of `from`, or all, and writes them to `to`, if it is not null.
+CopiedFile HashAndCopy(std::istream& from, std::uint64_t limit, std::ostream* to) {
+  std::vector<char> chunk(1 << 20);
+  CopiedFile file;
+  Sha256 digest;
+  while (file.bytes < limit && from) {
+    const auto want = std::min<std::uint64_t>(chunk.size(), limit - file.bytes);
+    from.read(chunk.data(), static_cast<std::streamsize>(want));
+    digest.Update({chunk.data(), static_cast<std::size_t>(from.gcount())});
+    if (to != nullptr) to->write(chunk.data(), from.gcount());
+    file.bytes += static_cast<std::uint64_t>(from.gcount());
+  }
+  file.sha256 = digest.Finish();
+  return file;
+}
+
+// Copies to the new file `to`, durably. Makes its folders.
+Result<CopiedFile> CopyFile(std::ifstream& from, const std::string& to,
+                            std::uint64_t limit = kWholeFile) {
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(fs::path(to).parent_path().string()));
+  std::ofstream out(to, std::ios::binary | std::ios::trunc);
+  CopiedFile copied = HashAndCopy(from, limit, &out);
+  if (from.bad()) return Unavailable("cannot read the source of " + to);
+  out.close();
+  if (!out) return ResourceExhausted("cannot write " + to + "; check the free disk space");
+  BUTTRESS_RETURN_IF_ERROR(SyncFile(to));
+  return copied;
 }
 
 // One attempt at a copy of a run.
@@ -113,7 +163,8 @@ class Copier {
       run_ = *run;
       BUTTRESS_ASSIGN_OR_RETURN(end_, reader->EndOfPayloads());
     }
-    BUTTRESS_ASSIGN_OR_RETURN(files_["ledger.db"], DigestFile(In("ledger.db")));
+    BUTTRESS_ASSIGN_OR_RETURN(std::ifstream copy, OpenForCopy(In("ledger.db")));
+    files_["ledger.db"] = HashAndCopy(copy, kWholeFile, nullptr);
     bytes_ += static_cast<std::int64_t>(files_["ledger.db"].bytes);
     return OkStatus();
   }
@@ -252,6 +303,59 @@ Result<BackupSummary> RestoreRun(const std::string& backup, const std::string& f
   BUTTRESS_RETURN_IF_ERROR(MoveConfig(part, folder));
   BUTTRESS_RETURN_IF_ERROR(PublishFolder(part, folder));
   return list.summary;
+}
+
+namespace {
+
+struct CopyFlags {
+  std::string from;
+  std::string to;
+  bool json = false;
+};
+
+void Print(const CopyFlags& flags, const BackupSummary& summary, const std::string& next) {
+  if (flags.json) {
+    const nlohmann::ordered_json json = {{"run", summary.run_name},
+                                         {"committed_step", summary.committed_step},
+                                         {"checkpoint_step", summary.checkpoint_step},
+                                         {"files", summary.files},
+                                         {"bytes", summary.bytes}};
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  fmt::print("{}: run {}, trained to step {}, checkpoint of step {}; {} files, {} bytes\n{}\n",
+             flags.to, summary.run_name, summary.committed_step, summary.checkpoint_step,
+             summary.files, summary.bytes, next);
+}
+
+Status BackUp(const CopyFlags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const BackupSummary summary, BackUpRun(flags.from, flags.to));
+  Print(flags, summary, "restore it with: buttress restore " + flags.to + " DIR");
+  return OkStatus();
+}
+
+Status Restore(const CopyFlags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const BackupSummary summary, RestoreRun(flags.from, flags.to));
+  Print(flags, summary, "continue with: buttress launch " + flags.to + "/config.yaml");
+  return OkStatus();
+}
+
+}  // namespace
+
+std::function<Status()> AddBackup(CLI::App& app) {
+  const auto flags = std::make_shared<CopyFlags>();
+  app.add_option("dir", flags->from, "run folder; the run may be going on")->required();
+  app.add_option("target", flags->to, "folder to make; it must not exist")->required();
+  app.add_flag("--json", flags->json, "print one JSON object");
+  return [flags] { return BackUp(*flags); };
+}
+
+std::function<Status()> AddRestore(CLI::App& app) {
+  const auto flags = std::make_shared<CopyFlags>();
+  app.add_option("backup", flags->from, "folder that `buttress backup` made")->required();
+  app.add_option("dir", flags->to, "run folder to make; it must not exist")->required();
+  app.add_flag("--json", flags->json, "print one JSON object");
+  return [flags] { return Restore(*flags); };
 }
 
 }  // namespace buttress

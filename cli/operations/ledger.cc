@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "cli/operations/ledger_commands.h"
 
 namespace buttress {
 namespace {

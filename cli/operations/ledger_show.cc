@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "cli/operations/ledger_commands.h"
+#include "cli/command.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/samples/sample_reader.h"

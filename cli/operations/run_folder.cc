@@ -24,14 +24,6 @@ Status CannotRename(const std::string& from, const std::string& to, const std::e
   return Unavailable(fmt::format("cannot rename {} to {}: {}", from, to, error.message()));
 }
 
-Status SyncFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool synced = fd >= 0 && SyncDescriptor(fd);
-  const std::string error = std::strerror(errno);
-  if (fd >= 0) ::close(fd);
-  return synced ? OkStatus() : Unavailable("cannot sync " + path + ": " + error);
-}
-
 }  // namespace
 
 Result<FolderLock> FolderLock::Take(const std::string& folder) {
@@ -84,6 +76,14 @@ Status PublishFolder(const std::string& part, const std::string& folder) {
   fs::rename(part, folder, error);
   if (error) return CannotRename(part, folder, error);
   return SyncFolder(fs::absolute(folder).parent_path().string());
+}
+
+Status SyncFile(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = fd >= 0 && SyncDescriptor(fd);
+  const std::string error = std::strerror(errno);
+  if (fd >= 0) ::close(fd);
+  return synced ? OkStatus() : Unavailable("cannot sync " + path + ": " + error);
 }
 
 Status LinkOrCopy(const std::string& from, const std::string& to) {

@@ -42,6 +42,9 @@ Status PublishFolder(const std::string& part, const std::string& folder);
 // Links the file `from` as `to`, or copies it to another file system, durably.
 Status LinkOrCopy(const std::string& from, const std::string& to);
 
+// Makes the content of a file durable.
+Status SyncFile(const std::string& path);
+
 // Whether `folder` has a checkpoint or the steps of a learner.
 bool HasLearner(const std::string& folder);
 

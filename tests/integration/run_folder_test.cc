@@ -178,7 +178,8 @@ TEST(RunFolderTest, ANewRunFromACheckpointRepeatsTheStepsOfADeterministicRun) {
   const std::vector<std::string> same = {"--set", "run.deterministic=true",
                                          "--set", "run.batch.max_age=0",
                                          "--set", "local.worker.batch_invariant=true",
-                                         "--set", "run.checkpoints.keep_last=9"};
+                                         "--set", "run.checkpoints.keep_last=9",
+                                         "--set", "run.algorithm.advantage=grpo"};
   std::vector<std::string> arguments = same;
   arguments.emplace_back("--no-eval");
   LaunchedRun run(kShort, arguments);
@@ -204,7 +205,7 @@ TEST(RunFolderTest, ANewRunFromACheckpointRepeatsTheStepsOfADeterministicRun) {
   EXPECT_TRUE(TextOf(JoinPath(run.out(), model)) == TextOf(JoinPath(arm, model)));
 
   std::vector<std::string> differing = same;
-  differing.insert(differing.end(), {"--set", "run.algorithm.advantage=grpo"});
+  differing.insert(differing.end(), {"--set", "run.algorithm.advantage=avspo"});
   ASSERT_EQ(LaunchFork(run, run.out() + "@5", other, differing, &text), 0) << text;
   ExpectForkedSteps(other, 6, kShort);
   EXPECT_FALSE(TextOf(JoinPath(run.out(), model)) == TextOf(JoinPath(other, model)));
@@ -284,7 +285,7 @@ TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwi
   }
   EXPECT_EQ(Buttress({"backup", backup, backup}, &text), 3) << text;  // exists
   ASSERT_EQ(Buttress({"restore", backup, moved}, &text), 0) << text;
-  EXPECT_THAT(text, HasSubstr("go on with: buttress launch " + moved + "/config.yaml"));
+  EXPECT_THAT(text, HasSubstr("continue with: buttress launch " + moved + "/config.yaml"));
   ASSERT_EQ(Buttress({"ledger", "audit", moved}, &text), 0) << text;
 
   const std::string log = JoinPath(elsewhere.path(), "launch.log");
