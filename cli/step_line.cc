@@ -16,23 +16,11 @@ std::string Text(const char* format, double value) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-";
 }
 
-std::string AcrText(const StepMeasurements& step) {
-  if (!std::isfinite(step.acr)) return "acr -";
-  return fmt::format("acr {:.2f} (all-correct {:.2f} all-wrong {:.2f} other {:.2f})", step.acr,
-                     step.acr_all_correct, step.acr_all_wrong, step.acr_other);
-}
-
-// What is out of the ordinary: groups that were replaced, completions without a verdict.
-std::string NoticeText(const StepMeasurements& step) {
-  std::string text;
-  if (step.groups_replaced > 0 || step.groups_masked > 0) {
-    text += fmt::format("  drawn {:.0f} ({:.0f} replaced, {:.0f} masked)", step.groups,
-                        step.groups_replaced, step.groups_masked);
-    if (step.drawn_per_kept > 1) text += fmt::format("  tokens x{:.2f}", step.drawn_per_kept);
-  }
-  if (step.unscorable > 0)
-    text += fmt::format("  unscorable {:.3g} %", 100 * step.unscorable / step.completions);
-  return text;
+std::string LeftText(double seconds_left) {
+  if (seconds_left < 0) return "?";
+  const auto seconds = static_cast<std::int64_t>(seconds_left);
+  return seconds < 3600 ? fmt::format("{}m{:02}s", seconds / 60, seconds % 60)
+                        : fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
 }
 
 // "  waits 34 % (groups)", with the largest of what the learner waited for.
@@ -47,21 +35,33 @@ std::string WaitText(const StepMeasurements& step) {
   return fmt::format("  waits {:.0f} % ({})", 100 * share, largest->first);
 }
 
+// What --verbose adds.
+std::string Details(const StepMeasurements& step) {
+  std::string text =
+      fmt::format("  all-correct {} all-wrong {} other {}", Text("{:.2f}", step.acr_all_correct),
+                  Text("{:.2f}", step.acr_all_wrong), Text("{:.2f}", step.acr_other));
+  if (step.groups_replaced > 0 || step.groups_masked > 0) {
+    text += fmt::format("  drawn {:.0f} ({:.0f} replaced, {:.0f} masked)", step.groups,
+                        step.groups_replaced, step.groups_masked);
+    if (step.drawn_per_kept > 1) text += fmt::format("  tokens x{:.2f}", step.drawn_per_kept);
+  }
+  return text + fmt::format("  kl {}  fresh {}/s  age {}{}", Text("{:.1e}", step.kl),
+                            Text("{:.0f}", step.speed_fresh), Text("{:.1f}", step.token_age_mean),
+                            WaitText(step));
+}
+
 }  // namespace
 
-std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left) {
-  std::string left = "?";
-  if (seconds_left >= 0) {
-    const int seconds = static_cast<int>(seconds_left);
-    left = fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
-  }
-  return fmt::format(
-      "step {:.0f}/{} {:3.0f}%  reward {}  {}{}  entropy {}  kl {}  {:.0f} tok/s "
-      " fresh {}/s  age {}{}  left {}",
+std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left,
+                     bool verbose) {
+  std::string line = fmt::format(
+      "step {:.0f}/{} {:3.0f}%  reward {}  accuracy {}  acr {}  entropy {}  {:.0f} tok/s  left {}",
       step.step, total_steps, 100.0 * step.step / static_cast<double>(total_steps),
-      Text("{:.3f}", step.reward_mean), AcrText(step), NoticeText(step),
-      Text("{:.3f}", step.entropy), Text("{:.1e}", step.kl), step.tokens_per_second,
-      Text("{:.0f}", step.speed_fresh), Text("{:.1f}", step.token_age_mean), WaitText(step), left);
+      Text("{:.3f}", step.reward_mean), Text("{:.2f}", step.accuracy), Text("{:.2f}", step.acr),
+      Text("{:.3g}", step.entropy), step.tokens_per_second, LeftText(seconds_left));
+  if (step.unscorable > 0)
+    line += fmt::format("  unscorable {:.0f}%", 100 * step.unscorable / step.completions);
+  return verbose ? line + Details(step) : line;
 }
 
 double SecondsLeft(const std::vector<StepMeasurements>& steps, std::int64_t total_steps) {

@@ -10,11 +10,13 @@
 
 namespace buttress {
 
-// "step 12/400 3%  reward 0.41  acr 0.44 (...)  ...  left 1m32s", with "-" for what was not
-// measured, such as an ACR where nothing was scored. Where it applies also "drawn 61 (29 replaced,
-// 0 masked)  tokens x1.90" (drawn for each that is kept), "unscorable 25 %", and, from a tenth of
-// the step, "waits 34 % (groups)". A negative `seconds_left` means "not known yet".
-std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left);
+// "step 12/400   3%  reward 0.410  accuracy 0.39  acr 0.44  entropy 1.2  8123 tok/s  left 1m32s",
+// with "-" for what was not measured, such as an ACR where nothing was scored, and "unscorable 25%"
+// where it applies; at most 120 columns. A negative `seconds_left` means "not known yet". `verbose`
+// adds the classes of collapse, KL, fresh tokens per second, age of the tokens, the groups and
+// tokens drawn for those that are kept, and, from a tenth of the step, what the learner waited for.
+std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left,
+                     bool verbose = false);
 
 // How many of the newest steps give the pace.
 inline constexpr std::size_t kPaceSteps = 50;

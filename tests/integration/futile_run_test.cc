@@ -58,7 +58,8 @@ TEST_F(FutileRunTest, ARewardFunctionThatRaisesEndsTheRunWithItsTraceback) {
   EXPECT_THAT(console, HasSubstr("reward function raised NameError"));
   EXPECT_THAT(console, HasSubstr("in raises"));
   EXPECT_THAT(console, HasSubstr("nothing of the first batch could be scored"));
-  EXPECT_THAT(console, HasSubstr("reward -  acr -  unscorable 100 %"));
+  EXPECT_THAT(console, HasSubstr("reward -  accuracy -  acr -  entropy "));
+  EXPECT_THAT(console, HasSubstr("unscorable 100%"));
   EXPECT_THAT(LastLine(console), HasSubstr("nothing to learn: in 5 steps in a row"));
   EXPECT_THAT(LastLine(console), HasSubstr("NameError"));
   EXPECT_THAT(console, Not(HasSubstr("; restart ")));

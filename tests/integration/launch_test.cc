@@ -199,7 +199,6 @@ TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   EXPECT_GT(replaced, 0);
   EXPECT_EQ(static_cast<double>((*AuditLedger(**reader)).dropped["no_signal"]), replaced);
   EXPECT_GT((*reader)->Skipped()->at("")[static_cast<std::size_t>(SkipReason::kFarther)], 0);
-  EXPECT_THAT(TextOf(run.log()), HasSubstr(" replaced, "));
 }
 
 TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
