@@ -153,7 +153,7 @@ TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
                                       "run.batch.resample.cap=" + std::to_string(kCap), "--set",
                                       "run.data.selection.mode=mopps", "--set",
                                       "local.learner.start_kl.every=3"}));
-  run.Start();
+  run.Start({"--verbose"});
   ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
   const std::vector<pid_t> coordinators = run.Pids("coordinator");
   ASSERT_EQ(coordinators.size(), 1U) << run.Text();
@@ -199,6 +199,7 @@ TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   EXPECT_GT(replaced, 0);
   EXPECT_EQ(static_cast<double>((*AuditLedger(**reader)).dropped["no_signal"]), replaced);
   EXPECT_GT((*reader)->Skipped()->at("")[static_cast<std::size_t>(SkipReason::kFarther)], 0);
+  EXPECT_THAT(TextOf(run.log()), HasSubstr(" replaced, "));
 }
 
 TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
@@ -231,7 +232,7 @@ TEST(LaunchTest, AFinishedRunGoesOnWithMoreStepsButNotAsAnotherRun) {
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, 4);
   ExpectAccountsBalance(run, 4 * kGroupsOfAStep);
-  EXPECT_THAT(TextOf(run.log()), HasSubstr("goes on to step 4"));
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("continues to step 4"));
   EXPECT_THAT(TextOf(JoinPath(run.out(), "targets.json")), HasSubstr("\"role\": \"learner\""));
 }
 

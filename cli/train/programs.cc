@@ -1,0 +1,116 @@
+#include "cli/train/programs.h"
+
+#include <fmt/core.h>
+
+#include <csignal>
+
+#include "cli/fleet/mpirun_command.h"
+#include "cli/fleet/ssh_session.h"
+#include "cli/process.h"
+#include "cli/worker_gpus.h"
+#include "lib/base/busy_mark.h"
+#include "lib/base/file.h"
+#include "lib/collectives/cuda_library.h"
+
+namespace buttress {
+
+RunPrograms::RunPrograms(const RunFile& file, const RunConfig& config, std::optional<Fleet> fleet)
+    : file_(file),
+      config_(config),
+      fleet_(std::move(fleet)),
+      supervisor_(JoinPath(config.local.out, "logs"),
+                  static_cast<int>(config.local.launch.max_restarts)) {}
+
+Result<std::vector<std::string>> RunPrograms::Prepare() {
+  std::vector<std::string> warnings;
+  if (fleet_) {
+    Findings findings;
+    BUTTRESS_RETURN_IF_ERROR(fleet_->Check(config_, findings));
+    for (const Finding& finding : findings.list()) {
+      if (finding.severity == Severity::kWarning)
+        warnings.push_back(fmt::format("{}: {}", finding.check, finding.text));
+    }
+  } else if (WorkersNeedGpus(config_.local)) {
+    const Result<int> visible = CountCudaDevices();
+    if (!visible.ok()) {
+      return FailedPrecondition("local.worker.device: cuda: " + visible.status().message() +
+                                "; use cpu, or check nvidia-smi");
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(worker_gpus_, AssignWorkerGpus(config_.local, *visible));
+  }
+  return warnings;
+}
+
+Status RunPrograms::Start() {
+  BUTTRESS_RETURN_IF_ERROR(
+      supervisor_.Start("coordinator", CommandLine({SiblingProgram("coordinator")})));
+  for (std::int64_t i = 0; i < config_.local.launch.workers; ++i) {
+    BUTTRESS_RETURN_IF_ERROR(
+        supervisor_.Start("worker-w" + std::to_string(i), WorkerCommandLine(i)));
+  }
+  if (const TrackConfig& track = config_.local.track; track.tensorboard || !track.mlflow.empty()) {
+    BUTTRESS_RETURN_IF_ERROR(
+        supervisor_.Start("track", CommandLine({SiblingProgram("buttress"), "track", "--follow"})));
+  }
+  if (config_.run.eval.every != 0) {
+    BUTTRESS_RETURN_IF_ERROR(
+        supervisor_.Start("evaluator", CommandLine({SiblingProgram("rollout_worker"), "evaluator"}),
+                          Supervisor::Need::kOptional));
+  }
+  return supervisor_.Start("learner", LearnerCommandLine());
+}
+
+std::vector<std::string> RunPrograms::CommandLine(std::vector<std::string> argv,
+                                                  const std::vector<std::string>& more) const {
+  for (std::string& argument : file_.Arguments()) argv.push_back(std::move(argument));
+  for (const std::string& override : more) argv.insert(argv.end(), {"--set", override});
+  return argv;
+}
+
+std::vector<std::string> RunPrograms::WorkerCommandLine(std::int64_t worker) const {
+  if (fleet_) return fleet_->WorkerCommand(config_, worker);
+  std::vector<std::string> own = {"local.worker.id=w" + std::to_string(worker)};
+  if (!worker_gpus_.empty())
+    own.push_back("local.worker.gpu=" +
+                  std::to_string(worker_gpus_[static_cast<std::size_t>(worker)]));
+  return CommandLine({SiblingProgram("rollout_worker")}, own);
+}
+
+std::vector<std::string> RunPrograms::LearnerCommandLine() const {
+  const auto hosts = fleet_ ? fleet_->MpirunArguments() : std::vector<std::string>();
+  std::vector<std::string> argv = MpirunCommand(config_.local, hosts);
+  argv.push_back(SiblingProgram("learner"));
+  argv.insert(argv.end(), {"--expect-world", std::to_string(config_.local.launch.learner_ranks)});
+  if (hosts.empty()) return CommandLine(std::move(argv));
+  argv.insert(argv.end(), {"--config", SentConfigPath(config_.local.out)});  // same everywhere
+  return argv;
+}
+
+Supervisor::Patience RunPrograms::Clean() const { return {config_.local.launch.stop_timeout_ms}; }
+
+void RunPrograms::StopAllButLearner() {
+  for (const char* role : {"worker-", "evaluator", "track", "coordinator"})
+    supervisor_.Stop(role, SIGTERM, Clean());
+}
+
+void RunPrograms::EndFinished() {
+  constexpr std::int64_t kExitMs = 5000;
+  supervisor_.ExpectExits();
+  supervisor_.Stop("worker-", 0, {kExitMs});
+  StopAllButLearner();
+}
+
+void RunPrograms::Stop(bool checkpoint, const std::function<void()>& waits) {
+  supervisor_.ExpectExits();
+  Supervisor::Patience learner = Clean();
+  learner.busy = [this, &waits] {
+    waits();
+    return IsBusy(CheckpointMark(config_.local.out));
+  };
+  learner.busy_ms = config_.local.learner.stuck_timeout_ms;
+  if (!checkpoint || !supervisor_.Stop("learner", SIGUSR1, learner))
+    supervisor_.Stop("learner", SIGTERM, Clean());
+  StopAllButLearner();
+}
+
+}  // namespace buttress

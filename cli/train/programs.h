@@ -1,0 +1,57 @@
+// The processes of a launched run: which command line each has, on which machine and GPU, and the
+// order in which they start and stop.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/checks/run_checks.h"
+#include "cli/fleet/fleet.h"
+#include "cli/train/supervisor.h"
+#include "lib/base/status.h"
+#include "lib/config/run_config.h"
+
+namespace buttress {
+
+// Not thread-safe.
+class RunPrograms {
+ public:
+  // Without a fleet every process runs on this machine. The arguments outlive the object.
+  RunPrograms(const RunFile& file, const RunConfig& config, std::optional<Fleet> fleet);
+
+  // Checks the machines, or gives the workers of this one their GPUs. Returns the warnings of the
+  // machines.
+  Result<std::vector<std::string>> Prepare();
+
+  // Starts coordinator, workers, tracking, evaluator and learner. REQUIRES: Prepare() is OK.
+  Status Start();
+
+  // Waits for the workers, which the coordinator tells that the run has ended, and stops the rest.
+  void EndFinished();
+
+  // Stops every process. With `checkpoint` the learner writes one first; `waits` is called while it
+  // does.
+  void Stop(bool checkpoint, const std::function<void()>& waits);
+
+  Supervisor& supervisor() { return supervisor_; }
+
+  // Appends the configuration file, the overrides of the user and `more` overrides to `argv`.
+  std::vector<std::string> CommandLine(std::vector<std::string> argv,
+                                       const std::vector<std::string>& more = {}) const;
+
+ private:
+  std::vector<std::string> WorkerCommandLine(std::int64_t worker) const;
+  std::vector<std::string> LearnerCommandLine() const;
+  void StopAllButLearner();
+  Supervisor::Patience Clean() const;
+
+  const RunFile& file_;
+  const RunConfig& config_;
+  std::optional<Fleet> fleet_;
+  Supervisor supervisor_;
+  std::vector<int> worker_gpus_;  // empty: no worker is given one
+};
+
+}  // namespace buttress
