@@ -13,7 +13,7 @@
 
 #include "cli/fleet/mpirun_command.h"
 #include "cli/process.h"
-#include "cli/supervisor.h"
+#include "cli/train/supervisor.h"
 #include "lib/base/bounded_json.h"
 #include "lib/base/file.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cli/group_file.h"
+#include "cli/reference/group_file.h"
 #include "lib/base/bounded_json.h"
 #include "lib/base/random.h"
 #include "lib/config/run_config.h"

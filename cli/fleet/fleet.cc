@@ -12,8 +12,8 @@
 
 #include "cli/fleet/ssh_session.h"
 #include "cli/process.h"
-#include "cli/supervisor.h"
-#include "cli/worker_gpus.h"
+#include "cli/train/supervisor.h"
+#include "cli/train/worker_gpus.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/shutdown.h"

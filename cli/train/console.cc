@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "cli/step_line.h"
-#include "cli/summary.h"
+#include "cli/train/step_line.h"
+#include "cli/train/summary.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/config/load_credentials.h"

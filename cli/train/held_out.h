@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "cli/summary.h"
 #include "cli/train/console.h"
 #include "cli/train/programs.h"
+#include "cli/train/summary.h"
 
 namespace buttress {
 

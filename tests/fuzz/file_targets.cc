@@ -2,8 +2,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/group_file.h"
-#include "cli/verify_rows.h"
+#include "cli/prepare/verify_rows.h"
+#include "cli/reference/group_file.h"
 #include "lib/base/bounded_json.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"

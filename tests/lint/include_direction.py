@@ -44,9 +44,9 @@ MESSAGE_USERS = (
     "coordinator/",
     "rollout_worker/",
     "learner/",
-    "cli/status",
+    "cli/train/status",
     "cli/track/event_file",
-    "cli/waiting",
+    "cli/train/waiting",
 )
 
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "cli/new_model_folder.h"
+#include "cli/prepare/new_model_folder.h"
 #include "learner/token_batch.h"
 #include "lib/base/file.h"
 #include "lib/policy/transformer.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/new_model_folder.h"
+#include "cli/prepare/new_model_folder.h"
 #include "lib/base/file.h"
 #include "lib/policy/generator.h"
 #include "lib/policy/transformer.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/new_model_folder.h"
+#include "cli/prepare/new_model_folder.h"
 #include "lib/base/file.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_file.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/new_model_folder.h"
+#include "cli/prepare/new_model_folder.h"
 #include "lib/base/file.h"
 #include "lib/checks/model_checks.h"
 #include "lib/checks/prompt_checks.h"

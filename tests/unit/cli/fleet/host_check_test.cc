@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "cli/fleet/fleet.h"
-#include "cli/new_model_folder.h"
+#include "cli/prepare/new_model_folder.h"
 #include "lib/base/file.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/temp_dir.h"

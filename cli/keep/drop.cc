@@ -1,0 +1,150 @@
+#include "cli/keep/drop.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/command.h"
+#include "cli/keep/run_folder.h"
+#include "lib/base/file.h"
+#include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+#include "lib/ledger/ledger.h"
+#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/reader.h"
+#include "lib/weights/checkpoint_folder.h"
+
+namespace buttress {
+namespace {
+
+Status CheckMayDrop(const DropRequest& request) {
+  if (request.reason.empty())
+    return InvalidArgument("--reason is empty; the audit names it as the account of the group");
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
+                            LoadRunConfig(StoredConfigPath(request.folder), {}));
+  if (!config.run.deterministic) return OkStatus();
+  return InvalidArgument(
+      "run.deterministic is set: with another group in its place the run could not be repeated; "
+      "put the damaged file back from a copy, or restore a backup");
+}
+
+// Says why a group cannot be dropped that is not under way.
+Status HasEnded(const DropRequest& request) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto reader,
+                            LedgerReader::Open(JoinPath(request.folder, "ledger.db")));
+  const std::uint64_t ids[] = {request.group_id};
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader->GroupsById(ids));
+  if (records.empty())
+    return InvalidArgument(fmt::format("{} has no group {}", request.folder, request.group_id));
+  return InvalidArgument(
+      fmt::format("group {} is {}: training needs it no more, so there is "
+                  "nothing to drop",
+                  request.group_id, GroupStateName(records[0].group.state)));
+}
+
+// A checkpoint that contains the group settles it when the learner starts.
+Status CheckIsTrainedAgain(const GroupRow& group, const std::string& learner_folder) {
+  if (group.state != GroupState::kTrained) return OkStatus();
+  const std::string folder = JoinPath(learner_folder, "checkpoint");
+  for (const std::int64_t step : CheckpointSteps(folder)) {
+    if (static_cast<std::uint64_t>(step) < group.step) break;
+    if (!VerifyCheckpoint(CheckpointFolderOf(folder, step)).ok()) continue;
+    return InvalidArgument(fmt::format(
+        "the checkpoint of step {} contains group {} of step {}, so its payload is not needed; "
+        "start the run again",
+        step, group.group_id, group.step));
+  }
+  return OkStatus();
+}
+
+LedgerChanges ChangesOf(const GroupRow& group, const RunRow& run, const std::string& reason) {
+  LedgerChanges changes;
+  changes.groups = {group};
+  GroupRow& dropped = changes.groups[0];
+  dropped.state = GroupState::kDropped;
+  dropped.reason = DropReason::kDamaged;
+  dropped.holds_slot = false;
+  changes.drops = {{group.group_id, group.step, group.position, 0, reason}};
+  // The next learner epoch fences a learner that has trained the plan and does not know better.
+  changes.run = run;
+  if (group.step != 0) ++changes.run->learner_epoch;
+  return changes;
+}
+
+}  // namespace
+
+Result<DroppedGroup> DropGroup(const DropRequest& request) {
+  const std::string learner_folder =
+      request.learner_folder.empty() ? request.folder : request.learner_folder;
+  const std::string path = JoinPath(request.folder, "ledger.db");
+  if (::access(path.c_str(), F_OK) != 0)
+    return NotFound(path + ": no such file; name the folder of a run");
+  BUTTRESS_RETURN_IF_ERROR(CheckMayDrop(request));
+  BUTTRESS_RETURN_IF_ERROR(CheckIsStopped(request.folder, learner_folder, "drop the group"));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger, Ledger::Open(path));
+  BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
+  const auto group = snapshot.groups.find(request.group_id);
+  if (group == snapshot.groups.end()) return HasEnded(request);
+  DroppedGroup dropped{group->second, ""};
+  BUTTRESS_RETURN_IF_ERROR(CheckIsTrainedAgain(dropped.group, learner_folder));
+  const auto accepted = snapshot.accepted.find(request.group_id);
+  if (accepted != snapshot.accepted.end()) {
+    const PayloadReader payloads(JoinPath(request.folder, "payloads"));
+    BUTTRESS_ASSIGN_OR_RETURN(dropped.evidence,
+                              payloads.KeepEvidence(request.group_id, accepted->second.payload));
+  }
+  BUTTRESS_RETURN_IF_ERROR(ledger->Write(ChangesOf(dropped.group, *snapshot.run, request.reason)));
+  return dropped;
+}
+
+namespace {
+
+std::string DropJson(const DroppedGroup& dropped) {
+  return nlohmann::ordered_json{{"group", dropped.group.group_id},
+                                {"state", GroupStateName(dropped.group.state)},
+                                {"step", dropped.group.step},
+                                {"position", dropped.group.position},
+                                {"evidence", dropped.evidence}}
+             .dump() +
+         "\n";
+}
+
+std::string DropText(const DroppedGroup& dropped) {
+  const GroupRow& group = dropped.group;
+  std::string text =
+      fmt::format("group {} was {} and is dropped\n", group.group_id, GroupStateName(group.state));
+  if (group.step != 0) {
+    text += fmt::format(
+        "its place in the plan of step {} goes to the first group that is ready; the learner "
+        "continues from its checkpoint before that step\n",
+        group.step);
+  }
+  if (!dropped.evidence.empty()) text += "its record is kept in " + dropped.evidence + "\n";
+  return text + "start the run again\n";
+}
+
+}  // namespace
+
+std::function<Status()> AddLedgerDrop(CLI::App& app) {
+  const auto request = std::make_shared<DropRequest>();
+  const auto json = std::make_shared<bool>(false);
+  app.add_option("dir", request->folder, "run folder; nothing of the run may be going on")
+      ->required();
+  app.add_option("group", request->group_id, "group id")->required();
+  app.add_option("--reason", request->reason, "why; the audit and explain show it")->required();
+  app.add_option("--learner", request->learner_folder,
+                 "local.out of the learner, if it is another folder");
+  app.add_flag("--json", *json, "print one JSON object");
+  return [request, json]() -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const DroppedGroup dropped, DropGroup(*request));
+    std::fputs((*json ? DropJson(dropped) : DropText(dropped)).c_str(), stdout);
+    return OkStatus();
+  };
+}
+
+}  // namespace buttress

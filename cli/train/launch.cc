@@ -1,0 +1,298 @@
+// `buttress launch FILE`: starts the coordinator, the rollout workers and `mpirun ... learner` on
+// this machine and supervises them until the run is finished.
+//
+// A process that dies is restarted, with backoff and a bound. The loss of one learner rank ends
+// mpirun, so the whole learner job is restarted. Exit codes 2 (configuration), 4 (data), 5 (nothing
+// to learn) and 6 (memory) are not restarted, because a second attempt cannot succeed. On SIGINT or
+// SIGTERM the learner writes a checkpoint first (SIGUSR1, which mpirun forwards), because mpirun
+// kills its ranks one second after it receives a SIGTERM itself.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "cli/checks/resume_check.h"
+#include "cli/checks/run_checks.h"
+#include "cli/command.h"
+#include "cli/keep/fork_run.h"
+#include "cli/keep/run_folder.h"
+#include "cli/process.h"
+#include "cli/run_client.h"
+#include "cli/train/console.h"
+#include "cli/train/held_out.h"
+#include "cli/train/programs.h"
+#include "cli/train/summary.h"
+#include "cli/train/targets_file.h"
+#include "cli/train/waiting.h"
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/base/shutdown.h"
+#include "lib/checks/report.h"
+#include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+#include "lib/measure/pending_evals.h"
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kTick(100);
+constexpr std::int64_t kLastEvalsMs = 3600 * 1000;
+
+struct LaunchOptions {
+  RunFile file;
+  HostsFlags hosts;
+  std::string from;      // RUN[@STEP]: begin with a checkpoint of that run
+  bool fresh = false;    // moves the folder of an earlier run aside instead of resuming it
+  bool check = false;    // checks the run and starts nothing
+  bool evaluate = true;  // measures the accuracy on run.data.held_out before and after training
+  bool verbose = false;  // prints the long line of each step
+};
+
+// A path as a user types it: relative to the working folder where that is shorter.
+std::string AsTyped(const std::string& path) {
+  const std::string relative = fs::path(path).lexically_proximate(fs::current_path()).string();
+  return relative.size() < path.size() ? relative : path;
+}
+
+// A run from its folder to its results. The parts own the rest: Console what is printed,
+// RunPrograms the processes, TargetsFile the addresses.
+class Launcher {
+ public:
+  Launcher(const LaunchOptions& options, const RunConfig& config, std::optional<Fleet> fleet)
+      : options_(options),
+        config_(config),
+        out_(config.local.out),
+        console_(config, options.verbose),
+        programs_(options.file, config, std::move(fleet)),
+        targets_(out_, config.run.name) {}
+
+  // Returns OK when the last step is settled and the summary is written, and kCancelled after an
+  // interrupt and a clean stop, or after `buttress stop`.
+  Status Run() {
+    BUTTRESS_RETURN_IF_ERROR(Prepare());
+    const Status status = RunToTheEnd();
+    supervisor().ExpectExits();
+    // Whatever happened above, no process of this run outlives this one.
+    if (const int killed = KillDescendants(); killed > 0)
+      console_.Say(fmt::format("launch: killed {} processes that did not stop", killed));
+    return status;
+  }
+
+ private:
+  Supervisor& supervisor() { return programs_.supervisor(); }
+
+  Status Prepare() {
+    if (options_.fresh && fs::exists(out_)) BUTTRESS_RETURN_IF_ERROR(MoveEarlierRunAside());
+    if (!options_.from.empty()) {
+      BUTTRESS_ASSIGN_OR_RETURN(const std::string begin, ForkRun(options_.from, config_));
+      console_.Say("launch: " + begin);
+    }
+    BUTTRESS_RETURN_IF_ERROR(MakeFolders(JoinPath(out_, "logs")));
+    BUTTRESS_ASSIGN_OR_RETURN(lock_, FolderLock::Take(out_));
+    if (fs::exists(JoinPath(out_, "summary.json"))) BUTTRESS_RETURN_IF_ERROR(LengthenFinishedRun());
+    SetChildSubreaper();
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> warnings, programs_.Prepare());
+    for (const std::string& warning : warnings) console_.Say("launch: " + warning);
+    return OkStatus();
+  }
+
+  // A run that is at work is left alone.
+  Status MoveEarlierRunAside() {
+    BUTTRESS_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(out_));
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string aside, MoveAside(out_));
+    console_.Say("launch: moved the earlier run to " + aside);
+    return OkStatus();
+  }
+
+  // A run that has ended continues if run.steps or run.epochs was raised since.
+  Status LengthenFinishedRun() {
+    const auto stored = LoadRunConfig(StoredConfigPath(out_), {});
+    const std::int64_t was = stored.ok() ? StepsOfRun(out_, stored->run) : 0;
+    if (!stored.ok() || StepsOfRun(out_, config_.run) <= was) {
+      return FailedPrecondition(
+          "the run in " + out_ +
+          " is finished; start it again with --fresh, lengthen it with a larger run.steps or "
+          "run.epochs, or set local.out to another folder");
+    }
+    for (const char* result : {"eval_after.json", "summary.json"}) {
+      std::error_code error;
+      fs::remove(JoinPath(out_, result), error);
+      if (error)
+        return Unavailable(fmt::format("cannot remove {}/{}: {}", out_, result, error.message()));
+    }
+    console_.Say(fmt::format("launch: the run of {} steps in {} continues to step {}", was, out_,
+                             StepsOfRun(out_, config_.run)));
+    return OkStatus();
+  }
+
+  Status RunToTheEnd() {
+    BUTTRESS_RETURN_IF_ERROR(Evaluate("before", config_.run.model.path, results_.before));
+    const double started = MonotonicSeconds();
+    BUTTRESS_RETURN_IF_ERROR(StartAll());
+    const Status status = Watch();
+    results_.wall_seconds = MonotonicSeconds() - started;
+    if (!status.ok()) {
+      StopAll();
+      return status;
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, AskTheCoordinator());
+    const bool ended = end.run_state() == v1::RUN_STATE_FINISHED || !end.end_reason().empty();
+    const Status evaluated = ended ? FinishEvaluations() : OkStatus();
+    programs_.EndFinished();
+    BUTTRESS_RETURN_IF_ERROR(evaluated);
+    if (!ended) {
+      return Cancelled(fmt::format("the run was stopped after step {} of {}; launch resumes it",
+                                   console_.step(), StepsOfRun(out_, config_.run)));
+    }
+    BUTTRESS_RETURN_IF_ERROR(Evaluate("after", JoinPath(out_, "model"), results_.after));
+    return WriteResults(end.end_reason());
+  }
+
+  Status Evaluate(const std::string& when, const std::string& model,
+                  std::optional<Accuracy>& accuracy) {
+    if (!options_.evaluate) return OkStatus();
+    BUTTRESS_ASSIGN_OR_RETURN(accuracy, MeasureHeldOut(when, model, config_, programs_, console_));
+    return OkStatus();
+  }
+
+  Status StartAll() {
+    BUTTRESS_RETURN_IF_ERROR(console_.Follow());
+    const LaunchConfig& launch = config_.local.launch;
+    console_.Say(
+        fmt::format("launch: {}: 1 coordinator, {} rollout workers, {} learner ranks; folder {}",
+                    config_.run.name, launch.workers, launch.learner_ranks, out_));
+    return programs_.Start();
+  }
+
+  // Returns OK when the learner has finished the last step, or has left because the run is stopped.
+  Status Watch() {
+    while (!supervisor().Done("learner")) {
+      if (WaitForShutdown(kTick)) return Cancelled("interrupted");
+      console_.ShowNotices();  // first: they say why a process ended
+      BUTTRESS_RETURN_IF_ERROR(supervisor().Tick());
+      console_.ShowPageLink();
+      BUTTRESS_RETURN_IF_ERROR(console_.ShowSteps());
+      console_.ShowEvals();
+      BUTTRESS_RETURN_IF_ERROR(targets_.Refresh());
+      console_.ShowWaiting();
+    }
+    console_.ShowNotices();
+    return console_.ShowSteps();
+  }
+
+  // The weights of the last steps may wait for their evaluation.
+  Status FinishEvaluations() {
+    if (config_.run.eval.every == 0) return OkStatus();
+    Status status;
+    WaitUntil(kLastEvalsMs, [&] {
+      console_.SayWaiting("the last evaluations");
+      status = supervisor().Tick();
+      console_.ShowEvals();
+      return !status.ok() || ListPendingEvals(out_).empty() || ShutdownRequested() ||
+             supervisor().GivenUp("evaluator");
+    });
+    return ShutdownRequested() ? Cancelled("interrupted") : status;
+  }
+
+  Result<v1::GetRunStatusResponse> AskTheCoordinator() {
+    constexpr std::int64_t kOneAttemptMs = 1;
+    BUTTRESS_ASSIGN_OR_RETURN(const auto client,
+                              ConnectToRun({options_.file.path, options_.file.overrides},
+                                           Program::kStatus, kOneAttemptMs));
+    return AskHowItEnded(*client, supervisor(),
+                         [this] { console_.SayWaiting("the coordinator, which does not answer"); });
+  }
+
+  // A second Ctrl-C ends this process at once; the kernel then sends SIGTERM to the children.
+  void StopAll() {
+    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
+    console_.Say("launch: stopping; the learner writes a checkpoint, then every process exits");
+    // Before the first step there is nothing to write, and perhaps nobody who heeds SIGUSR1 yet.
+    const bool nothing_trained = console_.ShowSteps().ok() && console_.step() == 0;
+    programs_.Stop(!nothing_trained, [this] { console_.SayWaiting("the learner to leave"); });
+  }
+
+  Status WriteResults(const std::string& end_reason) {
+    results_.restarts = supervisor().restarts();
+    results_.peak_rss_bytes = supervisor().peak_rss_bytes();
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string text, WriteSummary(config_, results_));
+    console_.Say(text + WhatToDoNext());
+    if (!end_reason.empty()) {
+      console_.Say(fmt::format("launch: {}; ended after step {:.0f} of {}", end_reason,
+                               console_.step(), StepsOfRun(out_, config_.run)));
+    }
+    return OkStatus();
+  }
+
+  std::string WhatToDoNext() const {
+    const std::string command = AsTyped(SiblingProgram("buttress"));
+    const Estimator other =
+        config_.run.algorithm.advantage == Estimator::kGrpo ? Estimator::kAvspo : Estimator::kGrpo;
+    return fmt::format(
+        "\nlook at it\n"
+        "  open {0}/curves.svg in a browser\n"
+        "  {1} explain {0}        # why groups gave no signal, and what to change\n"
+        "try next\n"
+        "  {1} launch {2} --set run.algorithm.advantage={3} --set local.out={0}-{3}\n"
+        "  your own model and data: README.md, \"Your own model and data\"",
+        AsTyped(out_), command, options_.file.path, ChoiceName(other));
+  }
+
+  const LaunchOptions& options_;
+  const RunConfig& config_;
+  const std::string& out_;
+  std::optional<FolderLock> lock_;  // of the run folder
+  Console console_;
+  RunPrograms programs_;
+  TargetsFile targets_;
+  RunSummary results_;
+};
+
+}  // namespace
+
+std::function<Status()> AddLaunch(CLI::App& app) {
+  const auto options = std::make_shared<LaunchOptions>();
+  AddConfigFile(app, options->file.path)->required();
+  app.add_option("--set", options->file.overrides,
+                 "override a setting, for example run.optim.lr=1e-5; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--fresh", options->fresh,
+               "move the folder of an earlier run aside instead of resuming it");
+  app.add_option("--from", options->from,
+                 "begin a new run with the newest checkpoint of another, or that of a step: a run "
+                 "folder or YAML file, for example runs/x@40");
+  app.add_flag("!--no-eval", options->evaluate, "skip the held-out accuracy before and after");
+  app.add_flag("--check", options->check, "check everything that can be, and start nothing")
+      ->excludes("--from");
+  app.add_flag("--verbose", options->verbose,
+               "print more of each step: classes of collapse, KL, ages, waits");
+  options->hosts.AddTo(app);
+  return [options]() -> Status {
+    RunFile& file = options->file;
+    if (options->check)
+      return ReportChecks(CheckRunFile(file, options->hosts, options->fresh), /*as_json=*/false);
+    BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(file.path, file.overrides));
+    BUTTRESS_ASSIGN_OR_RETURN(std::optional<Fleet> fleet, options->hosts.Load(config.local, file));
+    if (fleet) {
+      BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(file.path, file.overrides));
+    }
+    const LaunchConfig& launch = config.local.launch;
+    const ProcessCounts here =
+        fleet ? fleet->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
+    Findings findings = CheckRun(config, here, CheckDepth::kQuick);
+    if (!options->fresh) CheckResume(config, findings);
+    BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
+    InstallShutdownHandlers();
+    return Launcher(*options, config, std::move(fleet)).Run();
+  };
+}
+
+}  // namespace buttress

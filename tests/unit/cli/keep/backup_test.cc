@@ -1,0 +1,58 @@
+#include "cli/keep/backup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/understand/run_audit.h"
+#include "tests/unit/cli/keep/run_folder.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(BackupTest, ARunIsCopiedWhileItsCoordinatorHasItAndRestoredUnderAnotherName) {
+  RunFolder run;
+  run.StoreConfig(false);
+  std::ofstream(run.Segment(2), std::ios::app) << "never acknowledged";
+  TempDir folder;
+  const std::string backup = folder.path() + "/backup", moved = folder.path() + "/moved";
+  const Result<BackupSummary> made = BackUpRun(run.path(), backup);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  EXPECT_EQ(made->files, 4);  // ledger, two segments, configuration
+  const Result<BackupSummary> restored = RestoreRun(backup, moved);
+  ASSERT_TRUE(restored.ok()) << restored.status().ToString();
+  EXPECT_EQ(restored->bytes, made->bytes);
+  EXPECT_EQ(LoadRunConfig(moved + "/config.yaml", {})->local.out, moved);
+  const RunAudit audit = *AuditRun(moved);
+  EXPECT_THAT(audit.ledger.violations(), IsEmpty());
+  EXPECT_EQ(audit.payloads, 3);
+  const auto ledger = *Ledger::Open(moved + "/ledger.db");
+  EXPECT_EQ(*ledger->Load(), *run.ledger().Load());
+  EXPECT_EQ(std::filesystem::file_size(moved + "/payloads/00000002.seg"), kPayloadHeaderBytes + 50);
+}
+
+TEST(BackupTest, WhatExistsOrIsDamagedIsRefusedAndLeavesNothing) {
+  RunFolder run;
+  run.StoreConfig(false);
+  TempDir folder;
+  const std::string backup = folder.path() + "/backup", moved = folder.path() + "/moved";
+  EXPECT_THAT(BackUpRun(run.path(), folder.path()).status().message(), HasSubstr(" exists; "));
+  ASSERT_TRUE(BackUpRun(run.path(), backup).ok());
+  std::ofstream(backup + "/payloads/00000001.seg", std::ios::app) << "!";
+  EXPECT_THAT(RestoreRun(backup, moved).status().message(),
+              HasSubstr("00000001.seg is not what was backed up"));
+  EXPECT_FALSE(std::filesystem::exists(moved));
+  run.Damage(2);
+  const Status damaged = BackUpRun(run.path(), folder.path() + "/second").status();
+  EXPECT_EQ(damaged.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(damaged.message(), HasSubstr("group 2 is ready"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/second"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/second.part"));
+}
+
+}  // namespace
+}  // namespace buttress

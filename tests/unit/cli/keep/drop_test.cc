@@ -1,0 +1,63 @@
+#include "cli/keep/drop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/understand/run_audit.h"
+#include "tests/unit/cli/keep/run_folder.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(DropTest, ADamagedGroupIsDroppedOnceAndItsRecordIsKept) {
+  RunFolder run;
+  run.StoreConfig(false);
+  run.Damage(2);
+  run.Close();
+  const Result<DroppedGroup> dropped = DropGroup({run.path(), "", 2, "a bad disk"});
+  ASSERT_TRUE(dropped.ok()) << dropped.status().ToString();
+  EXPECT_EQ(dropped->group.state, GroupState::kReady);
+  EXPECT_EQ(ReadFile(dropped->evidence)->substr(kPayloadHeaderBytes), std::string(49, 'c') + "!");
+  const RunAudit audit = *AuditRun(run.path());
+  EXPECT_THAT(audit.ledger.violations(), IsEmpty());
+  EXPECT_EQ(audit.ledger.recounted.groups, 3);
+  EXPECT_EQ(audit.ledger.findings[0].what, "group 2 was dropped: a bad disk");
+  EXPECT_THAT(DropGroup({run.path(), "", 2, "again"}).status().message(),
+              HasSubstr("group 2 is dropped: training needs it no more"));
+  const auto ledger = *Ledger::Open(run.path() + "/ledger.db");
+  EXPECT_EQ(ledger->Load()->groups.size(), 2);
+}
+
+TEST(DropTest, AGroupOfALostSegmentIsDroppedWithoutARecord) {
+  RunFolder run;
+  run.StoreConfig(false);
+  run.Close();
+  std::filesystem::remove(run.Segment(2));
+  const Result<DroppedGroup> dropped = DropGroup({run.path(), "", 3, "the file is gone"});
+  ASSERT_TRUE(dropped.ok()) << dropped.status().ToString();
+  EXPECT_EQ(dropped->evidence, "");
+}
+
+TEST(DropTest, ARunThatGoesOnOrMustBeRepeatableIsLeftAlone) {
+  RunFolder run;
+  run.StoreConfig(false);
+  EXPECT_THAT(DropGroup({run.path(), "", 2, "why"}).status().message(),
+              HasSubstr("is open in another coordinator"));
+  run.Close();
+  run.StoreConfig(true);
+  EXPECT_THAT(DropGroup({run.path(), "", 2, "why"}).status().message(),
+              HasSubstr("run.deterministic is set"));
+  run.StoreConfig(false);
+  EXPECT_THAT(DropGroup({run.path(), "", 2, ""}).status().message(), HasSubstr("--reason"));
+  EXPECT_THAT(DropGroup({run.path(), "", 4, "why"}).status().message(),
+              HasSubstr("has no group 4"));
+  EXPECT_THAT(AuditRun(run.path())->ledger.findings.size(), 1);  // no learner's files, no drop
+}
+
+}  // namespace
+}  // namespace buttress

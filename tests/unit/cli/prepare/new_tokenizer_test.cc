@@ -1,0 +1,72 @@
+#include "cli/prepare/new_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/prepare/new_model_folder.h"
+#include "lib/base/file.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class NewTokenizerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Result<std::string> text = ReadFile(BUTTRESS_GOLDEN "/bpe_training.json");
+    ASSERT_TRUE(text.ok()) << text.status().ToString();
+    golden_ = json::parse(*text);
+    std::string rows;
+    for (const json& row : golden_["rows"]) rows += row.dump() + "\n";
+    ASSERT_TRUE(WriteFileAtomic(path_, rows).ok());
+  }
+
+  const TempDir dir_;
+  const std::string path_ = JoinPath(dir_.path(), "rows.jsonl");
+  json golden_;
+};
+
+TEST_F(NewTokenizerTest, LearnsTheMergesOfHuggingFaceTokenizers) {
+  const auto made =
+      TrainTokenizer(path_, golden_["tokens"].get<std::int64_t>() + 3);  // special tokens
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  const json model = made->json["model"];
+  EXPECT_EQ(model["merges"], golden_["merges"]);
+  ASSERT_EQ(model["vocab"].size(), golden_["vocab"].size());
+  for (std::size_t id = 0; id < golden_["vocab"].size(); ++id) {
+    EXPECT_EQ(model["vocab"][golden_["vocab"][id].get<std::string>()], id);
+  }
+}
+
+TEST_F(NewTokenizerTest, TheWrittenFolderEncodesAndDecodesItsTrainingText) {
+  const std::string folder = JoinPath(dir_.path(), "model");
+  const Status written = WriteNewModel({.text = path_, .tokens = 423, .vocab = 512}, folder);
+  ASSERT_TRUE(written.ok()) << written.ToString();
+  const auto tokenizer = Tokenizer::Load(folder);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  const std::string text = golden_["rows"][0]["answer"];
+  const auto tokens = (*tokenizer)->Encode(text);
+  ASSERT_TRUE(tokens.ok());
+  EXPECT_LT(tokens->size(), text.size());
+  EXPECT_EQ(*(*tokenizer)->Decode(*tokens, SpecialTokens::kKeep), text);
+  EXPECT_EQ((*tokenizer)->Encode("<|im_end|>")->front(), (*tokenizer)->eos_token_id());
+  EXPECT_THAT((*tokenizer)->chat_template(), HasSubstr("<|im_start|>"));
+}
+
+TEST_F(NewTokenizerTest, RefusesUnusableText) {
+  EXPECT_THAT(TrainTokenizer(path_, 100).status().message(), HasSubstr("at least 259"));
+  EXPECT_THAT(TrainTokenizer(path_ + "x", 300).status().message(), HasSubstr("cannot open"));
+  ASSERT_TRUE(WriteFileAtomic(path_, "{\"question\": \"a\"}\n{broken\n").ok());
+  EXPECT_THAT(TrainTokenizer(path_, 300).status().message(), HasSubstr("line 2: not JSON"));
+  EXPECT_THAT(WriteNewModel({.text = path_, .tokens = 300, .vocab = 259}, dir_.path()).message(),
+              HasSubstr("line 2"));
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,116 @@
+#include "cli/train/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+
+#include "lib/base/file.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kPatienceMs = 20000;
+
+// Ticks until the supervisor gives up.
+Status TickToTheEnd(Supervisor& supervisor) {
+  Status status;
+  WaitUntil(kPatienceMs, [&] { return !(status = supervisor.Tick()).ok(); });
+  return status;
+}
+
+TEST(SupervisorTest, AnExitThatARestartCannotMendIsNotRestarted) {
+  for (const int code : {2, 4, 6}) {
+    const TempDir dir;
+    Supervisor supervisor(dir.path(), 3);
+    const std::string script =
+        std::string("echo \"learner: the reason\"; exit ") + std::to_string(code);
+    ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", script}).ok());
+    const Status status = TickToTheEnd(supervisor);
+    EXPECT_EQ(ExitCode(status), code) << status.ToString();
+    EXPECT_THAT(status.message(), HasSubstr("learner: the reason"));
+    EXPECT_EQ(supervisor.restarts(), 0);
+  }
+}
+
+TEST(SupervisorTest, TheRunGoesOnWithoutAnOptionalRole) {
+  const TempDir dir;
+  Supervisor supervisor(dir.path(), 0);
+  ASSERT_TRUE(
+      supervisor.Start("evaluator", {"sh", "-c", "exit 3"}, Supervisor::Need::kOptional).ok());
+  EXPECT_FALSE(supervisor.GivenUp("evaluator"));
+  ASSERT_TRUE(WaitUntil(kPatienceMs, [&] {
+    EXPECT_TRUE(supervisor.Tick().ok());
+    return supervisor.GivenUp("evaluator");
+  }));
+  EXPECT_TRUE(supervisor.Tick().ok());
+  EXPECT_FALSE(supervisor.Done("evaluator"));
+}
+
+TEST(SupervisorTest, ARunThatLearnsNothingIsNotRestartedAndItsCauseIsTheError) {
+  const TempDir dir;
+  Supervisor supervisor(dir.path(), 3);
+  const std::string script =
+      "echo '2026-01-01T00:00:00.000Z E learner/0 learner leaves why=\"nothing to learn: the "
+      "\\\"x\\\" is missing; mend it\"'; echo 'Primary job terminated'; exit 5";
+  ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", script}).ok());
+  const Status status = TickToTheEnd(supervisor);
+  EXPECT_EQ(ExitCode(status), 5);
+  EXPECT_EQ(status.message(), "nothing to learn: the \"x\" is missing; mend it");
+  EXPECT_EQ(supervisor.restarts(), 0);
+}
+
+TEST(SupervisorTest, TheCauseIsTheLastLineAndTheBannerOfMpirunIsNotShown) {
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "learner.log");
+  ASSERT_TRUE(WriteFileAtomic(log,
+                              "learner: NOT_FOUND: no weights\n-------------------\n"
+                              "Primary job  terminated normally\n-------------------\n")
+                  .ok());
+  EXPECT_EQ(LastErrorInLog(log), "learner: NOT_FOUND: no weights");
+}
+
+TEST(SupervisorTest, ALongErrorKeepsItsLastLine) {
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "coordinator.log");
+  std::string rows;
+  for (int i = 0; i < 100; ++i) rows += "\n  line " + std::to_string(i) + ": no field 'answer'";
+  const std::string begin = "coordinator: INVALID_ARGUMENT: 100 rows cannot be used:";
+  ASSERT_TRUE(WriteFileAtomic(log, begin + rows + "\nall of them: out/bad.txt\n").ok());
+  const std::string error = LastErrorInLog(log);
+  EXPECT_LT(error.size(), 1100U);
+  EXPECT_TRUE(error.starts_with(begin + "\n  line 0: no field")) << error;
+  EXPECT_TRUE(error.ends_with(": no field 'answer'\n  ...\nall of them: out/bad.txt")) << error;
+}
+
+TEST(SupervisorTest, AnotherFailureIsRestartedUpToTheBound) {
+  const TempDir dir;
+  Supervisor supervisor(dir.path(), 1);
+  ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", "exit 3"}).ok());
+  EXPECT_EQ(TickToTheEnd(supervisor).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(supervisor.restarts(), 1);
+}
+
+TEST(SupervisorTest, AStopWaitsAsLongAsItsProcessIsBusy) {
+  const Supervisor::Patience none;
+  const TempDir dir;
+  Supervisor supervisor(dir.path(), 0);
+  const std::string gate = JoinPath(dir.path(), "gate");
+  const std::string script = "until [ -e " + gate + " ]; do sleep 0.05; done";
+  ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", script}).ok());
+  EXPECT_FALSE(supervisor.Stop("learner", 0, {1, [] { return true; }, 0}));
+  ASSERT_TRUE(WriteFileAtomic(gate, "").ok());
+  EXPECT_TRUE(supervisor.Stop("learner", 0, {1, [] { return true; }, kPatienceMs}));
+  ASSERT_TRUE(supervisor.Start("learner", {"sleep", "60"}).ok());
+  EXPECT_FALSE(supervisor.Stop("learner", 0, {1, [] { return false; }, kPatienceMs}));
+  EXPECT_TRUE(supervisor.Stop("learner", SIGKILL, {kPatienceMs}));
+  supervisor.ExpectExits();
+  EXPECT_TRUE(supervisor.Stop("learner", 0, none));
+}
+
+}  // namespace
+}  // namespace buttress

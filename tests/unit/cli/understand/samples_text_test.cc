@@ -1,0 +1,73 @@
+#include "cli/understand/samples_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+SampledGroup GroupOf(const std::vector<std::string>& texts) {
+  SampledGroup group;
+  group.group.group_id = 7;
+  group.group.step = 3;
+  group.group.prompt.prompt_id = "p1";
+  group.collapse = CollapseClass::kMixed;
+  group.prompt = "1+1=";
+  for (const std::string& text : texts) {
+    Sample& sample = group.samples.emplace_back();
+    sample.text = text;
+    sample.row.outcome = Outcome::kWrong;
+    sample.row.total_tokens = 2;
+  }
+  return group;
+}
+
+TEST(SamplesTextTest, ACompletionCannotCommandTheTerminal) {
+  EXPECT_EQ(Printable("a\x1b[2Jb\rc\n\xe2\x80\xae"
+                      "d"),
+            "a<U+001B>[2Jb<U+000D>c\n<U+202E>d");
+  EXPECT_EQ(Printable("\xff"), "\xef\xbf\xbd");
+  const std::string text = SamplesText(GroupOf({"\x1b]0;title\x07"}), {});
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, HasSubstr("<U+001B>]0;title<U+0007>"));
+}
+
+TEST(SamplesTextTest, LinesBreakAtSpacesAndWithinLongWords) {
+  EXPECT_EQ(Wrapped("aaaa bbbb cccc dddd eeee ffff", "> ", 24),
+            "> aaaa bbbb cccc dddd \n> eeee ffff\n");
+  EXPECT_EQ(Wrapped(std::string(25, 'x'), "", 20), std::string(20, 'x') + "\nxxxxx\n");
+  EXPECT_EQ(Wrapped("a\n\nb", "  ", 40), "  a\n  \n  b\n");
+  EXPECT_EQ(Wrapped("\u00e9\u00e9", "", 1), "\u00e9\u00e9\n");  // never narrower than 20
+}
+
+TEST(SamplesTextTest, AGroupShowsItsFirstCompletionsAndSaysHowManyThereAre) {
+  SampledGroup group = GroupOf({"2", "3", "4", "5", "6"});
+  group.samples[0].row.outcome = Outcome::kCorrect;
+  group.samples[0].row.reward = 1;
+  group.samples[0].row.raw_reward = 1;
+  group.samples[1].row.finish_reason = FinishReason::kLength;
+  const std::string text = SamplesText(group, {.columns = 80, .completions = 2});
+  EXPECT_THAT(text, HasSubstr("step 3, group 7: mixed, 1 of 5 correct; prompt p1\n  > 1+1=\n"));
+  EXPECT_THAT(text, HasSubstr("  0  correct  reward 1.000  2 tokens\n     | 2\n"));
+  EXPECT_THAT(text, HasSubstr("  1  wrong  reward 0.000  2 tokens  truncated\n     | 3\n"));
+  EXPECT_THAT(text, HasSubstr("... 3 more; --completions 0 shows all"));
+  EXPECT_THAT(SamplesText(group, {.columns = 80, .completions = 0}), HasSubstr("     | 6\n"));
+}
+
+TEST(SamplesTextTest, WithoutTextsTheReasonStandsInTheirPlace) {
+  SampledGroup group = GroupOf({"2"});
+  group.prompt.reset();
+  group.samples[0].text.reset();
+  group.why_no_texts = "the texts are deleted";
+  EXPECT_THAT(SamplesText(group, {}), HasSubstr("  the texts are deleted\n  0  wrong"));
+  const auto shown = SamplesJson(group);
+  EXPECT_TRUE(shown["prompt_text"].is_null());
+  EXPECT_TRUE(shown["completions"][0]["text"].is_null());
+  EXPECT_EQ(shown["why_no_texts"], "the texts are deleted");
+}
+
+}  // namespace
+}  // namespace buttress
