@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "cli/fleet/mpirun_command.h"
+#include "cli/fleet/fleet.h"
 #include "cli/process.h"
 #include "cli/train/supervisor.h"
 #include "lib/base/bounded_json.h"

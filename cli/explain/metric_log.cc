@@ -5,12 +5,59 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/explain/dump_row.h"
-#include "cli/explain/metric_names.h"
 #include "lib/base/file.h"
 #include "lib/data/line_reader.h"
 
 namespace buttress {
 namespace {
+
+// How other trainers name the collapse of groups in their logs.
+enum class MetricUse : std::uint8_t {
+  kCollapsed,    // share of groups with equal rewards
+  kInformative,  // share of the other groups
+  kAllCorrect,   // share of groups with equal rewards, all right
+  kAllWrong,     // and all wrong
+  kDropped,      // number of groups with equal rewards
+};
+
+struct MetricName {
+  std::string_view name;  // a metric has this name, or ends in a slash and it
+  MetricUse use;
+  std::string_view trainer;
+  double scale = 1;             // of the value
+  std::string_view whole = {};  // the metric to divide by; empty: none
+};
+
+using enum MetricUse;
+
+// Names for the same use are tried in this order.
+constexpr MetricName kNames[] = {
+    {"frac_reward_zero_std", kCollapsed, "TRL"},
+    {"rollout_reward/group_zero_std_frac", kCollapsed, "torchtitan"},
+    {"rollout_reward/group_zero_std_frac/mean", kCollapsed, "torchtitan"},
+    {"training/n_zero_adv_groups", kCollapsed, "Agent Lightning", 1, "training/n_groups"},
+    {"training/filter_groups/filtered_groups", kCollapsed, "verl", 1,
+     "training/filter_groups/generated_groups"},
+    {"dynamic_filtering_pass_rate", kInformative, "OpenRLHF", 0.01},
+    {"async/keep_rate", kInformative, "SkyRL"},
+    {"fractions/effective", kInformative, "rLLM"},
+    {"fractions/too_easy", kAllCorrect, "rLLM"},
+    {"fractions/too_hard", kAllWrong, "rLLM"},
+    {"by_group/frac_mixed", kInformative, "tinker-cookbook"},
+    {"by_group/frac_all_good", kAllCorrect, "tinker-cookbook"},
+    {"by_group/frac_all_bad", kAllWrong, "tinker-cookbook"},
+    {"baseline_reward/pct_mixed", kInformative, "NeMo RL", 0.01},
+    {"baseline_reward/pct_1", kAllCorrect, "NeMo RL", 0.01},
+    {"baseline_reward/pct_0", kAllWrong, "NeMo RL", 0.01},
+    {"solved_all", kAllCorrect, "prime-rl"},
+    {"solved_none", kAllWrong, "prime-rl"},
+    {"data/step_num_groups_trainable", kInformative, "ART", 1, "data/step_num_groups_submitted"},
+    {"training/filter_groups/evicted_samples", kDropped, "verl"},
+    {"reward/num_zero_variance_filtered", kDropped, "SkyRL"},
+    {"async/num_groups_dropped", kDropped, "SkyRL"},
+    {"training_sample_builder/num_groups_dropped_zero_std", kDropped, "torchtitan"},
+    {"training_sample_builder/num_groups_dropped_zero_std/sum", kDropped, "torchtitan"},
+};
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -52,7 +99,7 @@ class LogBuilder {
   void Add(const MetricLine& line, bool is_log) {
     CollapsePoint point;
     bool found = false;
-    for (const MetricName& metric : MetricNames()) {
+    for (const MetricName& metric : kNames) {
       const std::optional<double> value = ValueOf(line, metric);
       if (!value) continue;
       found = Use(metric, *value, point) || found;

@@ -9,14 +9,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 
 #include "cli/fleet/ssh_session.h"
 #include "cli/process.h"
 #include "cli/train/supervisor.h"
-#include "cli/train/worker_gpus.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/shutdown.h"
+#include "lib/collectives/gpu_choice.h"
 #include "lib/config/load.h"
 
 namespace buttress {
@@ -287,6 +288,48 @@ std::string Fleet::Names() const {
   std::string names;
   for (const Machine& machine : machines_) names += (names.empty() ? "" : ", ") + machine.host.name;
   return names;
+}
+
+std::vector<std::string> MpirunCommand(const LocalSettings& local,
+                                       const std::vector<std::string>& hosts) {
+  const LaunchConfig& launch = local.launch;
+  std::vector<std::string> argv = {launch.mpirun, "-np",  std::to_string(launch.learner_ranks),
+                                   "--bind-to",   "none", "--oversubscribe"};
+  if (::geteuid() == 0) argv.push_back("--allow-run-as-root");
+  if (const std::string& interface = local.learner.interface; !interface.empty()) {
+    argv.insert(argv.end(),
+                {"--mca", "oob_tcp_if_include", interface, "--mca", "btl_tcp_if_include", interface,
+                 "-x", "NCCL_SOCKET_IFNAME=" + interface});
+  }
+  // Without further arguments all ranks run on this machine and share memory. Open MPI would
+  // listen for others on every interface all the same.
+  if (local.learner.interface.empty() && launch.mpirun_args.empty() && hosts.empty())
+    argv.insert(argv.end(), {"--mca", "btl", "^tcp"});
+  argv.insert(argv.end(), hosts.begin(), hosts.end());
+  argv.insert(argv.end(), launch.mpirun_args.begin(), launch.mpirun_args.end());
+  return argv;
+}
+
+bool WorkersNeedGpus(const LocalSettings& local) {
+  return local.worker.engine == EngineKind::kEmbedded &&
+         local.worker.device == ComputeDevice::kCuda && local.worker.gpu == kAnyGpu;
+}
+
+Result<std::vector<int>> AssignWorkerGpus(const LocalSettings& local, int visible) {
+  if (!WorkersNeedGpus(local)) return std::vector<int>();
+  const std::int64_t workers = local.launch.workers;
+  const bool learner_on_gpu = local.learner.device == ComputeDevice::kCuda;
+  const std::int64_t ranks = learner_on_gpu ? local.launch.learner_ranks : 0;
+  if (ranks + workers > visible) {
+    return InvalidArgument(fmt::format(
+        "local.launch: {} learner ranks and {} workers on GPUs need {}, but {} are visible; lower "
+        "local.launch.learner_ranks or workers, or name the GPU that the workers share with "
+        "local.worker.gpu",
+        ranks, workers, ranks + workers, visible));
+  }
+  std::vector<int> gpus(static_cast<std::size_t>(workers));
+  std::iota(gpus.begin(), gpus.end(), static_cast<int>(ranks));
+  return gpus;
 }
 
 }  // namespace buttress

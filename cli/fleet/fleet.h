@@ -91,6 +91,20 @@ struct HostAnswer {
 // Where the launching machine leaves a word in its run folder, to see who has the same folder.
 std::string FolderMarkPath(const std::string& out);
 
+// Returns the mpirun of local.launch with all its arguments for the learner's ranks, up to the
+// program. `hosts` are those of the machines (Fleet::MpirunArguments); empty if there are none.
+std::vector<std::string> MpirunCommand(const LocalSettings& local,
+                                       const std::vector<std::string>& hosts);
+
+// Returns a GPU for each of local.launch.workers, of `visible`: the learner's ranks take the first
+// ones, if they compute on GPUs, and each worker one of the next. Empty if launch has none to give:
+// the workers' engines use no GPU, or local.worker.gpu names the one that they share.
+// kInvalidArgument if there are too few.
+Result<std::vector<int>> AssignWorkerGpus(const LocalSettings& local, int visible);
+
+// Whether AssignWorkerGpus has GPUs to give.
+bool WorkersNeedGpus(const LocalSettings& local);
+
 // What one machine must have.
 struct HostNeeds {
   std::string version;  // of the programs

@@ -11,7 +11,6 @@
 
 #include "cli/fleet/fleet.h"
 #include "cli/process.h"
-#include "cli/train/worker_gpus.h"
 #include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"

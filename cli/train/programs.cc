@@ -4,10 +4,9 @@
 
 #include <csignal>
 
-#include "cli/fleet/mpirun_command.h"
+#include "cli/fleet/fleet.h"
 #include "cli/fleet/ssh_session.h"
 #include "cli/process.h"
-#include "cli/train/worker_gpus.h"
 #include "lib/base/busy_mark.h"
 #include "lib/base/file.h"
 #include "lib/collectives/cuda_library.h"
