@@ -115,12 +115,6 @@ std::optional<std::uint64_t> GroupTable::oldest_ready_step() const {
   return ready_steps_.empty() ? std::nullopt : std::optional(*ready_steps_.begin());
 }
 
-std::vector<std::uint64_t> GroupTable::LeasedBy(const std::string& worker_id) const {
-  const auto worker = leased_.find(worker_id);
-  if (worker == leased_.end()) return {};
-  return {worker->second.begin(), worker->second.end()};
-}
-
 // The other members are derived from these.
 bool GroupTable::operator==(const GroupTable& other) const {
   return rows_ == other.rows_ && accepted_ == other.accepted_ && ended_tags_ == other.ended_tags_ &&
@@ -186,7 +180,6 @@ void GroupTable::AddDerived(const GroupRow& row) {
   ++counts_[Index(row.state)];
   if (row.holds_slot) ++active_slots_;
   if (row.state == GroupState::kPending) pending_.insert(row.group_id);
-  if (row.state == GroupState::kLeased) leased_[row.worker_id].insert(row.group_id);
   if (IsUnready(row.state)) unready_.insert(row.group_id);
   if (row.state != GroupState::kReady) return;
   ready_steps_.insert(accepted(row.group_id).oldest_step());
@@ -198,16 +191,11 @@ void GroupTable::RemoveDerived(const GroupRow& row) {
   if (row.holds_slot) --active_slots_;
   if (row.state == GroupState::kPending) pending_.erase(row.group_id);
   if (IsUnready(row.state)) unready_.erase(row.group_id);
-  if (row.state == GroupState::kReady) {
-    ready_steps_.erase(ready_steps_.find(accepted(row.group_id).oldest_step()));
-    const auto ready = ready_.find(row.prompt.row);
-    ready->second.erase(row.group_id);
-    if (ready->second.empty()) ready_.erase(ready);
-  }
-  if (row.state != GroupState::kLeased) return;
-  const auto worker = leased_.find(row.worker_id);
-  worker->second.erase(row.group_id);
-  if (worker->second.empty()) leased_.erase(worker);
+  if (row.state != GroupState::kReady) return;
+  ready_steps_.erase(ready_steps_.find(accepted(row.group_id).oldest_step()));
+  const auto ready = ready_.find(row.prompt.row);
+  ready->second.erase(row.group_id);
+  if (ready->second.empty()) ready_.erase(ready);
 }
 
 }  // namespace buttress

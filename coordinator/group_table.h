@@ -115,12 +115,6 @@ class GroupTable {
   // Returns the oldest step of the versions that sampled ready groups; nullopt without a group.
   std::optional<std::uint64_t> oldest_ready_step() const;
 
-  // Returns the groups leased by each worker; workers without leases are missing.
-  const std::map<std::string, std::set<std::uint64_t>>& leased() const { return leased_; }
-
-  // Returns the groups leased by `worker_id`, in rising order.
-  std::vector<std::uint64_t> LeasedBy(const std::string& worker_id) const;
-
   const std::map<std::uint64_t, GroupRow>& rows() const { return rows_; }
 
   // Returns the number of groups that hold a slot.
@@ -151,8 +145,7 @@ class GroupTable {
   std::set<std::uint64_t> unready_;           // pending and leased
   std::multiset<std::uint64_t> ready_steps_;  // AcceptedRow::oldest_step of the ready groups
   std::map<std::uint64_t, std::set<std::uint64_t>> ready_;  // by row of the dataset
-  std::map<std::string, std::set<std::uint64_t>> leased_;
-  std::map<std::uint64_t, std::uint64_t> ended_tags_;  // by group id
+  std::map<std::uint64_t, std::uint64_t> ended_tags_;       // by group id
   std::uint64_t next_group_id_ = 1;
   std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};

@@ -81,7 +81,7 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
   response.set_end_reason(turn.scheduler.end_reason());
   if (status.announced) *response.mutable_version() = ToProto(*status.announced);
   FillGroups(status, response);
-  const auto leases = turn.scheduler.LeasesByWorker();
+  const auto leases = turn.scheduler.leases().Counts();
   std::set<std::string> ids;
   for (const auto& [id, worker] : turn.scheduler.workers()) ids.insert(id);
   for (const auto& [id, order] : turn.scheduler.orders()) ids.insert(id);
@@ -111,14 +111,10 @@ grpc::ServerUnaryReactor* CoordinatorService::OrderWorker(grpc::CallbackServerCo
   return Handle({"OrderWorker"}, *request, [request, response](Turn& turn) -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const WorkerOrderRow order, OrderFrom(*request));
     BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderWorker(order, turn.changes));
-    const auto leases = turn.scheduler.LeasesByWorker();
+    const auto leases = turn.scheduler.leases().Counts();
     const auto held = leases.find(order.worker_id);
     *response->mutable_worker() =
         StatusOf(turn, order.worker_id, held == leases.end() ? 0 : held->second);
-    Log(kInfo, "order to a worker",
-        {{"worker", order.worker_id},
-         {"order", WorkerOrderName(order.order)},
-         {"reason", order.reason}});
     return OkStatus();
   });
 }

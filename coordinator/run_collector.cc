@@ -151,8 +151,7 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   out.push_back(Counter("buttress_coordinator_leases_granted_total", "Leases granted.",
                         {Value(events_.leases_granted)}));
   out.push_back(Counter("buttress_coordinator_leases_shared_total",
-                        "Leases of workers that had not delivered a group yet, or kept one too "
-                        "long, given to idle workers as well.",
+                        "Leases of late groups that were granted to a further, idle worker.",
                         {Value(events_.leases_shared)}));
   out.push_back(Counter(
       "buttress_coordinator_leases_ended_total", "Leases that ended, by reason.",

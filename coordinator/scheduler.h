@@ -1,12 +1,13 @@
 // Hands prompts to workers and plans to the learner, and owns the life of every group. This is THE
-// state machine: pure, without threads, I/O or a clock (callers pass `now_ms`, monotonic).
+// state machine: pure, without threads, I/O or a clock (callers pass `now_ms`, monotonic). Leases
+// (leases.h) and workers (workers.h) are parts of it.
 //
 //             lease           submit(ok)        PlanBatch           Commit
 //   pending ──────────► leased ──────────► ready ──────────► batched ──────────► trained
 //      ▲                  │                  │                  ▲                  │
-//      ├── lease expired ─┤                  │                  └── learner back ──┤
-//      └── returned ──────┘                  │                                     │ Checkpointed
-//                                            │                                     ▼
+//      ├── lease ended ───┘                  │                  └── learner back ──┤
+//      ├── learner back ─────────────────────┤                                     │ Checkpointed
+//      │                                     │                                     ▼
 //   pending, leased, ready, batched ─────────┴──► dropped                       settled
 //
 //   learner back: the learner came back from an older checkpoint. Leased and ready groups of
@@ -14,33 +15,16 @@
 //   settled: behind the durable checkpoint before the newest one, or behind the last of the run. A
 //   learner whose newest checkpoint is damaged goes back to the one before, and trains the same
 //   plans again.
-//   dropped: too old, poison, no signal, or the run ended; the slot is freed, the group
-//   is counted, and the reason is kept. A group of a plan is dropped once its payload is found
-//   damaged; an operator may drop any group while no coordinator runs (`buttress ledger drop`).
-//
-//   call          consumes                  produces                waits for       unblocks
-//   Admit         NeedsPrompts() prompts    pending groups          a free slot     Exchange
-//   Exchange      held leases, capacity     leased groups,          a pending       Submit
-//                                           revocations             group, weights
-//   Submit        a leased group's result   a ready group, ACR,     -               PlanBatch
-//                                           history
-//   PlanBatch     P ready groups            a plan, its collapse    P groups in     Commit
-//                                           snapshot                line
-//   Commit        the step's plan           trained groups          -               Announce,
-//                                                                                   Checkpointed
-//   Announce      a manifest                freed slots, newest     -               NeedsPrompts,
-//                                           version                                 Exchange
-//   Checkpointed  trained groups            settled groups          -               the run's end
+//   dropped: too old, poison, without a signal (zero_variance: resample), damaged, or the run
+//   ended. The slot is freed, the group is counted, and the reason is kept.
 //
 // Every call appends what it changed to a LedgerChanges. The caller makes those rows durable before
 // it answers, and ends the process if it cannot; Restore builds the same scheduler from what was
-// written.
-//
-// Thread safety: none. One thread owns the scheduler, or one mutex guards every call.
+// written. Thread safety: none; one thread owns the scheduler.
 //
 // Invariants:
-//   (1) A group is in exactly one state; `leased` names exactly one worker and lease epoch. Besides
-//       that lease only one that it shares (below) can deliver the group.
+//   (1) A group is in exactly one state. Only a lease that Leases holds can deliver a leased group;
+//       its row names the newest one.
 //   (2) Every drawn prompt ends as settled or dropped exactly once, whatever is killed. At the last
 //       step whatever is pending, leased, ready or batched becomes dropped (run_ended), and the
 //       final checkpoint settles the rest.
@@ -50,76 +34,27 @@
 //   (4) No trained group is older than MaxAge(P, S, W) = S + ceil((W - 1) / P) steps
 //       (lib/rl/staleness.h; batch_assembler checks it again).
 //   (5) The plan of a step has exactly P groups and does not change until the step is settled,
-//       across restarts of any process. Only a group that was given up as damaged is replaced,
-//       before the step is trained (again).
+//       across restarts of any process. Only a group that was given up as damaged is replaced, by
+//       the first ready groups of the line, before the step is trained (again).
 //   (6) Versions only rise within a learner epoch. A lease names the oldest version that may sample
 //       the group, in deterministic mode the only one.
 //   (7) The number of micro-batches of a step follows from its plan (the learner keeps this one).
 //   (8) Every reported ACR equals a recount from the ledger; a group counts once whatever was
-//       retried, duplicated or restarted.
+//       retried, duplicated or restarted. What another group replaced counts in the next plan.
 //   (9) The line, the plans and the versions of the leases depend only on the order of the calls.
 //
-// Which groups may be leased. The line is all groups without a plan, in admission order; j is the
-// index of a group in it, `planned` the last planned step, `announced` the step of the newest
-// version. A group may be leased when
-//
-//   j < LeaseHeadroom(P, S, announced, planned * P) = (S + 1 + announced - planned) P.
-//
-// If no younger group passes it, the group trains in step planned + floor(j / P) + 1, which starts
-// from version planned + floor(j / P) <= announced + S: invariant (4). Slots are held by leased and
-// ready groups, all of which are in the line before that index, and by planned groups that are not
-// yet announced, at most (planned - announced) P: together at most (S + 1) P = B: invariant (3). A
-// group whose lease ended keeps its place before all younger ones.
-//
-// Why the run cannot stop. Plans are trained and announced without any further group, so
-// `announced` reaches `planned`. Then at least the first P groups of the line may be leased,
-// prompts are drawn until there are P, and P ready groups at the head of the line are a plan
-// whatever W is. A dropped group moves all younger ones forward and leaves room for a fresh prompt.
-//
-// Filling a plan. Where a damaged group of a plan was dropped, the plan waits for the first groups
-// of the line that are ready, under the rules of any plan. The head of the line may be leased that
-// far whatever the headroom is, as long as there are slots: groups planned for an earlier learner
-// hold none, and a group that this learner finds damaged gives its slot back, so there are. The
-// step counts both the dropped groups and those in their places.
-//
-// Poison. A group is dropped after max_attempts failures that are its own: the worker gave it back
-// as failed, kept it beyond the limit of a lease, or was lost while it held nothing else. A failure
-// at a worker on trial is none of them, so that strangers cannot have a group dropped. When a
-// worker is lost that held n > 1 groups, any of them may be the cause: each is suspect, and a
-// worker that holds a suspect holds at most n / 2 groups, then half of that, down to one. So a
-// prompt that kills its workers is alone after log2(n) losses, and costs no other group an attempt.
-// The others are free of suspicion once they are accepted. A restart forgets who is suspect.
-//
-// Sick workers. A group that failed at a worker goes to another one, if there is one that has not
-// failed it, for a lease time. A worker at which WorkerFaults::kSickAfter groups failed that others
-// completed is set aside by an order (cordon) that names them, unless no other worker is left; it
-// stands until an operator takes it back.
-//
-// Workers on trial. A worker that renews its leases and never delivers holds up the run for a lease
-// limit each time. So, while a worker has not delivered a group and others have (they are proven),
-// it holds no more groups than the proven worker with the most; and a proven worker that finds no
-// pending group shares the leases of those on trial: it gets the group under a new epoch, which
-// fences everything but the lease that it shares, and the first result of the two counts. A worker
-// whose result comes second has delivered all the same. One that keeps a lease to its limit is on
-// trial again, and so is one that keeps it late (LeaseTimes) while another proven one has nothing
-// to do; each further time it has to deliver twice as many groups to be proven. While no worker is
-// proven, and so at the start of a run, nobody is on trial.
-//
-// Replacing groups (zero_variance: resample). A group that comes in without a signal (constant, or
-// with fewer than two scorable completions) is accepted, counted, and dropped in the same
-// transaction; the prompt drawn for the room it leaves is its replacement. Between two plans at
-// most replace_cap groups are replaced, in the run at most replace_budget; any further group
-// without a signal keeps its place and fills the plan, where the learner masks it. The step of a
-// replaced group is the next one to be planned, and its class is counted in the snapshot of that
-// step, so that the rate that gates and logs read is that of all groups drawn. With S = 0 and W = 1
-// the groups drawn for a step, and so those of them that train, do not depend on the order in which
-// they come in.
+// The line is all groups without a plan, in admission order. A group may be leased at an index
+// below LeaseHeadroom = (S + 1 + announced - planned) P: if no younger group passes index j, it
+// trains in step planned + floor(j / P) + 1, which starts from a version of at most announced + S:
+// (4). Leased and ready groups are before that index, and planned groups that are not announced
+// hold at most (planned - announced) P slots: (3). The run cannot stop: plans are trained and
+// announced without further groups, then at least P groups may be leased, and P ready groups at the
+// head of the line are a plan. Where a plan lost damaged groups, as many more may be leased.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -129,13 +64,11 @@
 #include "coordinator/batch_assembler.h"
 #include "coordinator/collapse_monitor.h"
 #include "coordinator/group_table.h"
-#include "coordinator/lease_deadlines.h"
-#include "coordinator/lease_times.h"
+#include "coordinator/leases.h"
 #include "coordinator/lineage.h"
 #include "coordinator/prompt_records.h"
 #include "coordinator/scheduler_types.h"
-#include "coordinator/worker_faults.h"
-#include "coordinator/worker_trials.h"
+#include "coordinator/workers.h"
 #include "lib/base/status.h"
 #include "lib/ledger/rows.h"
 
@@ -176,29 +109,9 @@ class Scheduler {
   void Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
              std::span<const PromptCursor> cursors, LedgerChanges& out);
 
-  // Records the start of the coordinator that a registered worker registered with before; empty for
-  // a new process. REQUIRES: CheckOrigin() returns OK.
-  void NoteOrigin(const std::string& worker_id, const std::string& start_id);
-
-  // Checks what a worker says of its registration before, where it had one. kAborted if that was in
-  // another run, or with a coordinator whose ledger was newer than this one: the worker drops its
-  // leases and weights and starts anew.
-  Status CheckOrigin(const std::string& worker_id, const std::string& run_id,
-                     const std::string& start_id) const;
-
-  // Returns kFailedPrecondition if a newer process has registered under the id of this one. Of two
-  // processes with one id the newer stays.
-  Status CheckWorker(const std::string& worker_id, std::uint64_t incarnation) const;
-
-  // Makes room for a worker that is not known when kMaxWorkers are: forgets those that hold no
-  // lease, first any that have only registered and then those that were silent longest. A worker
-  // that is forgotten registers again at its next call. kResourceExhausted if all hold leases.
-  Status MakeRoomForWorker(const std::string& worker_id);
-
   // Registers a worker. A new incarnation ends the leases of the old one; the same incarnation
-  // keeps its leases. REQUIRES: CheckWorker() returns OK.
-  void RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,
-                      const WorkerAddresses& addresses, std::int64_t now_ms, LedgerChanges& out);
+  // keeps its leases. Workers::Check and Workers::MakeRoomFor have the errors.
+  Status RegisterWorker(const JoiningWorker& worker, std::int64_t now_ms, LedgerChanges& out);
 
   // Renews the leases that the worker holds, ends those that it returns, and grants leases up to
   // its capacity: first (with the same epoch) those that it holds but did not name, then new ones.
@@ -218,13 +131,13 @@ class Scheduler {
   void Refuse(const std::string& worker_id, std::uint64_t incarnation, const LeaseRef& lease,
               std::int64_t now_ms, LedgerChanges& out);
 
-  // Ends leases that have expired: their groups become pending, or are dropped as poison. Puts
-  // workers on trial that keep groups from idle ones. Removes those that have been silent for long.
+  // Ends leases that have expired: their groups become pending, or are dropped as poison. Forgets
+  // workers that have been silent for long.
   void Expire(std::int64_t now_ms, LedgerChanges& out);
 
   // Returns when the next lease expires, in milliseconds of the caller's clock; nullopt without
   // leases.
-  std::optional<std::int64_t> NextExpiryMs() const;
+  std::optional<std::int64_t> NextExpiryMs() const { return leases_.NextExpiryMs(); }
 
   // Registers a learner job that starts from `checkpoint`. What the checkpoint contains is settled;
   // trained groups of later steps become batched again, with unchanged plans; leased and ready
@@ -301,10 +214,10 @@ class Scheduler {
   Status OrderWorker(const WorkerOrderRow& order, LedgerChanges& out);
 
   // Returns the order that stands for a worker; kNone without one.
-  WorkerOrder OrderOf(const std::string& worker_id) const;
+  WorkerOrder OrderOf(const std::string& worker_id) const { return workers_.OrderOf(worker_id); }
 
   // Returns the standing orders by worker id.
-  const std::map<std::string, WorkerOrderRow>& orders() const { return orders_; }
+  const std::map<std::string, WorkerOrderRow>& orders() const { return workers_.orders(); }
 
   // Returns the first payload segment that holds a group which is neither settled nor dropped.
   std::uint64_t FirstNeededSegment() const;
@@ -317,12 +230,10 @@ class Scheduler {
   // the newest kKeptVersions.
   std::optional<std::string> DigestOf(const PolicyVersion& version) const;
 
-  // Returns the Weights services of at most kMaxRelays other workers that have loaded the newest
-  // version and exchanged within a lease time. Different workers get different relays, so that no
-  // worker serves all the others. In O(log n).
-  std::vector<std::string> WeightRelays(const std::string& worker_id, std::int64_t now_ms) const;
-
-  static constexpr std::size_t kMaxRelays = 4;
+  // Returns Workers::Relays while there are weights to load, else nothing.
+  std::vector<std::string> WeightRelays(const std::string& worker_id, std::int64_t now_ms) const {
+    return weights() == nullptr ? std::vector<std::string>() : workers_.Relays(worker_id, now_ms);
+  }
 
   bool finished() const { return run_.finished; }
 
@@ -342,10 +253,9 @@ class Scheduler {
   SchedulerStatus GetStatus() const;
 
   // Returns the registered workers by id.
-  const std::map<std::string, WorkerInfo>& workers() const { return workers_; }
+  const std::map<std::string, WorkerInfo>& workers() const { return workers_.known(); }
 
-  // Counts the live leases by worker id; workers without leases are missing.
-  std::map<std::string, std::int64_t> LeasesByWorker() const;
+  const Leases& leases() const { return leases_; }
 
   // Returns true if the states are equal except for what a restart loses: deadlines, registered
   // workers and events. For tests of Restore.
@@ -354,30 +264,31 @@ class Scheduler {
  private:
   using VersionKey = std::pair<std::uint64_t, std::uint64_t>;  // learner epoch and step
 
-  enum class LeaseEnd : std::uint8_t { kExpired, kFailed, kWorkerReplaced, kNoFault };
+  // Why a lease ended without a delivery, and whose failure that is.
+  enum class LeaseEnd : std::uint8_t {
+    kLost,     // with its worker: the worker's, and the group's if it was held alone
+    kFailed,   // returned, refused or kept to its limit: the worker's and the group's
+    kUnable,   // not sampled from the weights that it asks for: the worker's
+    kNoFault,  // nobody's
+  };
 
   Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snapshot);
 
-  // scheduler.cc
-  // `held` counts the groups of which each may be the cause of the end; 1 if it is this one.
-  void EndLease(std::uint64_t group_id, LeaseEnd end, std::int64_t held, LedgerChanges& out);
-  // Returns how many groups a worker may hold that holds this one.
-  std::int64_t MostHeldWith(std::uint64_t group_id) const;
-  bool Holds(const std::string& worker_id, std::uint64_t incarnation, const LeaseRef& ref) const;
-  // Whether the worker has a lease that another one shares.
-  bool Shares(const WorkerExchange& request, const LeaseRef& ref) const;
-  void EndReturned(const WorkerExchange& request, std::int64_t now_ms, LedgerChanges& out);
-  // Ends a lease of a group that failed at the worker which holds it.
-  void EndFailed(std::uint64_t group_id, LeaseEnd end, std::int64_t now_ms, LedgerChanges& out);
-  void EndSharedAtLimit(std::int64_t now_ms, LedgerChanges& out);
-  void FailShared(std::uint64_t group_id, const std::string& worker_id, std::int64_t now_ms,
-                  LedgerChanges& out);
-  void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
-  // Tells the worker which of the leases that it names have ended.
+  // scheduler_leases.cc
+  bool Holds(const std::string& worker_id, std::uint64_t incarnation, const LeaseRef& ref) const {
+    return leases_.Find(ref, worker_id, incarnation) != nullptr;
+  }
+
+  // `held` is the number of groups that the worker was lost with.
+  void EndLease(const HeldLease& lease, LeaseEnd end, std::int64_t held, LedgerChanges& out);
+  void Strike(const HeldLease& lease, LedgerChanges& out);
+  void EndReturned(const WorkerExchange& request, LedgerChanges& out);
+  void Renew(const WorkerExchange& request, ExchangeReply& reply);
+  // Reports the leases that the worker names and that have ended.
   void Revoke(const WorkerExchange& request, ExchangeReply& reply) const;
 
-  // scheduler_grants.cc
-  // What a worker may be granted: room for `capacity` groups, `held` groups, and at most `most`.
+  // What a worker may be granted: room for `capacity` groups beyond the `held` ones, and at most
+  // `most` in all.
   struct Room {
     std::int64_t capacity = 0;
     std::int64_t held = 0;
@@ -386,41 +297,24 @@ class Scheduler {
     bool any() const { return capacity > 0 && held < most; }
   };
 
-  void GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
-                LedgerChanges& out);
-  Room RoomOf(const WorkerExchange& request, const ExchangeReply& reply) const;
-  void GrantPending(const WorkerExchange& request, std::int64_t now_ms, Room& room,
-                    ExchangeReply& reply, LedgerChanges& out);
-  // Grants leases of workers on trial to a proven one.
-  void GrantShared(const WorkerExchange& request, std::int64_t now_ms, Room& room,
-                   ExchangeReply& reply, LedgerChanges& out);
-  bool Fits(std::uint64_t group_id, const std::string& worker_id, std::int64_t now_ms,
-            const Room& room) const;
-  void Grant(std::uint64_t group_id, const WorkerExchange& request, std::int64_t now_ms, Room& room,
+  void GrantNew(const WorkerExchange& request, ExchangeReply& reply, LedgerChanges& out);
+  void GrantLate(const WorkerExchange& request, Room& room, ExchangeReply& reply,
+                 LedgerChanges& out);
+  bool Fits(std::uint64_t group_id, const std::string& worker_id, const Room& room) const;
+  void Grant(std::uint64_t group_id, const WorkerExchange& request, Room& room,
              ExchangeReply& reply, LedgerChanges& out);
-  bool OnTrial(const std::string& worker_id) const;
-  // Returns whether the group is leased to a worker on trial alone.
-  bool MayShare(std::uint64_t group_id) const;
-  void ForgetEndedTrials();
-  // Puts proven workers with late leases on trial while others have nothing to do.
-  void DoubtLate(std::int64_t now_ms);
-  // Whether another worker should get the group, because it failed at this one.
-  bool BelongsElsewhere(std::uint64_t group_id, const std::string& worker_id,
-                        std::int64_t now_ms) const;
-  GrantedLease MakeLease(const GroupRow& group) const;
+  GrantedLease MakeLease(const LeaseRef& ref) const;
   std::int64_t LeasableLine() const;
-  void NoteRelay(const std::string& worker_id);
 
   // scheduler_submit.cc
   SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
   SubmitOutcome CheckEnded(const Submission& submission) const;
-  bool Shares(const Submission& submission) const;
-  void TakeBack(const Submission& submission, LedgerChanges& out);
+  // Makes the lease of an accepted submission the one that the group's row names.
+  void AdoptLease(const Submission& submission, LedgerChanges& out);
+  // Ends the leases of a group that one of them has delivered.
+  void EndDelivered(const HeldLease& winner, LedgerChanges& out);
   void Record(const GroupRow& group, AcceptedRow& accepted, LedgerChanges& out);
   bool MayReplace(const AcceptedRow& accepted) const;
-
-  // scheduler_operator.cc
-  void SetAside(const WorkerFaults::Sick& sick, LedgerChanges& out);
 
   // scheduler_learner.cc
   Status CheckEpoch(std::uint64_t learner_epoch) const;
@@ -451,11 +345,8 @@ class Scheduler {
   BatchRules rules_;
   RunRow run_;
   GroupTable groups_;
-  LeaseDeadlines deadlines_;                        // of leased groups
-  std::map<std::uint64_t, std::int64_t> suspects_;  // MostHeldWith, by group id
-  WorkerFaults faults_;
-  WorkerTrials trials_;
-  LeaseTimes lease_times_;
+  Leases leases_;
+  Workers workers_;
   std::map<std::uint64_t, PlanRow> plans_;         // not settled, by step
   std::int64_t missing_ = 0;                       // places of plans_ without a group
   std::vector<PromptHistory> history_;             // by row of the dataset
@@ -464,19 +355,14 @@ class Scheduler {
   std::map<std::uint64_t, AcceptedRow> replaced_;  // since the last plan, by group id
   Lineage lineage_;
   CollapseMonitor collapse_;
-  std::map<std::string, std::uint64_t> starts_;           // coordinator epochs, by id of the start
   std::map<std::uint64_t, std::string> learner_secrets_;  // their SHA-256, by learner epoch
   std::map<VersionKey, std::string> digests_;             // of the newest announced versions
   std::map<VersionKey, std::string> checkpoints_;         // digests, from settled_step on
   std::optional<PublishedWeights> announced_;
-  std::map<std::string, WorkerInfo> workers_;
-  std::set<std::string> relays_;                  // workers that serve the newest version
-  std::map<std::string, WorkerOrderRow> orders_;  // without kNone
   bool stop_requested_ = false;
   bool learner_knows_stop_ = false;
   std::optional<EarlyEndRow> early_end_;  // by the learner that registered last
   std::int64_t now_ms_ = 0;               // the newest time that a caller has passed
-  std::int64_t workers_checked_ms_ = 0;   // when silent workers were last removed
   SchedulerEvents events_;
 };
 

@@ -134,8 +134,8 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
 // keep their plan.
 void Scheduler::Abandon(LedgerChanges& out) {
   for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
-    if (lineage_.Abandoned(groups_.Find(id)->granted_version))
-      EndLease(id, LeaseEnd::kNoFault, 1, out);
+    if (!lineage_.Abandoned(groups_.Find(id)->granted_version)) continue;
+    for (const HeldLease& lease : leases_.OfGroup(id)) EndLease(lease, LeaseEnd::kNoFault, 1, out);
   }
   std::vector<std::uint64_t> abandoned;
   for (const std::uint64_t id : groups_.InState(GroupState::kReady)) {
@@ -376,7 +376,7 @@ void Scheduler::EndRun(LedgerChanges& out) {
     for (const std::uint64_t id : groups_.InState(state))
       groups_.Drop(id, DropReason::kRunEnded, out);
   }
-  deadlines_.Clear();
+  leases_.Clear();
 }
 
 Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& weights,
@@ -400,7 +400,7 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
   announced_ = weights;
   digests_[{version.learner_epoch, version.step}] = version.digest;
   if (digests_.size() > kKeptVersions) digests_.erase(digests_.begin());
-  relays_.clear();
+  workers_.Announce(version);
   out.manifests.push_back({version, weights.manifest});
   for (const std::uint64_t id : groups_.InState(GroupState::kTrained)) {
     const GroupRow& group = *groups_.Find(id);

@@ -89,24 +89,23 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       rules_{options.prompts, options.max_age, options.window},
       run_(snapshot.run ? *snapshot.run : NewRun(options)),
       groups_(snapshot),
+      leases_(options.lease_ms, options.lease_limit_ms),
+      workers_(options.lease_ms, snapshot),
       plans_(snapshot.plans),
       records_(snapshot),
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
       collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema, snapshot.recent),
-      orders_(snapshot.orders),
       stop_requested_(snapshot.early_end.has_value()),
       learner_knows_stop_(stop_requested_),
       early_end_(snapshot.early_end) {
   for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
-  for (const auto& [id, accepted] : groups_.accepted()) trials_.Prove(groups_.Find(id)->worker_id);
   for (const LastVisit& visit : snapshot.last_visits)
     history_.emplace_back(visit.before).Add(visit.own, options.history_decay);
   for (const LearnerRow& learner : snapshot.learners) {
     lineage_.Start(learner.learner_epoch, learner.start_step);
     learner_secrets_[learner.learner_epoch] = learner.secret_sha256;
   }
-  for (const StartRow& start : snapshot.starts) starts_[start.start_id] = start.coordinator_epoch;
   for (const PolicyVersion& version : snapshot.versions)
     digests_[{version.learner_epoch, version.step}] = version.digest;
   for (const CheckpointRow& row : snapshot.checkpoints)
@@ -138,18 +137,16 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
     BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));
   }
   Scheduler scheduler(options, snapshot);
-  scheduler.workers_checked_ms_ = now_ms;  // whoever works registers again before the next check
   ++scheduler.run_.coordinator_epoch;
-  scheduler.starts_[options.start_id] = scheduler.run_.coordinator_epoch;
+  scheduler.workers_.NoteStart(options.start_id, scheduler.run_.coordinator_epoch);
   out.starts.push_back({scheduler.run_.coordinator_epoch, options.start_id});
   // run.steps may have changed since the last start, in either direction.
   scheduler.run_.finished =
       snapshot.run && scheduler.run_.settled_step == options.steps && options.steps > 0;
   if (snapshot.run && scheduler.run_.committed_step == options.steps) scheduler.EndRun(out);
   for (const std::uint64_t id : scheduler.groups_.InState(GroupState::kLeased)) {
-    scheduler.deadlines_.Grant(id, scheduler.groups_.Find(id)->worker_id, now_ms + options.lease_ms,
-                               now_ms + options.lease_limit_ms);
-    scheduler.trials_.Lease(id);
+    const GroupRow& group = *scheduler.groups_.Find(id);
+    scheduler.leases_.Grant({{id, group.lease_epoch}, group.worker_id, group.incarnation, now_ms});
   }
   out.run = scheduler.run_;
   return scheduler;
@@ -179,13 +176,6 @@ SchedulerStatus Scheduler::GetStatus() const {
   return status;
 }
 
-std::map<std::string, std::int64_t> Scheduler::LeasesByWorker() const {
-  std::map<std::string, std::int64_t> leases;
-  for (const auto& [worker_id, groups] : groups_.leased())
-    leases[worker_id] = static_cast<std::int64_t>(groups.size());
-  return leases;
-}
-
 bool Scheduler::SameState(const Scheduler& other) const {
   RunRow run = run_;
   run.coordinator_epoch = other.run_.coordinator_epoch;
@@ -194,7 +184,7 @@ bool Scheduler::SameState(const Scheduler& other) const {
          skipped_ == other.skipped_ && replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
          learner_secrets_ == other.learner_secrets_ && digests_ == other.digests_ &&
          checkpoints_ == other.checkpoints_ && collapse_ == other.collapse_ &&
-         announced_ == other.announced_ && orders_ == other.orders_ &&
+         announced_ == other.announced_ && orders() == other.orders() &&
          early_end_ == other.early_end_;
 }
 

@@ -22,8 +22,7 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
     const bool same_lease = accepted.lease_epoch == submission.lease.lease_epoch;
     return same_lease ? SubmitOutcome::kConflict : SubmitOutcome::kStaleFence;
   }
-  const bool shares = Shares(submission);
-  if (!shares && !Holds(submission.worker_id, submission.incarnation, submission.lease))
+  if (!Holds(submission.worker_id, submission.incarnation, submission.lease))
     return SubmitOutcome::kStaleFence;
   const std::size_t completions = submission.accepted.completions.size();
   if (submission.prompt_id != group->prompt.prompt_id ||
@@ -31,13 +30,7 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
       completions > static_cast<std::size_t>(group->prompt.completions)) {
     return SubmitOutcome::kMismatch;
   }
-  const SubmitOutcome outcome = CheckVersions(*group, submission.accepted);
-  // The worker that shares the lease may still deliver the group.
-  return shares && outcome == SubmitOutcome::kStalePolicy ? SubmitOutcome::kStaleFence : outcome;
-}
-
-bool Scheduler::Shares(const Submission& submission) const {
-  return trials_.Has(submission.lease, submission.worker_id, submission.incarnation);
+  return CheckVersions(*group, submission.accepted);
 }
 
 // Only the content tag of a group that has ended is kept, and for a while.
@@ -68,21 +61,13 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   const SubmitOutcome outcome = Check(submission);
   ++events_.submissions[static_cast<std::size_t>(outcome)];
   const std::uint64_t id = submission.lease.group_id;
-  const bool shared = Shares(submission);
-  const bool late = outcome == SubmitOutcome::kStaleFence || outcome == SubmitOutcome::kDuplicate;
-  if (outcome == SubmitOutcome::kAccepted || (shared && late)) trials_.Prove(submission.worker_id);
-  if (shared && late) trials_.End(submission.lease);
-  if (outcome == SubmitOutcome::kStalePolicy) {
-    if (AnyAbandoned(submission.accepted.versions)) {
-      EndLease(id, LeaseEnd::kFailed, 1, out);
-    } else {
-      deadlines_.Erase(id);
-      groups_.Drop(id, DropReason::kStale, out);
-    }
-  }
+  const HeldLease* const held =
+      leases_.Find(submission.lease, submission.worker_id, submission.incarnation);
+  if (outcome == SubmitOutcome::kStalePolicy) EndLease(HeldLease(*held), LeaseEnd::kUnable, 1, out);
   if (outcome != SubmitOutcome::kAccepted) return outcome;
 
-  if (shared) TakeBack(submission, out);
+  AdoptLease(submission, out);
+  EndDelivered(HeldLease(*held), out);
   const GroupRow& group = *groups_.Find(id);
   if (history_.size() <= group.prompt.row) history_.resize(group.prompt.row + 1);
   PromptHistory& history = history_[group.prompt.row];
@@ -95,10 +80,6 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   if (accepted.versions.empty()) accepted.versions.push_back(group.granted_version);
   out.collapse[accepted.source] = collapse_.Count(accepted);
   Record(group, accepted, out);
-  lease_times_.Add(now_ms_ - (deadlines_.limit(id) - options_.lease_limit_ms));
-  deadlines_.Erase(id);
-  suspects_.erase(id);
-  for (const WorkerFaults::Sick& sick : faults_.Accepted(id, group.worker_id)) SetAside(sick, out);
   groups_.Accept(std::move(accepted), out);
   if (MayReplace(groups_.accepted(id))) {
     replaced_.emplace(id, groups_.accepted(id));
@@ -109,22 +90,32 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
 
 void Scheduler::Refuse(const std::string& worker_id, std::uint64_t incarnation,
                        const LeaseRef& lease, std::int64_t now_ms, LedgerChanges& out) {
-  if (trials_.Has(lease, worker_id, incarnation)) {
-    trials_.End(lease);
-    FailShared(lease.group_id, worker_id, now_ms, out);
-  } else if (Holds(worker_id, incarnation, lease)) {
-    EndFailed(lease.group_id, LeaseEnd::kFailed, now_ms, out);
-  }
+  now_ms_ = std::max(now_ms_, now_ms);
+  const HeldLease* const held = leases_.Find(lease, worker_id, incarnation);
+  if (held == nullptr) return;
+  ++events_.leases_returned;
+  EndLease(HeldLease(*held), LeaseEnd::kFailed, 1, out);
 }
 
-// The lease that another worker shares counts alone again, because its result came first.
-void Scheduler::TakeBack(const Submission& submission, LedgerChanges& out) {
-  groups_.Edit(submission.lease.group_id, out, [&](GroupRow& group) {
+void Scheduler::AdoptLease(const Submission& submission, LedgerChanges& out) {
+  const std::uint64_t id = submission.lease.group_id;
+  if (groups_.Find(id)->lease_epoch == submission.lease.lease_epoch) return;
+  groups_.Edit(id, out, [&](GroupRow& group) {
     group.worker_id = submission.worker_id;
     group.incarnation = submission.incarnation;
     group.lease_epoch = submission.lease.lease_epoch;
   });
-  trials_.End(submission.lease);
+}
+
+// A lease that a later one has overtaken is an end without a delivery. Whoever took a late group
+// and was not the first has done nothing wrong.
+void Scheduler::EndDelivered(const HeldLease& winner, LedgerChanges& out) {
+  workers_.NoteDelivery(winner.worker_id, now_ms_);
+  leases_.NoteDelivery(now_ms_ - winner.granted_ms);
+  for (const HeldLease& lease : leases_.OfGroup(winner.ref.group_id)) {
+    if (lease.ref < winner.ref) Strike(lease, out);
+  }
+  leases_.Close(winner.ref.group_id);
 }
 
 void Scheduler::Record(const GroupRow& group, AcceptedRow& accepted, LedgerChanges& out) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,8 +92,8 @@ enum class SubmitOutcome : std::uint8_t {
   kAccepted,
   kDuplicate,    // the same content was accepted before
   kStaleFence,   // the lease has ended; nothing changes
-  kStalePolicy,  // sampled from a version that is too old: the group is dropped; or abandoned: it
-                 // is sampled again
+  kStalePolicy,  // sampled from a version that is too old or abandoned: refused, and the group is
+                 // sampled again
   kConflict,     // other content was accepted under this lease; refused
   kMismatch,     // not what was leased: another prompt, no or too many completions, or a version
                  // that was never announced; refused
@@ -122,6 +123,22 @@ struct WorkerAddresses {
 // Workers that are known at the same time.
 inline constexpr std::size_t kMaxWorkers = std::size_t{1} << 16;
 
+// A process that registers as a worker.
+struct JoiningWorker {
+  std::string id;
+  std::uint64_t incarnation = 0;
+  WorkerAddresses addresses = {};
+  std::string run_id = {};    // of its registration before; empty for a new process
+  std::string start_id = {};  // of the coordinator that it registered with before
+};
+
+// Ends of leases that were no delivery, since the last delivery of the worker.
+struct WorkerStrikes {
+  int count = 0;
+  std::int64_t last_ms = 0;
+  std::set<std::string> groups;  // ids of the first few
+};
+
 struct WorkerInfo {
   std::uint64_t incarnation = 0;
   WorkerAddresses addresses;
@@ -130,6 +147,7 @@ struct WorkerInfo {
   std::uint64_t joined = 0;             // coordinator epoch in which its process first registered
   bool exchanged = false;               // since it registered
   std::vector<std::uint64_t> replaced;  // incarnations before this one; the newest few
+  WorkerStrikes strikes;
 };
 
 // Counts events since this process started, for metrics that restart with it.
@@ -137,7 +155,7 @@ struct SchedulerEvents {
   std::int64_t prompts_admitted = 0;
   std::int64_t leases_granted = 0;
   std::int64_t leases_granted_again = 0;  // with the same epoch, to a worker that did not name them
-  std::int64_t leases_shared = 0;         // of workers on trial, with idle ones
+  std::int64_t leases_shared = 0;         // of late groups, granted to a further worker
   std::int64_t leases_expired = 0;
   std::int64_t leases_returned = 0;
   std::int64_t leases_lost_with_worker = 0;  // its process was replaced

@@ -3,8 +3,8 @@
 // A group is a header and chunks of at most 1 MiB. gRPC's threads assemble, hash, parse and check
 // it (OnReadDone), the loop accepts it (Apply), and the answer follows once payload and ledger are
 // durable (Answer). The call has a deadline, at which gRPC ends it if the group stops arriving. A
-// group that is refused is counted and ends its lease, whatever the worker says of it afterwards:
-// three of them set the worker aside (worker_faults.h).
+// group that is refused is counted and ends its lease, whatever the worker says of it afterwards,
+// and counts against the worker (workers.h).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -38,14 +38,6 @@ double MeanRawReward(const AcceptedRow& accepted) {
     ++scorable;
   }
   return sum / scorable;
-}
-
-// Logs the orders that the turn has given since there were `first`.
-void LogOrders(const Turn& turn, std::size_t first) {
-  for (std::size_t i = first; i < turn.changes.orders.size(); ++i) {
-    const WorkerOrderRow& order = turn.changes.orders[i];
-    Log(kWarn, "a worker is set aside", {{"worker", order.worker_id}, {"reason", order.reason}});
-  }
 }
 
 v1::SubmitResult ResultOf(SubmitOutcome outcome) {
@@ -167,9 +159,7 @@ std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
       metrics_.group_reward_mean.Observe(mean);
   }
   const LeaseRef lease = submission_.lease;
-  const std::size_t orders = turn.changes.orders.size();
   const SubmitOutcome outcome = turn.scheduler.Submit(std::move(submission_), turn.changes);
-  LogOrders(turn, orders);
   metrics_.Submitted(SubmitOutcomeName(outcome));
   response_.set_result(ResultOf(outcome));
   if (outcome == SubmitOutcome::kConflict) {
@@ -189,10 +179,8 @@ std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
 }
 
 void SubmitCall::EndRefusedLease(Turn& turn) {
-  const std::size_t orders = turn.changes.orders.size();
   turn.scheduler.Refuse(header_.worker_id(), header_.incarnation(), FromProto(header_.lease()),
                         turn.now_ms, turn.changes);
-  LogOrders(turn, orders);
 }
 
 Status SubmitCall::AddPart() {

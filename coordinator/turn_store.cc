@@ -100,6 +100,12 @@ void TurnStore::Resume() {
 
 void TurnStore::NoteWritten(const LedgerChanges& changes) {
   if (!changes.empty()) Failpoint("after_commit");
+  for (const WorkerOrderRow& order : changes.orders) {
+    Log(order.order == WorkerOrder::kNone ? kInfo : kWarn, "order to a worker",
+        {{"worker", order.worker_id},
+         {"order", WorkerOrderName(order.order)},
+         {"reason", order.reason}});
+  }
   if (!changes.plans.empty()) parts_.last_plan = changes.plans.back().collapse.step;
   if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
 }

@@ -141,14 +141,12 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
                       "be the same on both",
                       id, request->config_sha256(), turn.terms.config_sha256));
     }
-    BUTTRESS_RETURN_IF_ERROR(
-        turn.scheduler.CheckOrigin(id, request->run_id(), request->start_id()));
-    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.CheckWorker(id, request->incarnation()));
-    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.MakeRoomForWorker(id));
-    turn.scheduler.RegisterWorker(id, request->incarnation(),
+    const JoiningWorker worker = {id,
+                                  request->incarnation(),
                                   {request->metrics_address(), request->weights_address()},
-                                  turn.now_ms, turn.changes);
-    turn.scheduler.NoteOrigin(id, request->start_id());
+                                  request->run_id(),
+                                  request->start_id()};
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.RegisterWorker(worker, turn.now_ms, turn.changes));
     response->set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
     response->set_run_name(turn.terms.run_name);
     response->set_run_id(turn.scheduler.run().run_id);

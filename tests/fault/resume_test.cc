@@ -78,15 +78,13 @@ bool HoldsALease(const LaunchedRun& run, const std::string& worker_id) {
          });
 }
 
-// Starts a worker that keeps one lease until it is killed, so that no further step is planned. It
-// gets one because the others stand still until theirs have expired.
-Process StartHoarder(const LaunchedRun& run) {
-  const std::vector<pid_t> workers = run.Pids("rollout_worker");
-  Signal(workers, SIGSTOP);
-  Process hoarder = *Process::Start({SiblingProgram("liar"), run.out(), "hoard"},
+// Starts a worker that keeps its leases, and waits until the others have delivered groups of the
+// same step: no step is planned for a second, after which they take over the groups that it keeps.
+Process StopWithAReadyGroup(const LaunchedRun& run) {
+  Process hoarder = *Process::Start({SiblingProgram("broken_worker"), run.out(), "hangs"},
                                     JoinPath(run.out(), "hoarder.log"));
-  EXPECT_TRUE(WaitUntil(kRunMs, [&] { return HoldsALease(run, "hoarder"); })) << run.Text();
-  Signal(workers, SIGCONT);
+  EXPECT_TRUE(WaitUntil(kRunMs, [&] { return HoldsALease(run, "broken") && HasReadyGroup(run); }))
+      << run.Text();
   return hoarder;
 }
 
@@ -98,8 +96,7 @@ void GoBack(const LaunchedRun& run) {
     return steps.empty() ? 0 : steps.front();
   };
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return newest() >= 2 * kInterval; })) << run.Text();
-  Process hoarder = StartHoarder(run);
-  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return HasReadyGroup(run); })) << run.Text();
+  Process hoarder = StopWithAReadyGroup(run);
   const std::vector<pid_t> ranks = run.Pids("learner");
   Signal(ranks, SIGSTOP);
   const std::string model =

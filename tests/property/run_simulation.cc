@@ -48,7 +48,10 @@ RunSimulation::RunSimulation(std::uint64_t seed, std::function<void(const Ledger
       options_(MakeOptions(random_)),
       scheduler_(Start()) {
   workers_.resize(1 + Below(3));
-  for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i].id = "w" + std::to_string(i);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    workers_[i].id = "w" + std::to_string(i);
+    workers_[i].broken = i > 0 && Chance(30);
+  }
 }
 
 SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
@@ -102,7 +105,8 @@ void RunSimulation::Step() {
   if (event < 52) return Submit(worker, true);
   if (event < 56) return SubmitLate();
   if (event < 59) return ReplaceWorker(worker);
-  if (event < 64) return PassTime();
+  if (event < 63) return PassTime();
+  if (event < 64) return TakeOrderBack(worker);
   if (event < 68) return RestartCoordinator();
   if (event < 70 || learner_.epoch == 0) return StartLearner();
   if (event < 72) return FindDamage();
@@ -114,12 +118,15 @@ void RunSimulation::Step() {
 
 bool RunSimulation::DriveToEnd() {
   StartLearner();
+  for (const Worker& worker : workers_) TakeOrderBack(worker);
   for (int round = 0; round < 2000 && !scheduler_.finished() && failures_.empty(); ++round) {
     Announce();
     Admit();
+    now_ms_ += options_.lease_ms / 2;
+    Expire();
     for (Worker& worker : workers_) {
       Exchange(worker, false);
-      while (!worker.held.empty()) Submit(worker, false);
+      while (!worker.held.empty() && !worker.broken) Submit(worker, false);
     }
     Plan(learner_.step + 1);
     Train();
@@ -155,7 +162,8 @@ void RunSimulation::Admit() {
 void RunSimulation::Register(Worker& worker) {
   if (worker.incarnation == 0) worker.incarnation = next_incarnation_++;
   LedgerChanges changes;
-  scheduler_.RegisterWorker(worker.id, worker.incarnation, {}, now_ms_, changes);
+  Expect(scheduler_.RegisterWorker({worker.id, worker.incarnation}, now_ms_, changes).ok(),
+         "a worker may register");
   Finish(changes);
 }
 
@@ -183,8 +191,7 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   for (const GrantedLease& lease : reply->leases) {
     Expect(!OlderThan(announced_, lease.min_version),
            "(6) a lease names a version that is announced");
-    const GroupRow& group = *scheduler_.groups().Find(lease.ref.group_id);
-    Expect(group.worker_id == worker.id && group.lease_epoch == lease.ref.lease_epoch,
+    Expect(scheduler_.leases().Find(lease.ref, worker.id, worker.incarnation) != nullptr,
            "(1) a lease has one holder");
   }
   if (lossy && Chance(15)) return;  // the response is lost
@@ -224,8 +231,23 @@ Submission RunSimulation::Sample(const Worker& worker, const GrantedLease& lease
   return submission;
 }
 
+// A broken worker holds its groups for ever, or sends what is refused.
+void RunSimulation::Refuse(Worker& worker) {
+  LedgerChanges changes;
+  if (Chance(50))
+    scheduler_.Refuse(worker.id, worker.incarnation, worker.held.begin()->first, now_ms_, changes);
+  Finish(changes);
+}
+
+void RunSimulation::TakeOrderBack(const Worker& worker) {
+  LedgerChanges changes;
+  scheduler_.OrderWorker({worker.id, WorkerOrder::kNone, ""}, changes).IgnoreError();
+  Finish(changes);
+}
+
 void RunSimulation::Submit(Worker& worker, bool lossy) {
   if (worker.held.empty()) return;
+  if (worker.broken) return Refuse(worker);
   auto held = worker.held.begin();
   std::advance(held, static_cast<std::ptrdiff_t>(Below(worker.held.size())));
   if (!held->second.content) {
@@ -298,14 +320,16 @@ void RunSimulation::ReplaceWorker(Worker& worker) {
   worker.held.clear();
   worker.finished.clear();
   Register(worker);
-  for (const auto& [id, group] : scheduler_.groups().rows()) {
-    Expect(group.state != GroupState::kLeased || group.worker_id != worker.id,
-           "a new incarnation holds no lease");
-  }
+  Expect(!scheduler_.leases().HasAny(worker.id), "a new incarnation holds no lease");
 }
 
 void RunSimulation::PassTime() {
   now_ms_ += static_cast<std::int64_t>(Below(150));
+  if (Chance(20)) now_ms_ += Leases::kSoonestLateMs;
+  Expire();
+}
+
+void RunSimulation::Expire() {
   LedgerChanges changes;
   scheduler_.Expire(now_ms_, changes);
   Finish(changes);
@@ -518,6 +542,8 @@ void RunSimulation::CheckSlots() {
     using enum GroupState;
     ++counts[static_cast<std::size_t>(group.state)];
     const bool planned = group.state == kBatched || group.state == kTrained;
+    Expect((group.state == kLeased) == !scheduler_.leases().OfGroup(id).empty(),
+           "(1) a leased group has a lease, and no other has one");
     if (group.state == kLeased || group.state == kReady || (planned && !released_.contains(id)))
       ++active;
   }

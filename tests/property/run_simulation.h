@@ -28,7 +28,8 @@ class RunSimulation {
   // Simulates one random event.
   void Step();
 
-  // Drives the run to its end without faults; returns false if it does not end.
+  // Drives the run to its end without faults of the honest workers, one of which there is at least;
+  // returns false if it does not end.
   bool DriveToEnd();
 
   // Returns the violated properties, in the words of the invariants; empty if all hold.
@@ -56,6 +57,7 @@ class RunSimulation {
     PolicyVersion loaded;
     std::map<LeaseRef, Held> held;
     std::vector<LeaseRef> finished;
+    bool broken = false;  // delivers nothing
   };
 
   struct Learner {
@@ -79,12 +81,15 @@ class RunSimulation {
   void Load(Worker& worker);
   Submission Sample(const Worker& worker, const GrantedLease& lease);
   void Submit(Worker& worker, bool lossy);
+  void Refuse(Worker& worker);
+  void TakeOrderBack(const Worker& worker);
   void SubmitLate();
   void CheckAccepted(const Submission& submission, bool was_accepted, std::int64_t replaced_before);
   std::int64_t Replaced() const;
   std::int64_t ReplacedIn(std::uint64_t step) const;
   void ReplaceWorker(Worker& worker);
   void PassTime();
+  void Expire();
   void RestartCoordinator();
   void DropAGroup();
   void FindDamage();

@@ -11,7 +11,7 @@
 #include "lib/config/load.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/weights/manifest_wire.h"
-#include "tests/support/lies.h"
+#include "tests/support/broken_groups.h"
 
 namespace buttress {
 namespace {

@@ -104,7 +104,7 @@ class CoordinatorLoopTest : public testing::Test {
     Scheduler scheduler = *Scheduler::Restore(options, {}, clock_.MonotonicMs(), changes);
     ASSERT_TRUE(scheduler.RegisterLearner({}, 1, "", changes).ok());
     ASSERT_TRUE(scheduler.Announce(1, {{1, 0, Sha256Of("w")}, ""}, changes).ok());
-    scheduler.RegisterWorker("a", 1, {}, clock_.MonotonicMs(), changes);
+    ASSERT_TRUE(scheduler.RegisterWorker({"a", 1}, clock_.MonotonicMs(), changes).ok());
     ASSERT_TRUE(ledger_->Write(changes).ok());
     RunTerms terms;
     terms.max_hold_ms = 1000 * kLeaseMs;

@@ -493,7 +493,7 @@ TEST(SchedulerRestore, AFinishedRunGoesOnWithMoreSteps) {
   EXPECT_FALSE(rig.scheduler.finished());
   rig.StartLearner({rig.epoch, next - 1, ""});
   rig.Announce(next - 1);
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 1);
   rig.RunStep(next);
   ASSERT_TRUE(rig.Checkpoint(next).ok());
   EXPECT_TRUE(rig.scheduler.finished());
@@ -562,7 +562,7 @@ void DropAndRestart(SchedulerRig& rig, std::uint64_t id) {
   ++rig.changes.run->learner_epoch;
   rig.Commit();
   rig.scheduler = rig.Restore();
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 1);
   rig.Commit();
 }
 

@@ -13,16 +13,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::vector<std::uint64_t> Ids(const std::vector<GrantedLease>& leases) {
-  std::vector<std::uint64_t> ids;
-  for (const GrantedLease& lease : leases) ids.push_back(lease.ref.group_id);
-  return ids;
-}
-
 TEST(SchedulerLease, NothingIsLeasedBeforeTheFirstVersionIsAnnounced) {
   SchedulerRig rig;
   rig.StartLearner({});
-  rig.scheduler.RegisterWorker("a", 1, {}, 0, rig.changes);
+  rig.Register("a", 1);
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
   EXPECT_THAT(rig.Exchange(10).leases, IsEmpty());
   rig.Announce(0);
@@ -51,7 +45,7 @@ TEST(SchedulerLease, AWorkerThatIsNotRegisteredMustRegister) {
   EXPECT_TRUE(rig.changes.empty());
 }
 
-// A liar registers ids without end. Who works is not forgotten, and a new worker gets in.
+// A worker registers under ever new ids. Who works is not forgotten, and a new worker gets in.
 TEST(SchedulerLease, RegistrationsWithoutEndForgetIdleWorkersOnly) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
@@ -59,13 +53,12 @@ TEST(SchedulerLease, RegistrationsWithoutEndForgetIdleWorkersOnly) {
   WorkerExchange idle;
   idle.worker_id = "b";
   idle.incarnation = 1;
-  rig.scheduler.RegisterWorker("b", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("b", 1);
   rig.Exchange(idle);
   ++rig.now_ms;
   for (std::size_t i = 0; i < 2 * kMaxWorkers; ++i) {
-    const std::string id = "liar" + std::to_string(i);
-    ASSERT_TRUE(rig.scheduler.MakeRoomForWorker(id).ok()) << i;
-    rig.scheduler.RegisterWorker(id, 1, {}, rig.now_ms, rig.changes);
+    const std::string id = "new" + std::to_string(i);
+    rig.Register(id, 1);
     ASSERT_LE(rig.scheduler.workers().size(), kMaxWorkers);
   }
   EXPECT_TRUE(rig.scheduler.workers().contains("a"));
@@ -171,7 +164,7 @@ int LoseTheWorkerUntilPoison(SchedulerRig& rig, std::uint64_t culprit, bool expi
       rig.now_ms += rig.options.lease_ms;
       rig.scheduler.Expire(rig.now_ms, rig.changes);
     }
-    rig.scheduler.RegisterWorker("a", ++incarnation, {}, rig.now_ms, rig.changes);
+    rig.Register("a", ++incarnation);
     rig.Commit();
   }
   return lost;
@@ -216,11 +209,9 @@ TEST(SchedulerLease, AGroupBeyondItsLimitIsAtFaultWhateverElseItsWorkerHolds) {
 
 TEST(SchedulerLease, OfTwoProcessesWithOneIdTheNewerStays) {
   SchedulerRig rig = SchedulerRig::Started();
-  EXPECT_TRUE(rig.scheduler.CheckWorker("a", 1).ok());
-  ASSERT_TRUE(rig.scheduler.CheckWorker("a", 2).ok());
-  rig.scheduler.RegisterWorker("a", 2, {}, rig.now_ms, rig.changes);
-  EXPECT_TRUE(rig.scheduler.CheckWorker("a", 2).ok());
-  const Status older = rig.scheduler.CheckWorker("a", 1);
+  rig.Register("a", 2);
+  rig.Register("a", 2);
+  const Status older = rig.scheduler.RegisterWorker({"a", 1}, rig.now_ms, rig.changes);
   EXPECT_EQ(older.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(older.message(), HasSubstr("worker id 'a' belongs to another process"));
 }
@@ -230,18 +221,21 @@ TEST(SchedulerLease, AWorkerOfAnotherRunOrOfANewerLedgerIsTold) {
   options.new_run_id = "run-a";
   options.start_id = "s1";
   SchedulerRig rig = SchedulerRig::Started(options);
-  EXPECT_TRUE(rig.scheduler.CheckOrigin("a", "", "").ok());  // a new process
-  EXPECT_TRUE(rig.scheduler.CheckOrigin("a", "run-a", "s1").ok());
+  const auto join = [&](const std::string& run_id, const std::string& start_id) {
+    return rig.scheduler.RegisterWorker({"a", 1, {}, run_id, start_id}, rig.now_ms, rig.changes);
+  };
+  EXPECT_TRUE(join("", "").ok());  // a new process
+  EXPECT_TRUE(join("run-a", "s1").ok());
   rig.options.start_id = "s2";
   rig.options.new_run_id = "run-b";  // counts for a new ledger alone
   rig.scheduler = rig.Restore();
   EXPECT_EQ(rig.scheduler.run().run_id, "run-a");
-  EXPECT_TRUE(rig.scheduler.CheckOrigin("a", "run-a", "s1").ok());
-  EXPECT_TRUE(rig.scheduler.CheckOrigin("a", "run-a", "s2").ok());
-  const Status foreign = rig.scheduler.CheckOrigin("a", "run-b", "s1");
+  EXPECT_TRUE(join("run-a", "s1").ok());
+  EXPECT_TRUE(join("run-a", "s2").ok());
+  const Status foreign = join("run-b", "s1");
   EXPECT_EQ(foreign.code(), StatusCode::kAborted);
   EXPECT_THAT(foreign.message(), HasSubstr("belongs to run run-b, and this is run run-a"));
-  const Status newer = rig.scheduler.CheckOrigin("a", "run-a", "s3");
+  const Status newer = join("run-a", "s3");
   EXPECT_EQ(newer.code(), StatusCode::kAborted);
   EXPECT_THAT(newer.message(), HasSubstr("start s3 of the coordinator of run run-a"));
 }
@@ -284,10 +278,10 @@ TEST(SchedulerLease, ANewIncarnationDropsTheLeasesOfTheOldOneAndTheSameOneKeepsT
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
   const GrantedLease lease = rig.Exchange(1).leases[0];
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 1);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
-  rig.scheduler.RegisterWorker("a", 2, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 2);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
   EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kStaleFence);
@@ -338,15 +332,14 @@ TEST(SchedulerLease, LeasesOutliveACoordinatorRestartWithAFreshTimeToLive) {
   rig.now_ms = 5000;
   rig.scheduler = rig.Restore();
   EXPECT_EQ(rig.scheduler.NextExpiryMs(), 5100);
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 1);
   EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kAccepted);
 }
 
 TEST(SchedulerLease, WorkersThatHaveTheNewestVersionRelayItToTheNextOnesOfTheRing) {
   SchedulerRig rig = SchedulerRig::Started();
   const std::vector<std::string> ids = {"b", "c", "d", "e", "f", "g"};
-  for (const std::string& id : ids)
-    rig.scheduler.RegisterWorker(id, 1, {"", id + ":1"}, rig.now_ms, rig.changes);
+  for (const std::string& id : ids) rig.Register(id, 1, {"", id + ":1"});
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms), IsEmpty()) << "nobody has loaded it";
   for (const std::string& id : ids) {
     WorkerExchange loaded;
@@ -360,7 +353,7 @@ TEST(SchedulerLease, WorkersThatHaveTheNewestVersionRelayItToTheNextOnesOfTheRin
   EXPECT_THAT(rig.scheduler.WeightRelays("e", rig.now_ms), ElementsAre("f:1", "g:1", "b:1", "d:1"));
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty())
       << "silent for longer than a lease";
-  rig.scheduler.RegisterWorker("b", 2, {"", "b:2"}, rig.now_ms + 101, rig.changes);
+  rig.Register("b", 2, {"", "b:2"});
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty())
       << "a new process has nothing loaded";
 }
@@ -370,7 +363,7 @@ TEST(SchedulerLease, AnAnnouncementToManyWorkersLooksForRelaysAndNotAtEveryWorke
   constexpr int kWorkers = 20000;
   for (int i = 0; i < kWorkers; ++i) {
     const std::string id = "w" + std::to_string(i);
-    rig.scheduler.RegisterWorker(id, 1, {"", id + ":1"}, rig.now_ms, rig.changes);
+    rig.Register(id, 1, {"", id + ":1"});
   }
   WorkerExchange loaded;
   loaded.worker_id = "w77";
@@ -384,110 +377,6 @@ TEST(SchedulerLease, AnAnnouncementToManyWorkersLooksForRelaysAndNotAtEveryWorke
   }
   EXPECT_LT(MonotonicSeconds() - begin, 1.0)
       << "a walk over all workers for each takes many seconds";
-}
-
-// Two workers and room for sixteen groups.
-class SchedulerFaults : public testing::Test {
- protected:
-  static SchedulerRig Rig() {
-    SchedulerOptions options = SmallRun();
-    options.prompts = 8;
-    options.lease_limit_ms = 250;
-    SchedulerRig rig = SchedulerRig::Started(options);
-    rig.scheduler.RegisterWorker("b", 1, {}, rig.now_ms, rig.changes);
-    rig.Admit();
-    return rig;
-  }
-
-  std::vector<GrantedLease> Lease(const std::string& worker, std::int64_t capacity) {
-    WorkerExchange request;
-    request.worker_id = worker;
-    request.incarnation = 1;
-    request.capacity = capacity;
-    return rig_.Exchange(request).leases;
-  }
-
-  // Returns the group that the worker was leased.
-  std::uint64_t LeaseAndFail(const std::string& worker) {
-    WorkerExchange failed;
-    failed.worker_id = worker;
-    failed.incarnation = 1;
-    failed.returned = {{Lease(worker, 1).at(0).ref, ReturnReason::kEngineFailed}};
-    rig_.Exchange(failed);
-    return failed.returned[0].ref.group_id;
-  }
-
-  void LeaseAndComplete(const std::string& worker) {
-    const GrantedLease lease = Lease(worker, 1).at(0);
-    Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version,
-                                                         {Outcome::kCorrect, Outcome::kWrong});
-    submission.worker_id = worker;
-    EXPECT_EQ(rig_.Submit(submission), SubmitOutcome::kAccepted);
-  }
-
-  SchedulerRig rig_ = Rig();
-};
-
-TEST_F(SchedulerFaults, AGroupThatFailedAtAWorkerGoesToAnotherOneForALeaseTime) {
-  EXPECT_EQ(LeaseAndFail("a"), 1u);
-  EXPECT_EQ(LeaseAndFail("a"), 2u) << "group 1 waits for the other worker";
-  EXPECT_THAT(Ids(Lease("b", 1)), ElementsAre(1));
-  rig_.now_ms += rig_.options.lease_ms + 1;
-  EXPECT_THAT(Ids(Lease("a", 1)), ElementsAre(2)) << "nobody has taken it";
-}
-
-TEST_F(SchedulerFaults, AGroupThatFailedAtEveryWorkerMayGoToAnyOfThem) {
-  EXPECT_EQ(LeaseAndFail("a"), 1u);
-  EXPECT_EQ(LeaseAndFail("b"), 1u);
-  EXPECT_THAT(Ids(Lease("a", 1)), ElementsAre(1));
-}
-
-TEST_F(SchedulerFaults, AWorkerThatFailsWhatOthersCompleteIsSetAsideAndNamed) {
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kNone);
-    LeaseAndFail("a");
-    LeaseAndComplete("b");
-  }
-  ASSERT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kCordon);
-  EXPECT_THAT(rig_.scheduler.orders().at("a").reason, HasSubstr("groups 1, 2, 3 failed here"));
-  EXPECT_THAT(Lease("a", 1), IsEmpty());
-  EXPECT_EQ(rig_.Restore().OrderOf("a"), WorkerOrder::kCordon) << "a restart keeps it";
-
-  ASSERT_TRUE(rig_.scheduler.OrderWorker({"a", WorkerOrder::kNone, ""}, rig_.changes).ok());
-  LeaseAndFail("a");
-  LeaseAndComplete("b");
-  EXPECT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kNone) << "it starts anew";
-}
-
-TEST_F(SchedulerFaults, AWorkerThatKeepsItsGroupsBeyondTheLimitIsSetAside) {
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_THAT(Lease("a", 1), SizeIs(1));
-    for (int renewed = 0; renewed < 20; ++renewed) {
-      rig_.now_ms += rig_.options.lease_ms / 2;
-      Lease("a", 0);
-      Lease("b", 0);
-      rig_.scheduler.Expire(rig_.now_ms, rig_.changes);
-      rig_.Commit();
-      if (rig_.scheduler.LeasesByWorker().empty()) break;
-    }
-    LeaseAndComplete("b");
-  }
-  EXPECT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kCordon);
-}
-
-TEST_F(SchedulerFaults, TheLastWorkerWithoutAnOrderIsNeverSetAside) {
-  for (int i = 0; i < 3; ++i) {
-    LeaseAndFail("a");
-    const GrantedLease lease = Lease("b", 1).at(0);
-    if (i == 2) {
-      ASSERT_TRUE(rig_.scheduler.OrderWorker({"b", WorkerOrder::kDrain, ""}, rig_.changes).ok());
-    }
-    Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version,
-                                                         {Outcome::kCorrect, Outcome::kWrong});
-    submission.worker_id = "b";
-    EXPECT_EQ(rig_.Submit(submission), SubmitOutcome::kAccepted);
-  }
-  EXPECT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kNone);
 }
 
 }  // namespace

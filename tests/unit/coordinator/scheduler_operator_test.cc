@@ -36,7 +36,7 @@ TEST(SchedulerOperator, OrdersOutliveTheCoordinatorAndTheRegistration) {
   rig.scheduler = rig.Restore();
   EXPECT_EQ(rig.scheduler.OrderOf("a"), WorkerOrder::kDrain);
   EXPECT_EQ(rig.scheduler.orders().at("a").reason, "the machine moves");
-  rig.scheduler.RegisterWorker("a", 2, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 2);
   EXPECT_EQ(rig.scheduler.OrderOf("a"), WorkerOrder::kDrain);
   ASSERT_TRUE(Order(rig, "a", WorkerOrder::kNone).ok());
   rig.scheduler = rig.Restore();
@@ -45,7 +45,7 @@ TEST(SchedulerOperator, OrdersOutliveTheCoordinatorAndTheRegistration) {
 
 TEST(SchedulerOperator, AnUnknownWorkerIsRefusedWithTheKnownOnes) {
   SchedulerRig rig = SchedulerRig::Started();
-  rig.scheduler.RegisterWorker("b", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("b", 1);
   for (const WorkerOrder order : {WorkerOrder::kNone, WorkerOrder::kCordon, WorkerOrder::kDrain}) {
     const Status status = Order(rig, "c", order);
     EXPECT_EQ(status.code(), StatusCode::kNotFound);
@@ -74,7 +74,7 @@ TEST(SchedulerOperator, AStopIsDoneWhenAllThatWasCommittedIsInACheckpoint) {
   EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kDone);
   rig.scheduler = rig.Restore();
   EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kNone) << "the next start resumes the run";
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 1);
   rig.StartLearner({1, 2, ""});
   rig.RunStep(3);
 }
@@ -121,7 +121,7 @@ TEST(SchedulerOperator, AnEarlyEndOutlivesTheCoordinatorUntilALearnerRegisters) 
   EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kDone);
   EXPECT_EQ(rig.scheduler.end_reason(), "nothing left to learn");
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 1);
   EXPECT_THAT(rig.Exchange(10).leases, testing::IsEmpty()) << "a group is pending, and stays so";
   rig.StartLearner({1, 1, ""});
   EXPECT_EQ(rig.scheduler.end_reason(), "");
@@ -129,7 +129,7 @@ TEST(SchedulerOperator, AnEarlyEndOutlivesTheCoordinatorUntilALearnerRegisters) 
   rig.scheduler = rig.Restore();
   EXPECT_EQ(rig.scheduler.end_reason(), "") << "the learner has taken the run up";
   EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kNone);
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 1);
   rig.RunStep(2);
 }
 
@@ -139,8 +139,7 @@ TEST(SchedulerOperator, OnlyWorkersThatJoinAfterAnEarlyEndWaitForALearner) {
   SchedulerRig rig = SchedulerRig::Started(options);
   EndEarly(rig);
   const auto waits = [&rig](const std::string& start_id) {
-    rig.scheduler.RegisterWorker("b", 1, {}, rig.now_ms, rig.changes);
-    rig.scheduler.NoteOrigin("b", start_id);
+    rig.Register("b", 1, {}, start_id);
     return rig.scheduler.AwaitsLearner("b");
   };
   EXPECT_FALSE(waits("")) << "the coordinator that was told of the end tells it";

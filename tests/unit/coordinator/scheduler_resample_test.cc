@@ -93,7 +93,7 @@ TEST(SchedulerResample, ARestartKeepsTheCapAndTheAcceptedGroups) {
   EXPECT_EQ(rig.Submit(Constant(leases.at(1))), SubmitOutcome::kDuplicate);
   rig.Submit(Constant(leases.at(2)));
   rig.scheduler = rig.Restore();
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.Register("a", 1);
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(Constant(lease));
   const Result<PlanReply> reply = rig.Plan(1);
   ASSERT_TRUE(reply.ok() && reply->plan);

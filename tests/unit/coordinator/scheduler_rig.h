@@ -26,6 +26,12 @@ inline SchedulerOptions SmallRun() {
   return options;
 }
 
+inline std::vector<std::uint64_t> Ids(const std::vector<GrantedLease>& leases) {
+  std::vector<std::uint64_t> ids;
+  for (const GrantedLease& lease : leases) ids.push_back(lease.ref.group_id);
+  return ids;
+}
+
 class SchedulerRig {
  public:
   explicit SchedulerRig(const SchedulerOptions& run = SmallRun())
@@ -36,7 +42,7 @@ class SchedulerRig {
     SchedulerRig rig(run);
     rig.StartLearner({});
     rig.Announce(0);
-    rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+    rig.Register("a", 1);
     rig.Commit();
     return rig;
   }
@@ -47,6 +53,14 @@ class SchedulerRig {
     BUTTRESS_CHECK(restored.ok(), restored.status().ToString());
     ledger.Write(written);
     return *std::move(restored);
+  }
+
+  // Registers a worker; the caller commits.
+  void Register(const std::string& worker, std::uint64_t incarnation,
+                const WorkerAddresses& addresses = {}, const std::string& start_id = "") {
+    const Status status =
+        scheduler.RegisterWorker({worker, incarnation, addresses, "", start_id}, now_ms, changes);
+    BUTTRESS_CHECK(status.ok(), status.ToString());
   }
 
   void Commit() {

@@ -125,7 +125,7 @@ TEST(SchedulerSubmit, AGroupThatIsNotWhatWasLeasedIsAMismatchAndChangesNothing) 
   EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
 }
 
-TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsDropped) {
+TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsRefusedAndSampledAgain) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
   const GrantedLease lease = rig.LeaseAll().at(5);
@@ -133,8 +133,10 @@ TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsDropped) {
   EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 0, ""},
                                                     {Outcome::kWrong, Outcome::kWrong})),
             SubmitOutcome::kStalePolicy);
-  EXPECT_EQ(rig.ReasonOf(5), DropReason::kStale);
-  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 1);
+  EXPECT_EQ(rig.StateOf(5), GroupState::kPending);
+  EXPECT_EQ(rig.ledger.groups.at(5).attempts, 0) << "the prompt did nothing";
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
+  EXPECT_EQ(rig.scheduler.workers().at("a").strikes.count, 1) << "the worker did";
 }
 
 TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsSampledAgain) {
@@ -152,7 +154,7 @@ TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsSampledAgain) {
   submission.accepted.versions.push_back({1, 1, ""});
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStalePolicy);
   EXPECT_EQ(rig.StateOf(3), GroupState::kPending);
-  EXPECT_EQ(rig.ledger.groups.at(3).attempts, 1);  // the worker's fault
+  EXPECT_EQ(rig.ledger.groups.at(3).attempts, 0) << "the prompt did nothing";
   EXPECT_EQ(rig.Submit(leases.at(4)), SubmitOutcome::kAccepted);
 }
 

@@ -20,8 +20,8 @@
 #include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/grpc_status.h"
 #include "lib/weights/manifest_wire.h"
+#include "tests/support/broken_groups.h"
 #include "tests/support/byte_tokenizer.h"
-#include "tests/support/lies.h"
 #include "tests/support/power_cut.h"
 #include "tests/support/raw_call.h"
 #include "tests/support/temp_dir.h"
@@ -474,20 +474,20 @@ TEST_F(ServiceTest, ALargeGroupArrivesInChunksAndComesBackWhole) {
   EXPECT_EQ(groups->front(), group);
 }
 
-TEST_F(ServiceTest, ALieIsRefusedAndEndsItsLease) {
+TEST_F(ServiceTest, ABrokenGroupIsRefusedAndEndsItsLease) {
   config_.run.max_attempts = 1000;
   Restart();
   Begin();
-  for (const Lie& lie : kLies) {
-    SCOPED_TRACE(lie.what);
-    const std::string liar = "liar" + std::to_string(&lie - kLies);
-    ASSERT_TRUE(Join(liar, RunConfigHash(config_)).ok());
-    const auto leases = Lease(1, liar);
+  for (const BrokenGroup& broken : kBrokenGroups) {
+    SCOPED_TRACE(broken.what);
+    const std::string worker = "broken" + std::to_string(&broken - kBrokenGroups);
+    ASSERT_TRUE(Join(worker, RunConfigHash(config_)).ok());
+    const auto leases = Lease(1, worker);
     ASSERT_EQ(leases.size(), 1U);
-    Group group = Sample(leases.front(), liar);
-    lie.tell(group);
-    EXPECT_EQ(Submit(leases.front(), group, liar).status().code(), StatusCode::kInvalidArgument);
-    EXPECT_EQ(*Submit(leases.front(), Sample(leases.front(), liar), liar),
+    Group group = Sample(leases.front(), worker);
+    broken.make(group);
+    EXPECT_EQ(Submit(leases.front(), group, worker).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(*Submit(leases.front(), Sample(leases.front(), worker), worker),
               v1::SUBMIT_RESULT_STALE_FENCE);
   }
   const auto groups = GroupsByState();
@@ -495,7 +495,7 @@ TEST_F(ServiceTest, ALieIsRefusedAndEndsItsLease) {
   FillBatch();
 }
 
-// Nor does a lie about a lease of another worker, or of an earlier process of this one.
+// Nor does a broken group under a lease of another worker, or of an earlier process of this one.
 TEST_F(ServiceTest, AWorkerThatLeavesInTheMiddleOfAGroupKeepsItsLease) {
   Begin();
   const auto leases = Lease(1);
@@ -529,35 +529,36 @@ TEST_F(ServiceTest, AWorkerThatLeavesInTheMiddleOfAGroupKeepsItsLease) {
 // Whatever it says of its leases afterwards.
 TEST_F(ServiceTest, AWorkerWhoseGroupsAreRefusedIsSetAside) {
   Begin();
-  ASSERT_TRUE(Join("liar", RunConfigHash(config_)).ok());
+  ASSERT_TRUE(Join("broken", RunConfigHash(config_)).ok());
   for (int i = 0; i < 3; ++i) {
-    const auto leases = Lease(1, "liar");
+    const auto leases = Lease(1, "broken");
     ASSERT_EQ(leases.size(), 1U);
-    Group group = Sample(leases.front(), "liar");
-    kLies[0].tell(group);
-    EXPECT_FALSE(Submit(leases.front(), group, "liar").ok());
-    auto returned = ExchangeOf("liar", 0);
+    Group group = Sample(leases.front(), "broken");
+    kBrokenGroups[0].make(group);
+    EXPECT_FALSE(Submit(leases.front(), group, "broken").ok());
+    auto returned = ExchangeOf("broken", 0);
     v1::ReturnedLease& lease = *returned.add_returned();
     *lease.mutable_ref() = leases.front().ref();
     lease.set_reason(v1::RETURN_REASON_DRAINING);
-    EXPECT_EQ(client_.Exchange(returned)->order(), v1::WORKER_ORDER_NONE);
+    EXPECT_EQ(client_.Exchange(returned)->order(),
+              i < 2 ? v1::WORKER_ORDER_NONE : v1::WORKER_ORDER_CORDON);
     const auto again = Lease(1);
     ASSERT_EQ(again.size(), 1U);
     EXPECT_EQ(again.front().ref().group_id(), leases.front().ref().group_id());
     EXPECT_EQ(*Submit(again.front(), Sample(again.front())), v1::SUBMIT_RESULT_ACCEPTED);
   }
-  const auto told = client_.Exchange(ExchangeOf("liar", 1));
+  const auto told = client_.Exchange(ExchangeOf("broken", 1));
   EXPECT_EQ(told->order(), v1::WORKER_ORDER_CORDON);
   EXPECT_EQ(told->leases_size(), 0);
 }
 
-TEST_F(ServiceTest, ALieIsRefusedAfterARestartToo) {
+TEST_F(ServiceTest, ABrokenGroupIsRefusedAfterARestartToo) {
   Begin();
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
   Restart();
   Group group = Sample(leases.front());
-  kLies[0].tell(group);
+  kBrokenGroups[0].make(group);
   EXPECT_EQ(Submit(leases.front(), group).status().code(), StatusCode::kInvalidArgument);
 }
 

@@ -1,6 +1,7 @@
-"""Steps per second of a run beside a worker that lies (tests/support/liar.cc), and of the same run
-alone: for each case of the liar, windows with and without it take turns in one run of the
-quickstart recipe. Needs the program `liar` in build/release (ninja -C build/release liar)."""
+"""Steps per second of a run beside a worker that is broken (tests/support/broken_worker.cc), and of
+the same run alone: for each case, windows with and without it take turns in one run of the
+quickstart recipe. Needs the program `broken_worker` in build/release (ninja -C build/release
+broken_worker)."""
 
 import os
 import pathlib
@@ -12,7 +13,7 @@ import time
 from experiments.countdown import BIN, ROOT, cold_start, launch_command, steps_of
 from report import Report, parser, progress
 
-CASES = ["groups", "strangers", "names", "streams", "hoard", "turncoat", "connections", "metrics"]
+CASES = ["rubbish", "hangs", "unable"]
 ENDLESS = 1000000
 
 
@@ -24,15 +25,16 @@ def steps_in(out, seconds):
 
 
 def windows(out, case, options):
-    """The mean rates beside the liar and alone."""
+    """The mean rates beside the broken worker and alone. It is taken back before each window."""
     beside, alone = [], []
     for _ in range(options.rounds):
         alone.append(steps_in(out, options.seconds))
-        command = ["nice", "-n", str(options.nice), BIN / "liar", out, case]
-        liar = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        broken = subprocess.Popen([BIN / "broken_worker", out, case], stdout=subprocess.DEVNULL)
         beside.append(steps_in(out, options.seconds))
-        liar.send_signal(signal.SIGTERM)
-        liar.wait()
+        broken.send_signal(signal.SIGTERM)
+        broken.wait()
+        subprocess.run([BIN / "buttress", "uncordon", out, "broken"], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
     return sum(beside) / len(beside), sum(alone) / len(alone)
 
 
@@ -41,10 +43,8 @@ def main():
     made.add_argument("--cases", default=",".join(CASES))
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--seconds", type=float, default=10)
-    made.add_argument("--nice", type=int, default=0,
-                      help="of the liar; 19 leaves the processors to the run on a small machine")
     options = made.parse_args()
-    cache = pathlib.Path(os.environ["BUTTRESS_BENCH_CACHE"]) / "liars"
+    cache = pathlib.Path(os.environ["BUTTRESS_BENCH_CACHE"]) / "broken"
     cache.mkdir(parents=True, exist_ok=True)
     cold_start(cache, 1)
     out = cache / "run"
@@ -58,7 +58,7 @@ def main():
             if job.poll() is not None:
                 raise SystemExit(f"the run ended before its fifth step; see {out}/logs")
             time.sleep(0.1)
-        report = Report("liars", options.json)
+        report = Report("broken", options.json)
         for case in options.cases.split(","):
             progress(case)
             report.add(case, "steps/s", *windows(out, case, options), "alone", True)

@@ -1,5 +1,5 @@
-// A worker that lies: groups that say something else than what was leased or sampled, and streams
-// that hold what others need.
+// Groups of a worker that is broken: they are not what was leased, or not what was sampled. And
+// streams that stop in the middle of one.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -17,12 +17,12 @@
 
 namespace buttress {
 
-struct Lie {
+struct BrokenGroup {
   const char* what;
-  void (*tell)(Group& group);
+  void (*make)(Group& group);
 };
 
-inline constexpr Lie kLies[] = {
+inline constexpr BrokenGroup kBrokenGroups[] = {
     {"other prompt tokens", [](Group& g) { g.prompt_token_ids.back() ^= 1; }},
     {"fewer prompt tokens", [](Group& g) { g.prompt_token_ids.resize(1); }},
     {"another source", [](Group& g) { g.source = "easier"; }},
@@ -43,6 +43,8 @@ inline constexpr Lie kLies[] = {
        g.completions[0].reward = 1e6;
        g.completions[0].components.clear();
      }},
+    {"other weights",
+     [](Group& g) { g.completions[0].segments[0].version.digest = std::string(32, 'w'); }},
     {"a huge reward", [](Group& g) { g.completions[0].reward = 1e308; }},
     {"a log-prob of no token", [](Group& g) { g.completions[0].logprobs[0] = -3e38F; }},
     {"20,000 components",
