@@ -61,7 +61,6 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
     row.group_id = run_.next_group_id++;
     row.prompt = prompt;
     groups_.Add(row, out);
-    ++events_.prompts_admitted;
   }
   for (const SkipRow& skip : skipped)
     ++skipped_[skip.source][static_cast<std::size_t>(skip.reason)];

@@ -110,13 +110,18 @@ class Scheduler {
              std::span<const PromptCursor> cursors, LedgerChanges& out);
 
   // Registers a worker. A new incarnation ends the leases of the old one; the same incarnation
-  // keeps its leases. Workers::Check and Workers::MakeRoomFor have the errors.
+  // keeps its leases. Workers::Check has the errors.
   Status RegisterWorker(const JoiningWorker& worker, std::int64_t now_ms, LedgerChanges& out);
+
+  // Checks the caller of Exchange and Submit as Workers::CheckCaller does.
+  Status CheckWorker(const std::string& worker_id, std::uint64_t incarnation,
+                     const std::string& secret_sha256) const {
+    return workers_.CheckCaller(worker_id, incarnation, secret_sha256);
+  }
 
   // Renews the leases that the worker holds, ends those that it returns, and grants leases up to
   // its capacity: first (with the same epoch) those that it holds but did not name, then new ones.
-  // Safe to repeat. kNotFound if this incarnation is not registered; the worker must register
-  // again.
+  // Safe to repeat. Fails as CheckWorker does.
   Result<ExchangeReply> Exchange(const WorkerExchange& request, std::int64_t now_ms,
                                  LedgerChanges& out);
 

@@ -11,9 +11,7 @@ namespace buttress {
 Status Scheduler::RegisterWorker(const JoiningWorker& worker, std::int64_t now_ms,
                                  LedgerChanges& out) {
   now_ms_ = std::max(now_ms_, now_ms);
-  BUTTRESS_RETURN_IF_ERROR(workers_.Check(worker, run_.run_id));
-  BUTTRESS_RETURN_IF_ERROR(workers_.MakeRoomFor(
-      worker.id, [this](const std::string& id) { return leases_.HasAny(id); }));
+  BUTTRESS_RETURN_IF_ERROR(workers_.Check(worker, run_.run_id, now_ms_));
   std::vector<HeldLease> lost = leases_.Of(worker.id);
   std::erase_if(lost, [&](const HeldLease& l) { return l.incarnation == worker.incarnation; });
   for (const HeldLease& lease : lost)
@@ -25,10 +23,8 @@ Status Scheduler::RegisterWorker(const JoiningWorker& worker, std::int64_t now_m
 
 Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::int64_t now_ms,
                                           LedgerChanges& out) {
-  if (workers_.Find(request.worker_id, request.incarnation) == nullptr) {
-    return NotFound("worker '" + request.worker_id +
-                    "' is not registered with this incarnation; register again");
-  }
+  BUTTRESS_RETURN_IF_ERROR(
+      CheckWorker(request.worker_id, request.incarnation, request.secret_sha256));
   now_ms_ = std::max(now_ms_, now_ms);
   workers_.Hear(request.worker_id, request.loaded_version, now_ms);
   ExchangeReply reply;
@@ -71,10 +67,9 @@ void Scheduler::Renew(const WorkerExchange& request, ExchangeReply& reply) {
   for (const HeldLease& lease : leases_.Of(request.worker_id)) {
     if (std::ranges::binary_search(named, lease.ref)) {
       ++known;
-      continue;
+    } else {
+      reply.leases.push_back(MakeLease(lease.ref));
     }
-    reply.leases.push_back(MakeLease(lease.ref));
-    ++events_.leases_granted_again;
   }
   if (known < named.size()) Revoke(request, reply);
 }

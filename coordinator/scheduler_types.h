@@ -70,6 +70,7 @@ struct WorkerExchange {
   // Groups that it can take beyond those it holds; 0 while the coordinator or the worker drains.
   std::int64_t capacity = 0;
   PolicyVersion loaded_version;
+  std::string secret_sha256 = {};
 };
 
 struct ExchangeReply {
@@ -130,6 +131,7 @@ struct JoiningWorker {
   WorkerAddresses addresses = {};
   std::string run_id = {};    // of its registration before; empty for a new process
   std::string start_id = {};  // of the coordinator that it registered with before
+  std::string secret_sha256 = {};
 };
 
 // Ends of leases that were no delivery, since the last delivery of the worker.
@@ -141,21 +143,19 @@ struct WorkerStrikes {
 
 struct WorkerInfo {
   std::uint64_t incarnation = 0;
+  std::string secret_sha256;
   WorkerAddresses addresses;
   PolicyVersion loaded_version;
   std::int64_t last_heard_ms = 0;
   std::uint64_t joined = 0;             // coordinator epoch in which its process first registered
-  bool exchanged = false;               // since it registered
   std::vector<std::uint64_t> replaced;  // incarnations before this one; the newest few
   WorkerStrikes strikes;
 };
 
 // Counts events since this process started, for metrics that restart with it.
 struct SchedulerEvents {
-  std::int64_t prompts_admitted = 0;
   std::int64_t leases_granted = 0;
-  std::int64_t leases_granted_again = 0;  // with the same epoch, to a worker that did not name them
-  std::int64_t leases_shared = 0;         // of late groups, granted to a further worker
+  std::int64_t leases_shared = 0;  // of late groups, granted to a further worker
   std::int64_t leases_expired = 0;
   std::int64_t leases_returned = 0;
   std::int64_t leases_lost_with_worker = 0;  // its process was replaced

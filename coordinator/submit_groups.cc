@@ -133,7 +133,9 @@ void SubmitCall::OnReadDone(bool ok) {
 
 // Appends the payload of a group that will be accepted, and submits it to the scheduler.
 std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
-  if (Status known = CheckWorkerRun(turn, header_.run_id()); !known.ok()) return known;
+  BUTTRESS_RETURN_IF_ERROR(CheckWorkerRun(turn, header_.run_id()));
+  BUTTRESS_RETURN_IF_ERROR(turn.scheduler.CheckWorker(header_.worker_id(), header_.incarnation(),
+                                                      Sha256Of(header_.worker_secret())));
   if (!refusal_.ok()) {
     EndRefusedLease(turn);
     return refusal_;

@@ -5,11 +5,13 @@
 
 #include "coordinator/as_leased.h"
 #include "coordinator/service.h"
+#include "lib/base/digest.h"
 #include "lib/base/log.h"
 
 namespace buttress {
 namespace {
 
+constexpr std::size_t kSecretBytes = 32;
 // Leases of one response, so that it fits in a message. One lease always does.
 constexpr std::size_t kLeaseBytes = std::size_t{4} << 20;
 
@@ -17,6 +19,7 @@ Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
   WorkerExchange exchange;
   exchange.worker_id = request.worker_id();
   exchange.incarnation = request.incarnation();
+  exchange.secret_sha256 = Sha256Of(request.worker_secret());
   for (const v1::LeaseRef& ref : request.held()) exchange.held.push_back(FromProto(ref));
   for (const v1::LeaseRef& ref : request.finished()) exchange.finished.push_back(FromProto(ref));
   for (const v1::ReturnedLease& returned : request.returned()) {
@@ -134,6 +137,10 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
                       id.size(), kMaxNameBytes));
     }
     BUTTRESS_RETURN_IF_ERROR(CheckNames(*request));
+    if (request->worker_secret().size() != kSecretBytes) {
+      return InvalidArgument(fmt::format("worker '{}': worker_secret has {} bytes; expected {}", id,
+                                         request->worker_secret().size(), kSecretBytes));
+    }
     if (request->config_sha256() != turn.terms.config_sha256) {
       return FailedPrecondition(
           fmt::format("worker '{}' runs configuration {}, the coordinator {}; "
@@ -145,7 +152,8 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
                                   request->incarnation(),
                                   {request->metrics_address(), request->weights_address()},
                                   request->run_id(),
-                                  request->start_id()};
+                                  request->start_id(),
+                                  Sha256Of(request->worker_secret())};
     BUTTRESS_RETURN_IF_ERROR(turn.scheduler.RegisterWorker(worker, turn.now_ms, turn.changes));
     response->set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
     response->set_run_name(turn.terms.run_name);

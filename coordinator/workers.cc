@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace buttress {
@@ -13,7 +12,6 @@ constexpr std::size_t kNamesInMessage = 20;
 // Silent ones among so many relays are passed over.
 constexpr std::size_t kRelaysSeen = 16;
 constexpr std::size_t kReplacedKept = 16;
-constexpr std::size_t kForgottenAtOnce = kMaxWorkers / 16;
 
 // "w0, w1, w2", or "none"; at most kNamesInMessage of them.
 std::string Listed(const std::set<std::string>& names) {
@@ -35,13 +33,22 @@ Workers::Workers(std::int64_t lease_ms, const LedgerSnapshot& snapshot)
   if (snapshot.announced) newest_ = snapshot.announced->version;
 }
 
-const WorkerInfo* Workers::Find(const std::string& worker_id, std::uint64_t incarnation) const {
+Status Workers::CheckCaller(const std::string& worker_id, std::uint64_t incarnation,
+                            const std::string& secret_sha256) const {
   const auto worker = known_.find(worker_id);
-  const bool same = worker != known_.end() && worker->second.incarnation == incarnation;
-  return same ? &worker->second : nullptr;
+  if (worker == known_.end() || worker->second.incarnation != incarnation) {
+    return NotFound(fmt::format(
+        "worker '{}' is not registered with this incarnation; register again", worker_id));
+  }
+  if (worker->second.secret_sha256 == secret_sha256) return OkStatus();
+  return {StatusCode::kPermissionDenied,
+          fmt::format("the call does not name the secret that worker '{}' has registered with; "
+                      "only that worker may renew, return and submit its leases",
+                      worker_id)};
 }
 
-Status Workers::Check(const JoiningWorker& worker, const std::string& run_id) const {
+Status Workers::Check(const JoiningWorker& worker, const std::string& run_id,
+                      std::int64_t now_ms) const {
   if (!worker.run_id.empty() && worker.run_id != run_id) {
     return Aborted(fmt::format(
         "worker '{}' belongs to run {}, and this is run {}: what it holds is of no use here",
@@ -55,32 +62,26 @@ Status Workers::Check(const JoiningWorker& worker, const std::string& run_id) co
                     worker.id, worker.start_id, run_id));
   }
   const auto known = known_.find(worker.id);
-  if (known == known_.end() || !std::ranges::count(known->second.replaced, worker.incarnation))
-    return OkStatus();
-  return FailedPrecondition(fmt::format(
-      "worker id '{}' belongs to another process, which has registered later; give each process a "
-      "local.worker.id of its own, or none",
-      worker.id));
-}
-
-Status Workers::MakeRoomFor(const std::string& worker_id,
-                            const std::function<bool(const std::string&)>& has_leases) {
-  if (known_.size() < kMaxWorkers || known_.contains(worker_id)) return OkStatus();
-  std::vector<std::tuple<bool, std::int64_t, std::string>> idle;
-  for (const auto& [id, worker] : known_)
-    if (!has_leases(id)) idle.emplace_back(worker.exchanged, worker.last_heard_ms, id);
-  if (idle.empty()) {
+  if (known == known_.end()) {
+    if (known_.size() < kMaxWorkers) return OkStatus();
     return ResourceExhausted(
-        fmt::format("{} workers hold leases; no more can register", known_.size()));
+        fmt::format("{} workers are registered, and no more can be; one that ends is forgotten "
+                    "after {} ms",
+                    known_.size(), kRemoveAfterLeases * lease_ms_));
   }
-  // Many at once, so that a flood of registrations does not look at every worker each time.
-  const auto count = static_cast<std::ptrdiff_t>(std::min(idle.size(), kForgottenAtOnce));
-  std::partial_sort(idle.begin(), idle.begin() + count, idle.end());
-  for (auto gone = idle.begin(); gone != idle.begin() + count; ++gone) {
-    relays_.erase(std::get<std::string>(*gone));
-    known_.erase(std::get<std::string>(*gone));
+  if (std::ranges::count(known->second.replaced, worker.incarnation) > 0) {
+    return FailedPrecondition(fmt::format(
+        "worker id '{}' belongs to another process, which has registered later; give each process "
+        "a local.worker.id of its own, or none",
+        worker.id));
   }
-  return OkStatus();
+  const std::int64_t silent_ms = now_ms - known->second.last_heard_ms;
+  if (known->second.secret_sha256 == worker.secret_sha256 || silent_ms > lease_ms_)
+    return OkStatus();
+  return Unavailable(fmt::format(
+      "worker id '{}' is in use by another process, which called {} ms ago; give each process a "
+      "local.worker.id of its own, or none; after {} ms without a call the id is free",
+      worker.id, silent_ms, lease_ms_));
 }
 
 void Workers::Register(const JoiningWorker& joining, std::uint64_t coordinator_epoch,
@@ -93,17 +94,16 @@ void Workers::Register(const JoiningWorker& joining, std::uint64_t coordinator_e
     if (worker.replaced.size() > kReplacedKept) worker.replaced.erase(worker.replaced.begin());
   }
   worker.incarnation = joining.incarnation;
+  worker.secret_sha256 = joining.secret_sha256;
   worker.addresses = joining.addresses;
   worker.joined = joining.start_id.empty() ? coordinator_epoch : starts_.at(joining.start_id);
   worker.last_heard_ms = now_ms;
-  worker.exchanged = false;
   NoteRelay(joining.id);
 }
 
 void Workers::Hear(const std::string& worker_id, const PolicyVersion& loaded, std::int64_t now_ms) {
   WorkerInfo& worker = known_.at(worker_id);
   worker.last_heard_ms = now_ms;
-  worker.exchanged = true;
   worker.loaded_version = loaded;
   NoteRelay(worker_id);
 }

@@ -6,6 +6,13 @@
 // worker has delivered since the last, so that an outage which stops everybody accuses nobody. A
 // delivery forgives all. A worker with kStrikes is set aside by an order (cordon) that names the
 // groups, unless no other worker is left; it stands until an operator takes it back.
+//
+// Secrets. A worker chooses a secret and names it in every call, so that no other worker speaks for
+// it. Who names the secret of an id replaces the process under it at once: `launch` restarts w0
+// after a crash, and that process finds the secret in the run folder. Who does not (a machine with
+// another folder, two machines with one id by mistake) waits until the other one has been silent
+// for a lease time. Kubernetes names no ids: each process has one of its own. Because the worker
+// chooses, it may repeat a registration whose answer was lost.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +41,10 @@ class Workers {
   // Returns the registered workers by id.
   const std::map<std::string, WorkerInfo>& known() const { return known_; }
 
-  // Returns the worker if this process of it is registered, else null.
-  const WorkerInfo* Find(const std::string& worker_id, std::uint64_t incarnation) const;
+  // Checks that a call comes from a process that is registered. kNotFound if it is not, and must
+  // register (again); kPermissionDenied if the call names another secret.
+  Status CheckCaller(const std::string& worker_id, std::uint64_t incarnation,
+                     const std::string& secret_sha256) const;
 
   // Records a start of the coordinator, with which workers may have registered.
   void NoteStart(const std::string& start_id, std::uint64_t coordinator_epoch) {
@@ -44,16 +53,12 @@ class Workers {
 
   // Checks whether a process may join the run of `run_id`. kAborted if it has registered in another
   // run, or with a coordinator whose ledger was newer than this one: it drops its leases and
-  // weights and starts anew. kFailedPrecondition if a newer process has registered under its id.
-  Status Check(const JoiningWorker& worker, const std::string& run_id) const;
+  // weights and starts anew. kFailedPrecondition if a newer process has registered under its id,
+  // kUnavailable while a process with another secret works under it; kResourceExhausted if
+  // kMaxWorkers are known.
+  Status Check(const JoiningWorker& worker, const std::string& run_id, std::int64_t now_ms) const;
 
-  // Makes room for a worker that is not known when kMaxWorkers are: forgets those that hold no
-  // lease, first any that have only registered and then those that were silent longest. A worker
-  // that is forgotten registers again at its next call. kResourceExhausted if all hold leases.
-  Status MakeRoomFor(const std::string& worker_id,
-                     const std::function<bool(const std::string& worker_id)>& has_leases);
-
-  // Registers a worker. REQUIRES: Check() and MakeRoomFor() returned OK.
+  // Registers a worker. REQUIRES: Check() returned OK.
   void Register(const JoiningWorker& worker, std::uint64_t coordinator_epoch, std::int64_t now_ms);
 
   // Records a call of a registered worker and the version that it has loaded.

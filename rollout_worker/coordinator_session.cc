@@ -41,6 +41,7 @@ Result<v1::ExchangeResponse> CoordinatorSession::Exchange(v1::ExchangeRequest re
     request.set_worker_id(self.worker_id());
     request.set_incarnation(self.incarnation());
     request.set_run_id(self.run_id());
+    request.set_worker_secret(self.worker_secret());
     return client_.Exchange(request);
   };
   Result<v1::ExchangeResponse> response = call();
@@ -51,11 +52,7 @@ Result<v1::ExchangeResponse> CoordinatorSession::Exchange(v1::ExchangeRequest re
 
 Result<v1::SubmitResult> CoordinatorSession::Submit(const LeaseRef& ref,
                                                     const EncodedGroup& group) {
-  const auto call = [&] {
-    const v1::RegisterWorkerRequest self = self_.request();
-    return client_.SubmitGroup(self.run_id(), self.worker_id(), self.incarnation(), ToProto(ref),
-                               group);
-  };
+  const auto call = [&] { return client_.SubmitGroup(self_.request(), ToProto(ref), group); };
   Result<v1::SubmitResult> result = call();
   if (result.status().code() != StatusCode::kNotFound) return result;
   BUTTRESS_RETURN_IF_ERROR(Register());

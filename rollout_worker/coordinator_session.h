@@ -16,7 +16,8 @@ namespace buttress {
 // Who the worker is, and the run that it has joined. Its sessions share it. Thread-safe.
 class WorkerRegistration {
  public:
-  // `self.incarnation` is random per process; the coordinator drops the leases of an older one.
+  // `self.incarnation` is random per process; the coordinator drops the leases of an older one that
+  // had the same `self.worker_secret`.
   explicit WorkerRegistration(v1::RegisterWorkerRequest self) : self_(std::move(self)) {}
 
   // Returns the request to register with, which names the registration before.
@@ -47,7 +48,7 @@ class CoordinatorSession {
   // Length of the run in steps. REQUIRES: Register returned OK.
   std::int64_t steps() const { return self_.steps(); }
 
-  // Fills worker_id, incarnation and run_id of `request`. kAborted as Register.
+  // Fills in who calls: worker_id, incarnation, run_id and worker_secret. kAborted as Register.
   Result<v1::ExchangeResponse> Exchange(v1::ExchangeRequest request);
 
   Result<v1::SubmitResult> Submit(const LeaseRef& ref, const EncodedGroup& group);

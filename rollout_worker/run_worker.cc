@@ -9,6 +9,7 @@
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
 #include "lib/base/random.h"
+#include "lib/base/secret.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/rpc/coordinator_client.h"
@@ -32,6 +33,15 @@ constexpr int kWeightVersionsKept = 2;
 std::uint64_t RandomIncarnation() {
   std::random_device device;
   return static_cast<std::uint64_t>(device()) << 32 | device();
+}
+
+// Returns the secret of this worker. Under an id of the configuration it is that of the process
+// before, which this one replaces.
+Result<std::string> WorkerSecret(const LocalSettings& local) {
+  if (local.worker.id.empty()) return MakeSecret();
+  const std::string folder = JoinPath(local.out, "workers");
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  return KeptSecret(JoinPath(folder, local.worker.id + ".secret"));
 }
 
 // Serves /metrics, writes its address to <out>/workers/<id>.metrics and returns it. Returns an
@@ -118,6 +128,7 @@ Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceE
   v1::RegisterWorkerRequest self;
   self.set_worker_id(worker_id);
   self.set_incarnation(RandomIncarnation());
+  BUTTRESS_ASSIGN_OR_RETURN(*self.mutable_worker_secret(), WorkerSecret(local));
   self.set_config_sha256(RunConfigHash(config));
   self.set_engine(std::string(ChoiceName(local.worker.engine)));
   self.set_weights_address(weights.address);

@@ -115,6 +115,7 @@ class SimulatedWorker {
     self.set_worker_id(id_);
     self.set_incarnation(incarnation_);
     self.set_config_sha256(config_sha256);
+    self.set_worker_secret(kWorkerSecret);
     BUTTRESS_ASSIGN_OR_RETURN(const auto joined, client.RegisterWorker(self));
     run_id_ = joined.run_id();
     return OkStatus();
@@ -126,6 +127,7 @@ class SimulatedWorker {
     request.set_run_id(run_id_);
     request.set_worker_id(id_);
     request.set_incarnation(incarnation_);
+    request.set_worker_secret(kWorkerSecret);
     request.set_capacity(static_cast<std::uint32_t>(count));
     request.set_wait_ms(10000);
     for (const v1::SubmitGroupsRequest& group : groups_)
@@ -171,6 +173,7 @@ class SimulatedWorker {
     header.set_run_id(run_id_);
     header.set_worker_id(id_);
     header.set_incarnation(incarnation_);
+    header.set_worker_secret(kWorkerSecret);
     *header.mutable_lease() = lease.ref();
     header.set_content_sha256(group.sha256);
     header.set_total_bytes(group.bytes.size());

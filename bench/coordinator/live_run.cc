@@ -28,6 +28,7 @@ std::string Register(v1::Coordinator::Stub& stub, const RunConfig& config,
   self.set_worker_id(worker);
   self.set_incarnation(1);
   self.set_config_sha256(RunConfigHash(config));
+  self.set_worker_secret(kWorkerSecret);
   v1::RegisterWorkerResponse registered;
   grpc::ClientContext context;
   return stub.RegisterWorker(&context, self, &registered).ok() ? registered.run_id() : "";
@@ -42,6 +43,7 @@ class ParkedPoll {
     request_.set_run_id(run_id);
     request_.set_worker_id("w" + std::to_string(index));
     request_.set_incarnation(static_cast<std::uint64_t>(index) + 1);
+    request_.set_worker_secret(kWorkerSecret);
     request_.set_wait_ms(kWaitMs);
     Next();
   }
@@ -110,6 +112,7 @@ LostWorkers::LostWorkers(const RunConfig& config, const std::string& address) {
       v1::ExchangeRequest request;
       request.set_worker_id("lost-" + std::to_string(n));
       request.set_incarnation(1);
+      request.set_worker_secret(kWorkerSecret);
       request.set_capacity(kLostGroups);
       request.set_run_id(Register(*stub, config, request.worker_id()));
       v1::ExchangeResponse response;

@@ -17,6 +17,8 @@
 
 namespace buttress {
 
+inline constexpr char kWorkerSecret[] = "the secret of every worker here.";
+
 // The job of a learner that has registered.
 struct LearnerJob {
   std::string run_id;

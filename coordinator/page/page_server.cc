@@ -1,14 +1,9 @@
 #include "coordinator/page/page_server.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "coordinator/page/assets.h"
 #include "lib/base/address.h"
@@ -35,18 +30,6 @@ WebReply Page(unsigned code, std::string type, std::string body) {
                    {"Cross-Origin-Resource-Policy", "same-origin"},
                    {"Cache-Control", "no-store"}};
   return reply;
-}
-
-// Replaces a file that only its owner can read.
-Status WriteForOwner(const std::string& path, const std::string& text) {
-  const std::string part = path + ".part";
-  std::remove(part.c_str());  // it might be readable by others
-  const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return Unavailable("cannot create " + part + ": " + std::strerror(errno));
-  const bool whole = ::write(fd, text.data(), text.size()) == std::ssize(text);
-  ::close(fd);
-  if (whole && std::rename(part.c_str(), path.c_str()) == 0) return OkStatus();
-  return Unavailable("cannot write " + path + ": " + std::strerror(errno));
 }
 
 WebReply ToRoot() {
@@ -84,7 +67,7 @@ Status PageServer::Listen(const std::string& address) {
 Status PageServer::WriteNewLink() {
   const std::string key = ToHex(MakeSecret());
   key_sha256_ = Sha256Of(key);
-  return WriteForOwner(link_path_, origin_ + "/?key=" + key + "\n");
+  return WriteSecretFile(link_path_, origin_ + "/?key=" + key + "\n");
 }
 
 WebReply PageServer::Answer(const WebRequest& request) {

@@ -1,9 +1,15 @@
 #include "lib/base/secret.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "lib/base/check.h"
 #include "lib/base/digest.h"
@@ -41,6 +47,26 @@ Result<std::string> ReadSecretFile(const std::string& path, std::int64_t max_byt
         path, info.st_mode & 07777, path));
   }
   return ReadFile(path, max_bytes);
+}
+
+Status WriteSecretFile(const std::string& path, const std::string& text) {
+  const std::string part = path + ".part";
+  std::remove(part.c_str());  // it might be readable by others
+  const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return Unavailable("cannot create " + part + ": " + std::strerror(errno));
+  const bool whole = ::write(fd, text.data(), text.size()) == std::ssize(text);
+  ::close(fd);
+  if (whole && std::rename(part.c_str(), path.c_str()) == 0) return OkStatus();
+  return Unavailable("cannot write " + path + ": " + std::strerror(errno));
+}
+
+Result<std::string> KeptSecret(const std::string& path) {
+  auto kept = ReadSecretFile(path, static_cast<std::int64_t>(kSecretBytes));
+  if (kept.ok() && kept->size() == kSecretBytes) return kept;
+  if (!kept.ok() && kept.status().code() != StatusCode::kNotFound) return kept.status();
+  std::string secret = MakeSecret();
+  BUTTRESS_RETURN_IF_ERROR(WriteSecretFile(path, secret));
+  return secret;
 }
 
 }  // namespace buttress

@@ -20,4 +20,10 @@ bool IsSecretOf(std::string_view secret, std::string_view sha256);
 // mends it, if users other than the owner and the group may read it, or the group may write it.
 Result<std::string> ReadSecretFile(const std::string& path, std::int64_t max_bytes);
 
+// Replaces a file that only its owner can read.
+Status WriteSecretFile(const std::string& path, const std::string& text);
+
+// Returns the secret (32 bytes) that a file keeps; makes secret and file if there is none.
+Result<std::string> KeptSecret(const std::string& path);
+
 }  // namespace buttress

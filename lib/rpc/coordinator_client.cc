@@ -275,15 +275,14 @@ Result<v1::StopRunResponse> CoordinatorClient::StopRun(const v1::StopRunRequest&
   return connection_->Unary("StopRun", &Async::StopRun, request, request.wait_ms());
 }
 
-Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& run_id,
-                                                        const std::string& worker_id,
-                                                        std::uint64_t incarnation,
+Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const v1::RegisterWorkerRequest& self,
                                                         const v1::LeaseRef& lease,
                                                         const EncodedGroup& group) {
   v1::SubmitHeader header;
-  header.set_run_id(run_id);
-  header.set_worker_id(worker_id);
-  header.set_incarnation(incarnation);
+  header.set_run_id(self.run_id());
+  header.set_worker_id(self.worker_id());
+  header.set_incarnation(self.incarnation());
+  header.set_worker_secret(self.worker_secret());
   *header.mutable_lease() = lease;
   header.set_content_sha256(group.sha256);
   header.set_total_bytes(group.bytes.size());

@@ -63,10 +63,10 @@ class CoordinatorClient {
   // Long poll of up to request.wait_ms.
   Result<v1::ExchangeResponse> Exchange(const v1::ExchangeRequest& request);
 
-  // Submits a group. kInvalidArgument if the group is malformed, so that repeating it is useless.
-  Result<v1::SubmitResult> SubmitGroup(const std::string& run_id, const std::string& worker_id,
-                                       std::uint64_t incarnation, const v1::LeaseRef& lease,
-                                       const EncodedGroup& group);
+  // Submits a group. `self` is what the worker has registered with, and its run. kInvalidArgument if
+  // the group is malformed, so that repeating it is useless.
+  Result<v1::SubmitResult> SubmitGroup(const v1::RegisterWorkerRequest& self,
+                                       const v1::LeaseRef& lease, const EncodedGroup& group);
 
   Result<v1::RegisterLearnerResponse> RegisterLearner(const v1::RegisterLearnerRequest& request);
 

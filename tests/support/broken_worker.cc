@@ -35,6 +35,7 @@ class BrokenWorker {
     self_.set_worker_id(kName);
     self_.set_incarnation(kIncarnation);
     self_.set_config_sha256(RunConfigHash(config));
+    self_.set_worker_secret(std::string(32, 'b'));
   }
 
   void Run() {
@@ -44,6 +45,7 @@ class BrokenWorker {
       request.set_worker_id(kName);
       request.set_incarnation(kIncarnation);
       request.set_run_id(self_.run_id());
+      request.set_worker_secret(self_.worker_secret());
       request.set_capacity(held.empty() ? kCapacity : 0);
       request.set_wait_ms(200);
       // Newer weights would end the wait for groups.
@@ -74,9 +76,7 @@ class BrokenWorker {
     } else {
       Group group = HonestGroup(lease, kName, *FromProto(lease.min_version()));
       kBrokenGroups[static_cast<std::size_t>(leases_) % std::size(kBrokenGroups)].make(group);
-      client_.SubmitGroup(self_.run_id(), kName, kIncarnation, lease.ref(), EncodedGroup::Of(group))
-          .status()
-          .IgnoreError();
+      client_.SubmitGroup(self_, lease.ref(), EncodedGroup::Of(group)).status().IgnoreError();
     }
   }
 

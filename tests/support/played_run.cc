@@ -42,12 +42,13 @@ class Player {
 
  private:
   Status Join() {
-    v1::RegisterWorkerRequest request;
-    request.set_worker_id(kWorker);
-    request.set_incarnation(kIncarnation);
-    request.set_config_sha256(RunConfigHash(config_));
-    BUTTRESS_ASSIGN_OR_RETURN(const auto joined, client_.RegisterWorker(request));
+    worker_.set_worker_id(kWorker);
+    worker_.set_incarnation(kIncarnation);
+    worker_.set_config_sha256(RunConfigHash(config_));
+    worker_.set_worker_secret(std::string(32, 's'));
+    BUTTRESS_ASSIGN_OR_RETURN(const auto joined, client_.RegisterWorker(worker_));
     run_id_ = joined.run_id();
+    worker_.set_run_id(run_id_);
     return OkStatus();
   }
 
@@ -103,6 +104,7 @@ class Player {
     request.set_run_id(run_id_);
     request.set_worker_id(kWorker);
     request.set_incarnation(kIncarnation);
+    request.set_worker_secret(worker_.worker_secret());
     request.set_capacity(kGroupsAtOnce);
     const auto response = client_.Exchange(request);
     // A coordinator that has started since knows no worker.
@@ -110,10 +112,14 @@ class Player {
     if (!response.ok()) return response.status();
     for (const v1::Lease& lease : response->leases()) {
       BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion version, FromProto(lease.min_version()));
-      const Group group = HonestGroup(lease, kWorker, version);
-      BUTTRESS_RETURN_IF_ERROR(
-          client_.SubmitGroup(run_id_, kWorker, kIncarnation, lease.ref(), EncodedGroup::Of(group))
-              .status());
+      const EncodedGroup group = EncodedGroup::Of(HonestGroup(lease, kWorker, version));
+      const auto submit = [&] { return client_.SubmitGroup(worker_, lease.ref(), group).status(); };
+      Status submitted = submit();
+      while (submitted.code() == StatusCode::kNotFound) {
+        BUTTRESS_RETURN_IF_ERROR(Join());
+        submitted = submit();
+      }
+      BUTTRESS_RETURN_IF_ERROR(submitted);
     }
     return OkStatus();
   }
@@ -144,6 +150,7 @@ class Player {
   const std::uint64_t end_step_;
   CoordinatorClient client_;
   std::string run_id_;
+  v1::RegisterWorkerRequest worker_;
   std::uint64_t epoch_ = 0;
   std::string secret_;
 };

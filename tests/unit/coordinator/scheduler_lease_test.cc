@@ -45,24 +45,17 @@ TEST(SchedulerLease, AWorkerThatIsNotRegisteredMustRegister) {
   EXPECT_TRUE(rig.changes.empty());
 }
 
-// A worker registers under ever new ids. Who works is not forgotten, and a new worker gets in.
-TEST(SchedulerLease, RegistrationsWithoutEndForgetIdleWorkersOnly) {
+TEST(SchedulerLease, WorkersBeyondTheMostAreRefusedUntilSilentOnesAreForgotten) {
   SchedulerRig rig = SchedulerRig::Started();
-  rig.Admit();
-  ASSERT_EQ(rig.Exchange(1).leases.size(), 1u);  // `a` holds a lease from now on
-  WorkerExchange idle;
-  idle.worker_id = "b";
-  idle.incarnation = 1;
-  rig.Register("b", 1);
-  rig.Exchange(idle);
-  ++rig.now_ms;
-  for (std::size_t i = 0; i < 2 * kMaxWorkers; ++i) {
-    const std::string id = "new" + std::to_string(i);
-    rig.Register(id, 1);
-    ASSERT_LE(rig.scheduler.workers().size(), kMaxWorkers);
-  }
-  EXPECT_TRUE(rig.scheduler.workers().contains("a"));
-  EXPECT_TRUE(rig.scheduler.workers().contains("b"));
+  for (std::size_t i = 1; i < kMaxWorkers; ++i) rig.Register("w" + std::to_string(i), 1);
+  const auto join = [&] {
+    return rig.scheduler.RegisterWorker({"new", 1}, rig.now_ms, rig.changes).code();
+  };
+  EXPECT_EQ(join(), StatusCode::kResourceExhausted);
+  rig.Register("a", 1);
+  rig.now_ms += 21 * rig.options.lease_ms;
+  rig.scheduler.Expire(rig.now_ms, rig.changes);
+  EXPECT_EQ(join(), StatusCode::kOk);
 }
 
 TEST(SchedulerLease, LeasesThatTheWorkerDoesNotNameAreGrantedAgainWithTheSameEpoch) {
@@ -214,6 +207,26 @@ TEST(SchedulerLease, OfTwoProcessesWithOneIdTheNewerStays) {
   const Status older = rig.scheduler.RegisterWorker({"a", 1}, rig.now_ms, rig.changes);
   EXPECT_EQ(older.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(older.message(), HasSubstr("worker id 'a' belongs to another process"));
+}
+
+TEST(SchedulerLease, AnIdInUseIsReplacedAtOnceOnlyByWhoNamesItsSecret) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const auto join = [&](std::uint64_t incarnation, const std::string& secret) {
+    return rig.scheduler.RegisterWorker({"b", incarnation, {}, "", "", secret}, rig.now_ms,
+                                        rig.changes);
+  };
+  ASSERT_TRUE(join(1, "own").ok());
+  EXPECT_TRUE(join(1, "own").ok()) << "the answer was lost";
+  EXPECT_EQ(join(1, "other").code(), StatusCode::kUnavailable);
+  const Status taken = join(2, "other");
+  EXPECT_EQ(taken.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(taken.message(), HasSubstr("which called 0 ms ago"));
+  EXPECT_TRUE(rig.scheduler.CheckWorker("b", 1, "own").ok());
+  EXPECT_EQ(rig.scheduler.CheckWorker("b", 1, "other").code(), StatusCode::kPermissionDenied);
+  ASSERT_TRUE(join(3, "own").ok()) << "restarted after a crash";
+  rig.now_ms += rig.options.lease_ms + 1;
+  EXPECT_TRUE(join(4, "other").ok()) << "the other one is silent";
+  EXPECT_EQ(rig.scheduler.CheckWorker("b", 4, "own").code(), StatusCode::kPermissionDenied);
 }
 
 TEST(SchedulerLease, AWorkerOfAnotherRunOrOfANewerLedgerIsTold) {

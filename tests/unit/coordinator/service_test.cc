@@ -36,6 +36,7 @@ const std::string sync_log = LogSyncs("service_test");
 constexpr int kPrompts = 2;      // P
 constexpr int kCompletions = 2;  // G
 constexpr std::uint64_t kIncarnation = 11;
+constexpr char kSecret[] = "a secret of exactly 32 bytes ...";
 // Longer than any test takes, so that a call that is held this long fails its test.
 constexpr std::uint32_t kHoldMs = 20000;
 
@@ -84,13 +85,23 @@ class ServiceTest : public testing::Test {
 
   std::string AddressFile() const { return JoinPath(config_.local.out, "coordinator.address"); }
 
+  // What a worker of this run registers with.
+  v1::RegisterWorkerRequest Self(const std::string& worker) const {
+    v1::RegisterWorkerRequest self;
+    self.set_worker_id(worker);
+    self.set_incarnation(kIncarnation);
+    self.set_config_sha256(RunConfigHash(config_));
+    self.set_worker_secret(kSecret);
+    self.set_run_id(run_id_);
+    return self;
+  }
+
   // `start_id` is of a registration before; empty for a new process.
   Result<v1::RegisterWorkerResponse> Join(const std::string& worker, const std::string& hash,
                                           const std::string& start_id = "") {
-    v1::RegisterWorkerRequest request;
+    v1::RegisterWorkerRequest request = Self(worker);
+    request.clear_run_id();
     request.set_start_id(start_id);
-    request.set_worker_id(worker);
-    request.set_incarnation(kIncarnation);
     request.set_config_sha256(hash);
     return client_.RegisterWorker(request);
   }
@@ -136,6 +147,7 @@ class ServiceTest : public testing::Test {
     request.set_run_id(run_id_);
     request.set_worker_id(worker);
     request.set_incarnation(kIncarnation);
+    request.set_worker_secret(kSecret);
     request.set_capacity(capacity);
     *request.mutable_loaded_version() = ToProto(version_);
     return request;
@@ -156,7 +168,7 @@ class ServiceTest : public testing::Test {
 
   Result<v1::SubmitResult> Submit(const v1::Lease& lease, const Group& group,
                                   const std::string& worker = "w0") {
-    return client_.SubmitGroup(run_id_, worker, kIncarnation, lease.ref(), EncodedGroup::Of(group));
+    return client_.SubmitGroup(Self(worker), lease.ref(), EncodedGroup::Of(group));
   }
 
   // Leases, samples and submits until P groups have been accepted.
@@ -406,10 +418,7 @@ TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
 
 TEST_F(ServiceTest, AWorkerLearnsWhichOthersHaveTheWeights) {
   Begin();
-  v1::RegisterWorkerRequest relay;
-  relay.set_worker_id("relay");
-  relay.set_incarnation(kIncarnation);
-  relay.set_config_sha256(RunConfigHash(config_));
+  v1::RegisterWorkerRequest relay = Self("relay");
   relay.set_weights_address("relay:7002");
   ASSERT_TRUE(client_.RegisterWorker(relay).ok());
   ASSERT_TRUE(client_.Exchange(ExchangeOf("relay", 0)).ok());
@@ -450,7 +459,7 @@ TEST_F(ServiceTest, MalformedGroupsAreRefusedAndCounted) {
   EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument)
       << "not the leased group";
   EncodedGroup garbage{"not a group", std::string(32, 'x')};
-  EXPECT_EQ(client_.SubmitGroup(run_id_, "w0", kIncarnation, lease.ref(), garbage).status().code(),
+  EXPECT_EQ(client_.SubmitGroup(Self("w0"), lease.ref(), garbage).status().code(),
             StatusCode::kInvalidArgument)
       << "wrong hash";
   EXPECT_THAT(metrics_->Expose(),
@@ -510,6 +519,7 @@ TEST_F(ServiceTest, AWorkerThatLeavesInTheMiddleOfAGroupKeepsItsLease) {
     part.mutable_header()->set_run_id(run_id_);
     part.mutable_header()->set_worker_id("w0");
     part.mutable_header()->set_incarnation(kIncarnation);
+    part.mutable_header()->set_worker_secret(kSecret);
     *part.mutable_header()->mutable_lease() = leases.front().ref();
     part.mutable_header()->set_content_sha256(std::string(32, 'x'));
     part.mutable_header()->set_total_bytes(1000);
@@ -519,10 +529,9 @@ TEST_F(ServiceTest, AWorkerThatLeavesInTheMiddleOfAGroupKeepsItsLease) {
     EXPECT_FALSE(stream->Finish().ok());
   }
   EXPECT_FALSE(Submit(leases.front(), Group{}, "w1").ok());
-  EXPECT_FALSE(client_
-                   .SubmitGroup(run_id_, "w0", kIncarnation + 1, leases.front().ref(),
-                                EncodedGroup::Of(Group{}))
-                   .ok());
+  v1::RegisterWorkerRequest other = Self("w0");
+  other.set_incarnation(kIncarnation + 1);
+  EXPECT_FALSE(client_.SubmitGroup(other, leases.front().ref(), EncodedGroup::Of(Group{})).ok());
   EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
 }
 
@@ -557,6 +566,7 @@ TEST_F(ServiceTest, ABrokenGroupIsRefusedAfterARestartToo) {
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
   Restart();
+  ASSERT_TRUE(client_.RegisterWorker(Self("w0")).ok());
   Group group = Sample(leases.front());
   kBrokenGroups[0].make(group);
   EXPECT_EQ(Submit(leases.front(), group).status().code(), StatusCode::kInvalidArgument);
@@ -573,7 +583,7 @@ TEST_F(ServiceTest, GroupsThatStopArrivingGiveTheirMemoryBackAtTheirDeadline) {
   ASSERT_TRUE(client_.GetRunStatus().ok());
   const auto submit = [&](std::int64_t patience_ms) {
     CoordinatorClient client({coordinator_->address(), "", patience_ms});
-    return client.SubmitGroup(run_id_, "w0", kIncarnation, leases.front().ref(),
+    return client.SubmitGroup(Self("w0"), leases.front().ref(),
                               EncodedGroup::Of(Sample(leases.front())));
   };
   const auto refused = submit(1);
@@ -623,8 +633,7 @@ TEST_F(ServiceTest, AGroupLargerThanAnyOfTheRunIsRefusedByItsHeader) {
   ASSERT_EQ(leases.size(), 1U);
   EncodedGroup large = EncodedGroup::Of(Sample(leases.front()));
   large.bytes.resize(std::size_t{3} << 20);
-  const auto refused =
-      client_.SubmitGroup(run_id_, "w0", kIncarnation, leases.front().ref(), large);
+  const auto refused = client_.SubmitGroup(Self("w0"), leases.front().ref(), large);
   EXPECT_EQ(refused.status().code(), StatusCode::kOutOfRange);
   EXPECT_THAT(refused.status().message(), HasSubstr("no group of this run has more than"));
   EXPECT_EQ(GroupsByState()["leased"], 0U);
@@ -697,9 +706,12 @@ TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
     stream->WritesDone();
     return FromGrpc(stream->Finish());
   };
+  ASSERT_TRUE(client_.RegisterWorker(Self("w0")).ok());
   v1::SubmitGroupsRequest header, data;
   header.mutable_header()->set_run_id(run_id_);
   header.mutable_header()->set_worker_id("w0");
+  header.mutable_header()->set_incarnation(kIncarnation);
+  header.mutable_header()->set_worker_secret(kSecret);
   header.mutable_header()->set_content_sha256(std::string(32, 'x'));
   header.mutable_header()->set_total_bytes(4);
   data.set_data("12345");
@@ -739,10 +751,7 @@ TEST_F(ServiceTest, AnotherRunAtTheSameAddressRefusesWorkerAndLearnerOfTheOldOne
   ASSERT_NE(run_id_, old_run);
   const std::string new_run = run_id_;
   run_id_ = old_run;
-  v1::RegisterWorkerRequest again;
-  again.set_worker_id("w0");
-  again.set_incarnation(kIncarnation);
-  again.set_config_sha256(RunConfigHash(config_));
+  v1::RegisterWorkerRequest again = Self("w0");
   again.set_run_id(old_run);
   const Status joined = client_.RegisterWorker(again).status();
   EXPECT_EQ(joined.code(), StatusCode::kAborted);
@@ -787,16 +796,36 @@ TEST_F(ServiceTest, ACoordinatorThatStartsAgainKnowsItsWorkersAndKeepsTheRun) {
   const std::string run = run_id_;
   Restart();
   EXPECT_EQ(run_id_, run);
-  v1::RegisterWorkerRequest again;
-  again.set_worker_id("w0");
-  again.set_incarnation(kIncarnation);
-  again.set_config_sha256(RunConfigHash(config_));
+  v1::RegisterWorkerRequest again = Self("w0");
   again.set_run_id(first->run_id());
   again.set_start_id(first->start_id());
   const auto second = client_.RegisterWorker(again);
   ASSERT_TRUE(second.ok()) << second.status().ToString();
   EXPECT_EQ(second->run_id(), run);
   EXPECT_NE(second->start_id(), first->start_id());
+}
+
+TEST_F(ServiceTest, NoOtherWorkerSpeaksForAWorker) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  v1::RegisterWorkerRequest other = Self("w0");
+  other.set_incarnation(kIncarnation + 1);
+  other.set_worker_secret(std::string(31, 'x'));
+  EXPECT_EQ(client_.RegisterWorker(other).status().code(), StatusCode::kInvalidArgument);
+  other.set_worker_secret(std::string(32, 'x'));
+  CoordinatorClient impatient({"", AddressFile(), 1});
+  const Status taken = impatient.RegisterWorker(other).status();
+  EXPECT_EQ(taken.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(taken.message(), HasSubstr("worker id 'w0' is in use by another process"));
+  auto request = ExchangeOf("w0", 1);
+  request.set_worker_secret(other.worker_secret());
+  EXPECT_EQ(client_.Exchange(request).status().code(), StatusCode::kPermissionDenied);
+  other.set_incarnation(kIncarnation);
+  const EncodedGroup group = EncodedGroup::Of(Sample(leases.front()));
+  EXPECT_EQ(client_.SubmitGroup(other, leases.front().ref(), group).status().code(),
+            StatusCode::kPermissionDenied);
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
 }
 
 TEST_F(ServiceTest, ALearnerWithoutItsSecretChangesNothing) {
