@@ -1,11 +1,12 @@
-# cmake -D OUT=assets.cc -D FOLDER=dir -P embed.cmake
-#   Writes the definitions that coordinator/page/assets.h declares: the files of FOLDER as strings.
-set(code "#include \"coordinator/page/assets.h\"\n\nnamespace buttress {\n\n")
-foreach(pair kIndexHtml:index.html kPageCss:page.css kPageJs:page.js)
+# cmake -D OUT=texts.cc -D HEADER=texts.h -D FILES="kName:path ..." -P embed.cmake
+#   Writes the definitions that HEADER declares: the files as strings.
+set(code "#include \"${HEADER}\"\n\nnamespace buttress {\n\n")
+separate_arguments(FILES)
+foreach(pair ${FILES})
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 name)
   list(GET pair 1 file)
-  file(READ ${FOLDER}/${file} text)
+  file(READ ${file} text)
   string(APPEND code "const std::string_view ${name} = R\"embedded(${text})embedded\";\n\n")
 endforeach()
 file(WRITE ${OUT} "${code}}  // namespace buttress\n")

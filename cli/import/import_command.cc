@@ -1,18 +1,16 @@
 // `buttress import verl FILE` and `buttress import trl FILE`: write another trainer's settings as
-// ours, and name on stderr what could not be carried.
+// ours, and name on stderr what could not be carried. import.py knows the settings.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
-#include "cli/import/settings.h"
+#include "cli/python/python_program.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"
 
 namespace buttress {
 namespace {
-
-constexpr std::int64_t kMaxBytes = 1 << 20;
 
 struct ImportFlags {
   std::string path;
@@ -20,15 +18,12 @@ struct ImportFlags {
   std::vector<std::string> overrides;
 };
 
-Status Write(const ImportSource& source, const ImportFlags& flags) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.path, kMaxBytes));
-  const Result<FlatSettings> theirs = ReadForeignSettings(text, flags.overrides);
-  if (!theirs.ok()) return theirs.status().Annotate(flags.path);
-  const Imported imported = Import(source, *theirs);
-  const std::string yaml = PrintImported(imported.ours);
-  for (const std::string& note : imported.notes) fmt::print(stderr, "{}\n", note);
+Status Write(const std::string& source, const ImportFlags& flags) {
+  std::vector<std::string> arguments = {source, flags.path};
+  arguments.insert(arguments.end(), flags.overrides.begin(), flags.overrides.end());
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string yaml, RunPython(kImportProgram, arguments));
   const Status valid = ParseRunConfig(yaml, "the result", {}).status();
-  if (!valid.ok()) fmt::print(stderr, "to be mended before it runs:\n{}\n", valid.message());
+  if (!valid.ok()) fmt::print(stderr, "to be fixed before it runs:\n{}\n", valid.message());
   if (flags.out.empty()) {
     fmt::print("{}", yaml);
     return OkStatus();
@@ -36,13 +31,13 @@ Status Write(const ImportSource& source, const ImportFlags& flags) {
   return WriteFileAtomic(flags.out, yaml);
 }
 
-std::function<Status()> AddSource(CLI::App& app, const ImportSource& source) {
+std::function<Status()> AddSource(CLI::App& app) {
   const auto flags = std::make_shared<ImportFlags>();
   app.add_option("file", flags->path, "its settings, YAML or JSON")->required();
   app.add_option("overrides", flags->overrides,
                  "KEY=VALUE, as on the command line of that trainer");
   app.add_option("--out", flags->out, "file to write instead of stdout");
-  return [flags, &source] { return Write(source, *flags); };
+  return [flags, &app] { return Write(app.get_name(), *flags); };
 }
 
 }  // namespace
@@ -51,8 +46,9 @@ std::function<Status()> AddImport(CLI::App& app) {
   app.require_subcommand(1);
   CLI::App& verl_app = *app.add_subcommand("verl", "a configuration of verl's main_ppo");
   CLI::App& trl_app = *app.add_subcommand("trl", "the arguments of a GRPOConfig");
-  return [&verl_app, verl = AddSource(verl_app, VerlSettings()),
-          trl = AddSource(trl_app, TrlSettings())] { return verl_app.parsed() ? verl() : trl(); };
+  return [&verl_app, verl = AddSource(verl_app), trl = AddSource(trl_app)] {
+    return verl_app.parsed() ? verl() : trl();
+  };
 }
 
 }  // namespace buttress

@@ -1,0 +1,19 @@
+// The Python programs that `buttress` holds for work that Python's packages do.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+
+namespace buttress {
+
+extern const std::string_view kImportProgram;  // cli/import/import.py
+
+// Runs the program by python3 and returns what it writes to standard output. What it writes to
+// standard error is shown. kInvalidArgument with its output if it ends with a status other than 0.
+// REQUIRES: `arguments` are those of a program that ends by itself.
+Result<std::string> RunPython(std::string_view program, std::vector<std::string> arguments);
+
+}  // namespace buttress
