@@ -55,7 +55,7 @@ constexpr CommandEntry kCommands[] = {
      AddExplain, kUnderstand},
     {"replay", "compute the advantages of a run again, under other settings of its estimator",
      AddReplay, kUnderstand},
-    {"track", "show the curves of a run in TensorBoard and MLflow", AddTrack, kUnderstand},
+    {"track", "show the curves of a run in TensorBoard, MLflow and W&B", AddTrack, kUnderstand},
     {"ledger", "audit, show or mend what the ledger of a run knows", AddLedger, kUnderstand},
     {"backup", "copy a run, which may be going on, to a new folder", AddBackup, kKeep},
     {"restore", "make a run folder from a backup", AddRestore, kKeep},

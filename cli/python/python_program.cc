@@ -51,4 +51,14 @@ Result<std::string> RunPython(std::string_view program, std::vector<std::string>
   return InvalidArgument(text.empty() ? "the Python program failed" : text);
 }
 
+Status ExecPython(const std::string& interpreter, std::string_view program,
+                  std::vector<std::string> arguments) {
+  std::vector<std::string> words = CommandLine(interpreter, program, std::move(arguments));
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv(argv[0], argv.data());
+  return Unavailable(fmt::format("cannot run {}: {}", words[0], std::strerror(errno)));
+}
+
 }  // namespace buttress

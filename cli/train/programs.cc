@@ -47,9 +47,10 @@ Status RunPrograms::Start() {
     BUTTRESS_RETURN_IF_ERROR(
         supervisor_.Start("worker-w" + std::to_string(i), WorkerCommandLine(i)));
   }
-  if (const TrackConfig& track = config_.local.track; track.tensorboard || !track.mlflow.empty()) {
+  if (config_.local.track.any()) {
     BUTTRESS_RETURN_IF_ERROR(
-        supervisor_.Start("track", CommandLine({SiblingProgram("buttress"), "track", "--follow"})));
+        supervisor_.Start("track", CommandLine({SiblingProgram("buttress"), "track", "--follow"}),
+                          Supervisor::Need::kOptional));
   }
   if (config_.run.eval.every != 0) {
     BUTTRESS_RETURN_IF_ERROR(

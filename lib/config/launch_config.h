@@ -30,6 +30,11 @@ struct TrackConfig {
   bool tensorboard = false;
   std::string mlflow;
   std::string experiment = "buttress";
+  std::string wandb;
+  std::string interpreter = "python3";
+
+  // Whether the curves are shown anywhere.
+  bool any() const { return tensorboard || !mlflow.empty() || !wandb.empty(); }
 
   template <class V>
   void Visit(V& v) {
@@ -38,6 +43,12 @@ struct TrackConfig {
       "http://host:port of an MLflow server; a token is read from MLFLOW_TRACKING_TOKEN; empty: "
       "none");
     v("experiment", experiment, "experiment of the MLflow server; made if there is none");
+    v("wandb", wandb,
+      "project of Weights & Biases, whose package reads WANDB_API_KEY, WANDB_ENTITY and "
+      "WANDB_MODE; "
+      "empty: none");
+    v("interpreter", interpreter,
+      "Python that has the packages of the trackers: tensorboard, mlflow, wandb");
   }
 };
 

@@ -37,6 +37,7 @@ constexpr PathSetting kPathSettings[] = {
     {"run.reward.second.verifier", PathKind::kVerifier},
     {"run.reward.code.read_only"},
     {"run.reward.python.interpreter", PathKind::kProgram},
+    {"local.track.interpreter", PathKind::kProgram},
     {"run.reward.http.token_file"},
     {"local.out"},
     {"local.security.certificate"},

@@ -115,6 +115,8 @@ void CheckTrack(const TrackConfig& track, Rules& rules) {
   const std::string& name = track.experiment;
   rules.Require(!name.empty() && name.find('\'') == std::string::npos, "track.experiment", name,
                 "expected a name without a quote");
+  rules.Require(!track.interpreter.empty(), "track.interpreter", track.interpreter,
+                "name a Python interpreter, such as python3");
 }
 
 void CheckVllm(const VllmConfig& vllm, Rules& rules) {

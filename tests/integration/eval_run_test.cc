@@ -15,7 +15,6 @@
 #include "lib/weights/checkpoint_folder.h"
 #include "tests/support/brake.h"
 #include "tests/support/launched_run.h"
-#include "tests/support/tensorboard_events.h"
 
 namespace buttress {
 namespace {
@@ -69,28 +68,13 @@ void ExpectStepsHoldRows(const LaunchedRun& run, const std::vector<EvalRow>& row
   }
 }
 
-// TensorBoard shows every evaluation, that of the last weights too.
-void ExpectTrackedRows(const LaunchedRun& run, const std::vector<EvalRow>& rows) {
-  std::map<std::int64_t, float> shown;
-  const std::string file = "tensorboard/events.out.tfevents.0.buttress";
-  for (const v1::TensorBoardEvent& event : EventsIn(JoinPath(run.out(), file))) {
-    const auto accuracy = ValueOf(event, "eval/accuracy");
-    if (!accuracy) continue;
-    EXPECT_TRUE(shown.emplace(event.step(), *accuracy).second) << event.step();
-  }
-  std::map<std::int64_t, float> expected;
-  for (const EvalRow& row : rows) expected[row.step] = static_cast<float>(row.accuracy);
-  EXPECT_EQ(shown, expected);
-}
-
 TEST(EvalRunTest, AKilledEvaluatorIsStartedAgainAndTheBestModelIsKept) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   const Brake brake(4);
-  LaunchedRun run(kSteps,
-                  brake.With({"--no-eval", "--set", "run.eval.every=2", "--set",
-                              "run.eval.prompts=" + std::to_string(kPrompts), "--set",
-                              "run.checkpoints.keep_best=1", "--set", "run.checkpoint_interval=2",
-                              "--set", "local.track.tensorboard=true"}));
+  LaunchedRun run(
+      kSteps, brake.With({"--no-eval", "--set", "run.eval.every=2", "--set",
+                          "run.eval.prompts=" + std::to_string(kPrompts), "--set",
+                          "run.checkpoints.keep_best=1", "--set", "run.checkpoint_interval=2"}));
   run.Start();
   // An evaluator that stands still leaves the weights of step 6 open.
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !Evaluators(run).empty(); })) << run.Text();
@@ -112,7 +96,6 @@ TEST(EvalRunTest, AKilledEvaluatorIsStartedAgainAndTheBestModelIsKept) {
   const std::vector<EvalRow> rows = RowsOf(run);
   ExpectRows(rows);
   ExpectStepsHoldRows(run, rows);
-  ExpectTrackedRows(run, rows);
 
   const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
   EXPECT_EQ(summary["evaluations"].size(), rows.size());

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/track/event_file.h"
 #include "lib/ledger/audit.h"
 #include "tests/support/brake.h"
 #include "tests/support/launched_run.h"
@@ -20,24 +19,13 @@ constexpr int kSteps = 12;
 constexpr std::int64_t kRunMs = 100000;
 constexpr int kGroupsOfAStep = 8;
 
-void ExpectEventsOfEveryStep(const LaunchedRun& run) {
-  const TempDir folder;
-  const auto expected = EventFile::Create(folder.path());
-  ASSERT_TRUE(expected.ok()) << expected.status().message();
-  const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
-  ASSERT_TRUE(steps.ok() && (*expected)->Add(*steps).ok());
-  const std::string name = std::filesystem::path((*expected)->Place()).filename();
-  EXPECT_TRUE(TextOf(JoinPath(run.out(), "tensorboard/" + name)) == TextOf((*expected)->Place()));
-}
-
 TEST(LaunchTest, OneCommandTrainsToTheEndAndWritesItsResults) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps, {"--set", "local.track.tensorboard=true"});
+  LaunchedRun run(kSteps, {});
   run.Start();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, kSteps);
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
-  ExpectEventsOfEveryStep(run);
   EXPECT_TRUE(Descendants().empty());
   const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
   EXPECT_EQ(summary["held_out_prompts"], 50);

@@ -45,7 +45,6 @@ MESSAGE_USERS = (
     "rollout_worker/",
     "learner/",
     "cli/train/status",
-    "cli/track/event_file",
     "cli/train/waiting",
 )
 

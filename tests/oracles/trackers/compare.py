@@ -1,4 +1,4 @@
-"""Trains a small run with both trackers and compares what they show with its steps.jsonl."""
+"""Trains a small run with all trackers and compares what they show with its steps.jsonl."""
 
 import argparse
 import json
@@ -71,7 +71,10 @@ def launch(mlflow):
     return subprocess.Popen(
         [BIN / "buttress", "launch", "configs/quickstart.yaml", "--fresh", "--no-eval",
          "--set", f"local.out={OUT}/run", "--set", f"run.steps={STEPS}",
-         "--set", "local.track.tensorboard=true", "--set", f"local.track.mlflow={mlflow.url}"])
+         "--set", f"local.track.interpreter={sys.executable}",
+         "--set", "local.track.tensorboard=true", "--set", f"local.track.mlflow={mlflow.url}",
+         "--set", "local.track.wandb=oracle"],
+        env={**os.environ, "WANDB_MODE": "offline"})
 
 
 def steps_ended():
@@ -125,6 +128,37 @@ def from_mlflow(mlflow):
     return shown
 
 
+def records_in(path):
+    """Records of a W&B file: LevelDB's log format after 7 bytes of W&B."""
+    data, at, record = path.read_bytes(), 7, b""
+    while at + 7 <= len(data):
+        left = 32768 - at % 32768  # a header does not cross a block
+        if left < 7:
+            at += left
+            continue
+        length, kind = int.from_bytes(data[at + 4:at + 6], "little"), data[at + 6]
+        record += data[at + 7:at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # whole, or its last part
+            yield record
+            record = b""
+
+
+def from_wandb():
+    from wandb.proto import wandb_internal_pb2
+    shown = {}
+    for path in sorted(OUT.glob("run/wandb/offline-run-*/*.wandb")):
+        for data in records_in(path):
+            record = wandb_internal_pb2.Record.FromString(data)
+            if record.WhichOneof("record_type") != "history":
+                continue
+            row = {item.key or "/".join(item.nested_key): json.loads(item.value_json)
+                   for item in record.history.item}
+            assert row["step"] not in shown, f"step {row['step']} twice"
+            shown[row["step"]] = row
+    return shown
+
+
 def compare(name, shown, steps, tolerance):
     assert shown.keys() == steps.keys(), f"{name}: steps {sorted(shown)}"
     numbers = 0
@@ -158,6 +192,7 @@ def main():
         steps = steps_of_the_run()
         compare("TensorBoard", from_tensorboard(), steps, 1e-6)  # it keeps float32
         compare("MLflow", from_mlflow(mlflow), steps, 1e-12)
+        compare("W&B", from_wandb(), steps, 1e-12)
     finally:
         run.kill()
         mlflow.kill()

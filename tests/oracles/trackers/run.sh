@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run's curves read back by TensorBoard and from an MLflow server, beside its steps.jsonl.
+# A run's curves read back from TensorBoard, MLflow and W&B (offline), against its steps.jsonl.
 #
 #   tests/run.sh --with trackers
 #
