@@ -57,8 +57,10 @@ Status ExecPython(const std::string& interpreter, std::string_view program,
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  ::execv(argv[0], argv.data());
-  return Unavailable(fmt::format("cannot run {}: {}", words[0], std::strerror(errno)));
+  ::execvp(argv[1], argv.data() + 1);  // without env, whose own error would not say what to do
+  return InvalidArgument(
+      fmt::format("cannot run {}: {}; install Python 3.8 or newer, or name one that is there",
+                  interpreter, std::strerror(errno)));
 }
 
 }  // namespace buttress
