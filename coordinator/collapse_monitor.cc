@@ -27,34 +27,36 @@ CollapseMonitor::CollapseMonitor(std::map<std::string, CollapseCounts> by_source
       acr_ema_(acr_ema),
       recent_(std::move(recent)) {}
 
-const CollapseCounts& CollapseMonitor::Count(const AcceptedRow& group) {
+const CollapseCounts& CollapseMonitor::Count(const AcceptedGroup& group) {
   const GroupTrials trials = group.trials();
-  if (trials.own.scored > 0) difficulty_[group.source].Add(group.group_id, trials);
-  CollapseCounts& counts = by_source_[group.source];
-  counts.Add(group.collapse);
+  if (trials.own.scored > 0) difficulty_[group.head->source()].Add(group.id(), trials);
+  CollapseCounts& counts = by_source_[group.head->source()];
+  counts.Add(ClassOf(*group.head));
   return counts;
 }
 
-const CollapseCounts& CollapseMonitor::Uncount(const AcceptedRow& group) {
-  RecentDifficulty& difficulty = difficulty_[group.source];
-  difficulty.Remove(group.group_id);
-  if (difficulty.groups() == 0) difficulty_.erase(group.source);
-  CollapseCounts& counts = by_source_[group.source];
-  Subtract(group.collapse, counts);
+const CollapseCounts& CollapseMonitor::Uncount(const AcceptedGroup& group) {
+  RecentDifficulty& difficulty = difficulty_[group.head->source()];
+  difficulty.Remove(group.id());
+  if (difficulty.groups() == 0) difficulty_.erase(group.head->source());
+  CollapseCounts& counts = by_source_[group.head->source()];
+  Subtract(ClassOf(*group.head), counts);
   return counts;
 }
 
 // The mean, over the groups that ACR counts, of the probability that the group is constant, by the
 // difficulty of its source; 0 without such groups.
-double CollapseMonitor::ExpectedRate(std::span<const AcceptedRow* const> groups) const {
+double CollapseMonitor::ExpectedRate(std::span<const AcceptedGroup* const> groups) const {
   std::map<std::string, Difficulty> difficulty;
   double sum = 0;
   std::int64_t comparable = 0;
-  for (const AcceptedRow* group : groups) {
-    if (group->collapse == CollapseClass::kUnscorable) continue;
-    auto of_source = difficulty.find(group->source);
+  for (const AcceptedGroup* group : groups) {
+    if (ClassOf(*group->head) == CollapseClass::kUnscorable) continue;
+    auto of_source = difficulty.find(group->head->source());
     if (of_source == difficulty.end())
-      of_source = difficulty.emplace(group->source, difficulty_.at(group->source).Fit()).first;
+      of_source =
+          difficulty.emplace(group->head->source(), difficulty_.at(group->head->source()).Fit())
+              .first;
     const GroupTrials trials = group->trials();
     sum += of_source->second.Constant(trials.before, static_cast<std::int64_t>(trials.own.scored));
     ++comparable;
@@ -62,24 +64,23 @@ double CollapseMonitor::ExpectedRate(std::span<const AcceptedRow* const> groups)
   return comparable == 0 ? 0.0 : sum / static_cast<double>(comparable);
 }
 
-const SourceCollapse& CollapseMonitor::Refill(std::uint64_t step, const AcceptedRow& group,
-                                              CollapseSnapshot& snapshot) {
-  recent_.Add(step, group.source, group.collapse);
-  snapshot.step.Add(group.collapse);
+void CollapseMonitor::Refill(std::uint64_t step, const v1::GroupHead& group,
+                             CollapseSnapshot& snapshot) {
+  recent_.Add(step, group.source(), ClassOf(group));
+  snapshot.step.Add(ClassOf(group));
   auto& sources = snapshot.sources;
-  auto at = std::ranges::lower_bound(sources, group.source, {}, &SourceCollapse::source);
-  if (at == sources.end() || at->source != group.source)
-    at = sources.insert(at, SourceCollapse{group.source, {}, {}});
-  at->step.Add(group.collapse);
-  return *at;
+  auto at = std::ranges::lower_bound(sources, group.source(), {}, &SourceCollapse::source);
+  if (at == sources.end() || at->source != group.source())
+    at = sources.insert(at, SourceCollapse{group.source(), {}, {}});
+  at->step.Add(ClassOf(group));
 }
 
 CollapseSnapshot CollapseMonitor::Observe(std::uint64_t step,
-                                          std::span<const AcceptedRow* const> groups) {
+                                          std::span<const AcceptedGroup* const> groups) {
   CollapseSnapshot snapshot;
-  for (const AcceptedRow* group : groups) {
-    snapshot.step.Add(group->collapse);
-    recent_.Add(step, group->source, group->collapse);
+  for (const AcceptedGroup* group : groups) {
+    snapshot.step.Add(ClassOf(*group->head));
+    recent_.Add(step, group->head->source(), ClassOf(*group->head));
   }
   snapshot.sources = recent_.At(step);
   snapshot.cumulative = total();

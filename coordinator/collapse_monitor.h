@@ -23,20 +23,18 @@ class CollapseMonitor {
                   RecentCollapse recent);
 
   // Counts an accepted group and returns the counts of its source.
-  const CollapseCounts& Count(const AcceptedRow& group);
+  const CollapseCounts& Count(const AcceptedGroup& group);
 
   // Takes back what Count has counted, and returns the counts of its source.
-  const CollapseCounts& Uncount(const AcceptedRow& group);
+  const CollapseCounts& Uncount(const AcceptedGroup& group);
 
   // Returns the snapshot of the groups of `step`, and adds their rate to the moving average: called
   // once for each planned step, in order. A step without a constant or mixed group does not change
   // the average.
-  CollapseSnapshot Observe(std::uint64_t step, std::span<const AcceptedRow* const> groups);
+  CollapseSnapshot Observe(std::uint64_t step, std::span<const AcceptedGroup* const> groups);
 
-  // Adds a group that takes the place of a dropped one to the snapshot of its step, and returns the
-  // counts of its source there.
-  const SourceCollapse& Refill(std::uint64_t step, const AcceptedRow& group,
-                               CollapseSnapshot& snapshot);
+  // Adds a group that takes the place of a dropped one to the snapshot of its step.
+  void Refill(std::uint64_t step, const v1::GroupHead& group, CollapseSnapshot& snapshot);
 
   // All accepted groups.
   CollapseCounts total() const;
@@ -50,7 +48,7 @@ class CollapseMonitor {
   bool operator==(const CollapseMonitor&) const = default;
 
  private:
-  double ExpectedRate(std::span<const AcceptedRow* const> groups) const;
+  double ExpectedRate(std::span<const AcceptedGroup* const> groups) const;
 
   std::map<std::string, CollapseCounts> by_source_;
   std::map<std::string, RecentDifficulty> difficulty_;  // by source

@@ -22,6 +22,11 @@ bool HasEnded(GroupState state) {
   return state == GroupState::kSettled || state == GroupState::kDropped;
 }
 
+// The step of the oldest version; 0 where a damaged row hides it.
+std::uint64_t AgeOf(const AcceptedGroup& group) {
+  return group.damaged ? 0 : OldestStepOf(*group.head);
+}
+
 }  // namespace
 
 GroupTable::GroupTable(const LedgerSnapshot& snapshot)
@@ -65,38 +70,39 @@ void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerChanges& 
   });
 }
 
-void GroupTable::Accept(AcceptedRow accepted, LedgerChanges& out) {
-  const std::uint64_t id = accepted.group_id;
+void GroupTable::Accept(AcceptedGroup accepted, LedgerChanges& out) {
+  const std::uint64_t id = accepted.id();
   out.accepted.push_back(accepted);
   accepted_.emplace(id, std::move(accepted));
   Move(id, GroupState::kReady, out);
 }
 
-void GroupTable::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
+void GroupTable::SampleAgain(std::uint64_t group_id, LedgerChanges& out) {
   Move(group_id, GroupState::kPending, out, [](GroupRow& row) {
     --row.attempts;
     row.worker_id.clear();
     row.incarnation = 0;
   });
   accepted_.erase(group_id);
-  out.records_before.erase(group_id);
-  const auto same = [group_id](const AcceptedRow& row) { return row.group_id == group_id; };
+  out.changed.erase(group_id);
+  const auto same = [group_id](const AcceptedGroup& group) { return group.id() == group_id; };
   // The ledger has no content yet of a group that was accepted in this turn.
   if (std::erase_if(out.accepted, same) == 0) out.returned.push_back(group_id);
 }
 
 void GroupTable::SetRecord(std::uint64_t group_id, const PromptRecord& record, LedgerChanges& out) {
-  out.records_before[group_id] = record;
-  if (const auto ended = followers_.find(group_id); ended != followers_.end()) {
-    ended->second.accepted.record = record;
-    return;
-  }
+  const auto ended = followers_.find(group_id);
   const auto row = accepted_.find(group_id);
-  BUTTRESS_CHECK(row != accepted_.end(), "only an accepted group has a record before it");
-  row->second.record = record;
+  BUTTRESS_CHECK(ended != followers_.end() || row != accepted_.end(),
+                 "only an accepted group has a record before it");
+  AcceptedGroup& group = ended != followers_.end() ? ended->second.accepted : row->second;
+  v1::GroupHead head = *group.head;
+  *head.mutable_record() = ToProto(record);
+  group.head = std::make_shared<const v1::GroupHead>(std::move(head));
+  out.changed[group_id] = group;
 }
 
-const AcceptedRow& GroupTable::accepted(std::uint64_t group_id) const {
+const AcceptedGroup& GroupTable::accepted(std::uint64_t group_id) const {
   const auto row = accepted_.find(group_id);
   BUTTRESS_CHECK(row != accepted_.end(), "only an accepted group has content");
   return row->second;
@@ -151,14 +157,14 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
     if (Follows(row, content->second)) followers_[id] = {row, content->second};
   }
   if (state == GroupState::kSettled || row.reason == DropReason::kNoSignal) {
-    ended_tags_[id] = ContentTag(accepted(id).content_sha256);
+    if (!accepted(id).damaged) ended_tags_[id] = ContentTag(accepted(id).content_sha256);
     ForgetOldTags();
   }
   accepted_.erase(id);
   rows_.erase(id);
 }
 
-bool GroupTable::Follows(const GroupRow& group, const AcceptedRow& accepted) const {
+bool GroupTable::Follows(const GroupRow& group, const AcceptedGroup& accepted) const {
   const auto ready = ready_.find(group.prompt.row);
   return ready != ready_.end() && std::ranges::any_of(ready->second, [&](std::uint64_t id) {
            return this->accepted(id).place() < accepted.place();
@@ -182,7 +188,7 @@ void GroupTable::AddDerived(const GroupRow& row) {
   if (row.state == GroupState::kPending) pending_.insert(row.group_id);
   if (IsUnready(row.state)) unready_.insert(row.group_id);
   if (row.state != GroupState::kReady) return;
-  ready_steps_.insert(accepted(row.group_id).oldest_step());
+  ready_steps_.insert(AgeOf(accepted(row.group_id)));
   ready_[row.prompt.row].insert(row.group_id);
 }
 
@@ -192,7 +198,7 @@ void GroupTable::RemoveDerived(const GroupRow& row) {
   if (row.state == GroupState::kPending) pending_.erase(row.group_id);
   if (IsUnready(row.state)) unready_.erase(row.group_id);
   if (row.state != GroupState::kReady) return;
-  ready_steps_.erase(ready_steps_.find(accepted(row.group_id).oldest_step()));
+  ready_steps_.erase(ready_steps_.find(AgeOf(accepted(row.group_id))));
   const auto ready = ready_.find(row.prompt.row);
   ready->second.erase(row.group_id);
   if (ready->second.empty()) ready_.erase(ready);

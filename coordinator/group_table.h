@@ -77,19 +77,20 @@ class GroupTable {
   }
 
   // Moves a group from leased to ready, with its content.
-  void Accept(AcceptedRow accepted, LedgerChanges& out);
+  void Accept(AcceptedGroup accepted, LedgerChanges& out);
 
   // Moves a ready group to pending, and deletes its content.
-  void TakeBack(std::uint64_t group_id, LedgerChanges& out);
+  void SampleAgain(std::uint64_t group_id, LedgerChanges& out);
 
-  // Changes AcceptedRow::record of an accepted group that has not ended, or is one of followers().
+  // Changes the record in the head of an accepted group that has not ended, or is one of
+  // followers().
   void SetRecord(std::uint64_t group_id, const PromptRecord& record, LedgerChanges& out);
 
   // REQUIRES: the group was accepted and has not ended.
-  const AcceptedRow& accepted(std::uint64_t group_id) const;
+  const AcceptedGroup& accepted(std::uint64_t group_id) const;
 
   // Returns the contents of all accepted groups that have not ended, by id.
-  const std::map<std::uint64_t, AcceptedRow>& accepted() const { return accepted_; }
+  const std::map<std::uint64_t, AcceptedGroup>& accepted() const { return accepted_; }
 
   // Returns the accepted groups that have ended while a ready group of the same prompt had come in
   // before them, by id. That one may still be taken back.
@@ -131,19 +132,19 @@ class GroupTable {
   void Attach(GroupRow& row, GroupState state, LedgerChanges& out);
   void ForgetOldTags();
   // Whether the group came in after a ready group of its prompt.
-  bool Follows(const GroupRow& group, const AcceptedRow& accepted) const;
+  bool Follows(const GroupRow& group, const AcceptedGroup& accepted) const;
   void ForgetFollowers();
   // Add the row to, and remove it from, everything that is derived from rows.
   void AddDerived(const GroupRow& row);
   void RemoveDerived(const GroupRow& row);
 
   std::map<std::uint64_t, GroupRow> rows_;
-  std::map<std::uint64_t, AcceptedRow> accepted_;
+  std::map<std::uint64_t, AcceptedGroup> accepted_;
   std::map<std::uint64_t, EndedGroup> followers_;
   GroupLine line_;
   std::set<std::uint64_t> pending_;
-  std::set<std::uint64_t> unready_;           // pending and leased
-  std::multiset<std::uint64_t> ready_steps_;  // AcceptedRow::oldest_step of the ready groups
+  std::set<std::uint64_t> unready_;                         // pending and leased
+  std::multiset<std::uint64_t> ready_steps_;                // OldestStepOf the ready groups
   std::map<std::uint64_t, std::set<std::uint64_t>> ready_;  // by row of the dataset
   std::map<std::uint64_t, std::uint64_t> ended_tags_;       // by group id
   std::uint64_t next_group_id_ = 1;

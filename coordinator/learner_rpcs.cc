@@ -49,8 +49,9 @@ Result<WeightManifest> CheckedManifest(const v1::WeightManifest& announced) {
 }
 
 void ObserveStaleness(const Turn& turn, const Plan& plan) {
-  for (const PolicyVersion& version : plan.oldest_versions) {
-    const double age = static_cast<double>(plan.step) - 1 - static_cast<double>(version.step);
+  for (const GroupHeadPtr& group : plan.groups) {
+    const std::uint64_t oldest = group->versions_size() == 0 ? 0 : group->versions(0).step();
+    const double age = static_cast<double>(plan.step) - 1 - static_cast<double>(oldest);
     turn.metrics.group_staleness_versions.Observe(age);
   }
 }

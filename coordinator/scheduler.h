@@ -312,14 +312,18 @@ class Scheduler {
   std::int64_t LeasableLine() const;
 
   // scheduler_submit.cc
-  SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
+  SubmitOutcome CheckVersions(const GroupRow& group, const v1::GroupHead& head) const;
   SubmitOutcome CheckEnded(const Submission& submission) const;
   // Makes the lease of an accepted submission the one that the group's row names.
   void AdoptLease(const Submission& submission, LedgerChanges& out);
   // Ends the leases of a group that one of them has delivered.
   void EndDelivered(const HeldLease& winner, LedgerChanges& out);
-  void Record(const GroupRow& group, AcceptedRow& accepted, LedgerChanges& out);
-  bool MayReplace(const AcceptedRow& accepted) const;
+  void Record(const GroupRow& group, v1::GroupHead& head, LedgerChanges& out);
+  bool MayReplace(const v1::GroupHead& head) const;
+
+  // scheduler_damage.cc
+  void DropDamaged(std::uint64_t group_id, const std::string& why, LedgerChanges& out);
+  Status DropDamagedRows(LedgerChanges& out);
 
   // scheduler_learner.cc
   Status CheckEpoch(std::uint64_t learner_epoch) const;
@@ -338,9 +342,9 @@ class Scheduler {
   void WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
                  LedgerChanges& out);
   Plan ReadPlan(const PlanRow& row) const;
-  bool AnyAbandoned(const std::vector<PolicyVersion>& versions) const;
+  bool AnyAbandoned(const v1::GroupHead& head) const;
   void Abandon(LedgerChanges& out);
-  void TakeBack(std::uint64_t group_id, LedgerChanges& out);
+  void UndoSubmit(std::uint64_t group_id, LedgerChanges& out);
   void TakeRecordBack(const GroupRow& group, LedgerChanges& out);
   void EndRun(LedgerChanges& out);
   void MoveCheckpoint(std::uint64_t step, LedgerChanges& out);
@@ -352,12 +356,12 @@ class Scheduler {
   GroupTable groups_;
   Leases leases_;
   Workers workers_;
-  std::map<std::uint64_t, PlanRow> plans_;         // not settled, by step
-  std::int64_t missing_ = 0;                       // places of plans_ without a group
-  std::vector<PromptHistory> history_;             // by row of the dataset
-  PromptRecords records_;                          // of the selection
-  std::map<std::string, SkipCounts> skipped_;      // prompts passed over, by source
-  std::map<std::uint64_t, AcceptedRow> replaced_;  // since the last plan, by group id
+  std::map<std::uint64_t, PlanRow> plans_;           // not settled, by step
+  std::int64_t missing_ = 0;                         // places of plans_ without a group
+  std::vector<PromptHistory> history_;               // by row of the dataset
+  PromptRecords records_;                            // of the selection
+  std::map<std::string, SkipCounts> skipped_;        // prompts passed over, by source
+  std::map<std::uint64_t, AcceptedGroup> replaced_;  // since the last plan, by group id
   Lineage lineage_;
   CollapseMonitor collapse_;
   std::map<std::uint64_t, std::string> learner_secrets_;  // their SHA-256, by learner epoch

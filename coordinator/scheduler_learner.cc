@@ -9,7 +9,6 @@
 #include "lib/base/check.h"
 #include "lib/base/digest.h"
 #include "lib/base/secret.h"
-#include "lib/ledger/plan_columns.h"
 
 namespace buttress {
 namespace {
@@ -120,6 +119,10 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
   for (const GroupState state : {GroupState::kBatched, GroupState::kTrained}) {
     for (const std::uint64_t id : groups_.InState(state)) {
       if (groups_.Find(id)->step <= checkpoint.step) continue;
+      if (groups_.accepted(id).damaged) {
+        DropDamaged(id, "its row in the ledger does not have its checksum", out);
+        continue;
+      }
       if (state == GroupState::kBatched && !groups_.Find(id)->holds_slot) continue;
       groups_.Move(id, GroupState::kBatched, out,
                    [](GroupRow& group) { group.holds_slot = false; });
@@ -139,53 +142,55 @@ void Scheduler::Abandon(LedgerChanges& out) {
   }
   std::vector<std::uint64_t> abandoned;
   for (const std::uint64_t id : groups_.InState(GroupState::kReady)) {
-    if (AnyAbandoned(groups_.accepted(id).versions)) abandoned.push_back(id);
+    if (AnyAbandoned(*groups_.accepted(id).head)) abandoned.push_back(id);
   }
   // What the results of a prompt add up to is taken back from the newest on.
   std::ranges::sort(abandoned, std::ranges::greater(),
                     [this](std::uint64_t id) { return groups_.accepted(id).place(); });
-  for (const std::uint64_t id : abandoned) TakeBack(id, out);
+  for (const std::uint64_t id : abandoned) UndoSubmit(id, out);
 }
 
-// Undoes Submit.
-void Scheduler::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
-  const AcceptedRow& accepted = groups_.accepted(group_id);
-  const PromptHistory own = accepted.own_history();
-  PromptHistory& history = history_[groups_.Find(group_id)->prompt.row];
-  if (history.scored == accepted.history.scored + own.scored) {
-    history = accepted.history;
+void Scheduler::UndoSubmit(std::uint64_t group_id, LedgerChanges& out) {
+  const AcceptedGroup& accepted = groups_.accepted(group_id);
+  const std::uint64_t row = groups_.Find(group_id)->prompt.row;
+  const PromptHistory before = HistoryOf(*accepted.head), own = OwnHistoryOf(*accepted.head);
+  PromptHistory& history = history_[row];
+  if (history.scored == before.scored + own.scored) {
+    history = before;
   } else {
     history.correct -= own.correct;
     history.scored -= own.scored;
   }
-  out.collapse[accepted.source] = collapse_.Uncount(accepted);
+  out.histories[row] = history;
+  out.collapse[accepted.head->source()] = collapse_.Uncount(accepted);
   if (selects_prompts()) TakeRecordBack(*groups_.Find(group_id), out);
-  groups_.TakeBack(group_id, out);
+  groups_.SampleAgain(group_id, out);
 }
 
 // The record becomes what it would be without the group: that before it, with the groups of the
 // prompt that came in later, whether they have ended or not.
 void Scheduler::TakeRecordBack(const GroupRow& group, LedgerChanges& out) {
   struct Later {
-    const AcceptedRow* row;
+    const AcceptedGroup* row;
     std::uint64_t pass;
   };
 
-  const AcceptedRow& accepted = groups_.accepted(group.group_id);
+  const AcceptedGroup& accepted = groups_.accepted(group.group_id);
   std::map<std::pair<PayloadEnd, std::uint64_t>, Later> later;
-  const auto add = [&](const DrawnPrompt& prompt, const AcceptedRow& row) {
+  const auto add = [&](const DrawnPrompt& prompt, const AcceptedGroup& row) {
     if (prompt.row == group.prompt.row && row.place() > accepted.place())
       later.emplace(row.place(), Later{&row, prompt.pass});
   };
   for (const auto& [id, row] : groups_.accepted()) add(groups_.Find(id)->prompt, row);
   for (const auto& [id, ended] : groups_.followers()) add(ended.group.prompt, ended.accepted);
-  PromptRecord record = accepted.record;
+  PromptRecord record = RecordOf(*accepted.head);
   for (const auto& [place, next] : later) {
-    const std::uint64_t id = next.row->group_id;
+    const std::uint64_t id = next.row->id();
     groups_.SetRecord(id, record, out);
     if (const auto replaced = replaced_.find(id); replaced != replaced_.end())
-      replaced->second.record = record;
-    AddGroup(next.row->raw_rewards(), next.row->outcomes(), next.row->collapse, next.pass,
+      replaced->second.head = next.row->head;
+    const v1::GroupHead& head = *next.row->head;
+    AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), next.pass,
              options_.selection.mopps.decay, record);
   }
   records_.Set(group.prompt.row, record, out);
@@ -252,7 +257,8 @@ std::vector<BatchCandidate> Scheduler::Line(std::int64_t ready) const {
     const GroupRow& group = *groups_.Find(id);
     const bool is_ready = group.state == GroupState::kReady;
     ready -= is_ready ? 1 : 0;
-    line.push_back({id, is_ready, is_ready ? groups_.accepted(id).oldest_step() : 0, group.passed});
+    line.push_back(
+        {id, is_ready, is_ready ? OldestStepOf(*groups_.accepted(id).head) : 0, group.passed});
   }
   return line;
 }
@@ -273,12 +279,11 @@ bool Scheduler::FillPlan(std::uint64_t step, LedgerChanges& out) {
   for (std::size_t i = 0; i < plan.group_ids.size(); ++i) {
     if (plan.group_ids[i] != 0) continue;
     MoveToPlan(*next, step, i, out);
-    const AcceptedRow& group = groups_.accepted(*next);
-    const SourceCollapse& source = collapse_.Refill(step, group, plan.collapse);
-    AddDrawn(group, plan.drawn);
+    const v1::GroupHead& group = *groups_.accepted(*next).head;
+    collapse_.Refill(step, group, plan.collapse);
+    plan.drawn.Add(group);
     plan.group_ids[i] = *next++;
-    out.refills.push_back({step, static_cast<std::uint32_t>(i), plan.group_ids[i],
-                           plan.collapse.step, source, plan.drawn});
+    out.refills.push_back({plan, static_cast<std::uint32_t>(i)});
   }
   CountPassed(*ids, out);
   missing_ -= rules.prompts;
@@ -305,18 +310,19 @@ void Scheduler::CountPassed(const std::vector<std::uint64_t>& group_ids, LedgerC
 
 void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
                           LedgerChanges& out) {
-  std::vector<const AcceptedRow*> contents;
+  std::vector<const AcceptedGroup*> contents;
   for (std::size_t i = 0; i < group_ids.size(); ++i) {
     MoveToPlan(group_ids[i], step, i, out);
     contents.push_back(&groups_.accepted(group_ids[i]));
   }
   CountPassed(group_ids, out);
-  const bool filled = std::ranges::any_of(
-      contents, [](const AcceptedRow* group) { return group->collapse != CollapseClass::kMixed; });
+  const bool filled = std::ranges::any_of(contents, [](const AcceptedGroup* group) {
+    return ClassOf(*group->head) != CollapseClass::kMixed;
+  });
   if (options_.resample && filled) ++events_.batches_filled;
   for (const auto& [id, accepted] : replaced_) contents.push_back(&accepted);
   PlanRow plan{step, group_ids, collapse_.Observe(step, contents), {}};
-  for (const AcceptedRow* group : contents) AddDrawn(*group, plan.drawn);
+  for (const AcceptedGroup* group : contents) plan.drawn.Add(*group->head);
   replaced_.clear();
   plans_[step] = plan;
   out.plans.push_back(plan);
@@ -329,9 +335,9 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
 }
 
 Plan Scheduler::ReadPlan(const PlanRow& row) const {
-  std::vector<const AcceptedRow*> groups;
-  for (const std::uint64_t id : row.group_ids) groups.push_back(&groups_.accepted(id));
-  return MakePlan(row, groups);
+  Plan plan{row.step, {}, row.collapse, row.drawn};
+  for (const std::uint64_t id : row.group_ids) plan.groups.push_back(groups_.accepted(id).head);
+  return plan;
 }
 
 Result<std::vector<PayloadRef>> Scheduler::Payloads(

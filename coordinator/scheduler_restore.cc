@@ -92,6 +92,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       leases_(options.lease_ms, options.lease_limit_ms),
       workers_(options.lease_ms, snapshot),
       plans_(snapshot.plans),
+      history_(snapshot.histories),
       records_(snapshot),
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
@@ -100,8 +101,6 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       learner_knows_stop_(stop_requested_),
       early_end_(snapshot.early_end) {
   for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
-  for (const LastVisit& visit : snapshot.last_visits)
-    history_.emplace_back(visit.before).Add(visit.own, options.history_decay);
   for (const LearnerRow& learner : snapshot.learners) {
     lineage_.Start(learner.learner_epoch, learner.start_step);
     learner_secrets_[learner.learner_epoch] = learner.secret_sha256;
@@ -137,6 +136,7 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
     BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));
   }
   Scheduler scheduler(options, snapshot);
+  BUTTRESS_RETURN_IF_ERROR(scheduler.DropDamagedRows(out));
   ++scheduler.run_.coordinator_epoch;
   scheduler.workers_.NoteStart(options.start_id, scheduler.run_.coordinator_epoch);
   out.starts.push_back({scheduler.run_.coordinator_epoch, options.start_id});

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "coordinator/scheduler.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 
@@ -17,20 +18,19 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
   if (group == nullptr) return CheckEnded(submission);
   if (group->state == GroupState::kPending) return SubmitOutcome::kStaleFence;
   if (group->state != GroupState::kLeased) {
-    const AcceptedRow& accepted = groups_.accepted(group->group_id);
+    const AcceptedGroup& accepted = groups_.accepted(group->group_id);
     if (accepted.content_sha256 == submission.content_sha256) return SubmitOutcome::kDuplicate;
     const bool same_lease = accepted.lease_epoch == submission.lease.lease_epoch;
     return same_lease ? SubmitOutcome::kConflict : SubmitOutcome::kStaleFence;
   }
   if (!Holds(submission.worker_id, submission.incarnation, submission.lease))
     return SubmitOutcome::kStaleFence;
-  const std::size_t completions = submission.accepted.completions.size();
-  if (submission.prompt_id != group->prompt.prompt_id ||
-      submission.accepted.group_id != group->group_id || completions < 1 ||
-      completions > static_cast<std::size_t>(group->prompt.completions)) {
+  const v1::GroupHead& head = submission.head;
+  if (head.prompt_id() != group->prompt.prompt_id || head.group_id() != group->group_id ||
+      head.outcomes_size() < 1 || head.outcomes_size() > group->prompt.completions) {
     return SubmitOutcome::kMismatch;
   }
-  return CheckVersions(*group, submission.accepted);
+  return CheckVersions(*group, head);
 }
 
 // Only the content tag of a group that has ended is kept, and for a while.
@@ -41,9 +41,10 @@ SubmitOutcome Scheduler::CheckEnded(const Submission& submission) const {
                                                        : SubmitOutcome::kStaleFence;
 }
 
-SubmitOutcome Scheduler::CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const {
-  if (AnyAbandoned(accepted.versions)) return SubmitOutcome::kStalePolicy;
-  for (const PolicyVersion& version : accepted.versions) {
+SubmitOutcome Scheduler::CheckVersions(const GroupRow& group, const v1::GroupHead& head) const {
+  if (AnyAbandoned(head)) return SubmitOutcome::kStalePolicy;
+  for (const v1::PolicyVersion& named : head.versions()) {
+    const PolicyVersion version = {named.learner_epoch(), named.step(), ""};
     if (OlderThan(announced_->version, version)) return SubmitOutcome::kMismatch;
     if (version.step < group.min_version.step) return SubmitOutcome::kStalePolicy;
     if (options_.deterministic && OlderThan(group.min_version, version))
@@ -52,9 +53,10 @@ SubmitOutcome Scheduler::CheckVersions(const GroupRow& group, const AcceptedRow&
   return SubmitOutcome::kAccepted;
 }
 
-bool Scheduler::AnyAbandoned(const std::vector<PolicyVersion>& versions) const {
-  return std::ranges::any_of(
-      versions, [this](const PolicyVersion& version) { return lineage_.Abandoned(version); });
+bool Scheduler::AnyAbandoned(const v1::GroupHead& head) const {
+  return std::ranges::any_of(head.versions(), [this](const v1::PolicyVersion& version) {
+    return lineage_.Abandoned({version.learner_epoch(), version.step(), ""});
+  });
 }
 
 SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
@@ -71,17 +73,23 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   const GroupRow& group = *groups_.Find(id);
   if (history_.size() <= group.prompt.row) history_.resize(group.prompt.row + 1);
   PromptHistory& history = history_[group.prompt.row];
-  AcceptedRow accepted = std::move(submission.accepted);
-  accepted.source = group.prompt.source;
-  accepted.lease_epoch = submission.lease.lease_epoch;
-  accepted.content_sha256 = std::move(submission.content_sha256);
-  accepted.history = history;
-  history.Add(accepted.own_history(), options_.history_decay);
-  if (accepted.versions.empty()) accepted.versions.push_back(group.granted_version);
-  out.collapse[accepted.source] = collapse_.Count(accepted);
-  Record(group, accepted, out);
+  v1::GroupHead head = std::move(submission.head);
+  head.set_source(group.prompt.source);
+  *head.mutable_history() = ToProto(history);
+  history.Add(OwnHistoryOf(head), options_.history_decay);
+  out.histories[group.prompt.row] = history;
+  if (head.versions_size() == 0) {
+    v1::PolicyVersion* version = head.add_versions();
+    version->set_learner_epoch(group.granted_version.learner_epoch);
+    version->set_step(group.granted_version.step);
+  }
+  Record(group, head, out);
+  AcceptedGroup accepted{std::make_shared<const v1::GroupHead>(std::move(head)),
+                         submission.lease.lease_epoch, std::move(submission.content_sha256),
+                         submission.payload};
+  out.collapse[accepted.head->source()] = collapse_.Count(accepted);
   groups_.Accept(std::move(accepted), out);
-  if (MayReplace(groups_.accepted(id))) {
+  if (MayReplace(*groups_.accepted(id).head)) {
     replaced_.emplace(id, groups_.accepted(id));
     groups_.Drop(id, DropReason::kNoSignal, out, run_.planned_step + 1);
   }
@@ -118,20 +126,20 @@ void Scheduler::EndDelivered(const HeldLease& winner, LedgerChanges& out) {
   leases_.Close(winner.ref.group_id);
 }
 
-void Scheduler::Record(const GroupRow& group, AcceptedRow& accepted, LedgerChanges& out) {
+void Scheduler::Record(const GroupRow& group, v1::GroupHead& head, LedgerChanges& out) {
   if (!selects_prompts()) return;
   const PromptRecord* before = records_.Find(group.prompt.row);
   BUTTRESS_CHECK(before != nullptr, "a prompt that is under way has its record");
-  accepted.record = *before;
+  *head.mutable_record() = ToProto(*before);
   PromptRecord record = *before;
-  AddGroup(accepted.raw_rewards(), accepted.outcomes(), accepted.collapse, group.prompt.pass,
+  AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), group.prompt.pass,
            options_.selection.mopps.decay, record);
   records_.Set(group.prompt.row, record, out);
 }
 
 // Nothing is replaced after the last plan, because no further plan needs a replacement.
-bool Scheduler::MayReplace(const AcceptedRow& accepted) const {
-  if (!options_.resample || accepted.collapse == CollapseClass::kMixed ||
+bool Scheduler::MayReplace(const v1::GroupHead& head) const {
+  if (!options_.resample || ClassOf(head) == CollapseClass::kMixed ||
       run_.planned_step == options_.steps)
     return false;
   const std::int64_t in_run = groups_.dropped()[static_cast<std::size_t>(DropReason::kNoSignal)];

@@ -78,15 +78,15 @@ struct ExchangeReply {
   std::vector<LeaseRef> revoked;
 };
 
-// A group that a worker submits. `accepted` comes from SummarizeGroup; the scheduler fills lease
-// epoch, hash and history when it accepts the group.
+// A group that a worker submits. `head` comes from SummarizeGroup; the scheduler fills what it knows
+// of the prompt when it accepts the group.
 struct Submission {
   std::string worker_id;
   std::uint64_t incarnation = 0;
   LeaseRef lease;
   std::string content_sha256;  // 32 bytes
-  std::string prompt_id;       // as in the group
-  AcceptedRow accepted;        // Submit needs `payload`, Check does not
+  v1::GroupHead head;
+  PayloadRef payload;  // Submit needs it, Check does not
 };
 
 enum class SubmitOutcome : std::uint8_t {

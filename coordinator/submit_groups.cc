@@ -29,15 +29,10 @@ constexpr std::uint64_t kCompletionBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kTokenBytes = 256;
 
 // NaN without a scorable completion.
-double MeanRawReward(const AcceptedRow& accepted) {
-  double sum = 0;
-  double scorable = 0;
-  for (const CompletionRow& completion : accepted.completions) {
-    if (completion.outcome == Outcome::kUnscorable) continue;
-    sum += completion.raw_reward;
-    ++scorable;
-  }
-  return sum / scorable;
+double MeanRawReward(const v1::GroupHead& head) {
+  DrawnTotals totals;
+  totals.Add(head);
+  return totals.raw_reward / static_cast<double>(totals.scorable);
 }
 
 v1::SubmitResult ResultOf(SubmitOutcome outcome) {
@@ -154,10 +149,10 @@ std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
       metrics_.Submitted("backpressure");
       return Unavailable("the payload cannot be stored: " + payload.status().message());
     }
-    submission_.accepted.payload = *payload;
+    submission_.payload = *payload;
     turn.payloads_appended = true;
     metrics_.submission_bytes.Increment(static_cast<double>(bytes_.size()));
-    if (const double mean = MeanRawReward(submission_.accepted); !std::isnan(mean))
+    if (const double mean = MeanRawReward(submission_.head); !std::isnan(mean))
       metrics_.group_reward_mean.Observe(mean);
   }
   const LeaseRef lease = submission_.lease;
@@ -236,15 +231,14 @@ Status SubmitCall::BeginGroup(v1::SubmitHeader& header) {
 Status SubmitCall::ParseGroup() {
   if (Sha256Of(bytes_) != header_.content_sha256())
     return InvalidArgument("the bytes do not have the SHA-256 of the header");
-  BUTTRESS_ASSIGN_OR_RETURN(Group group, DecodeGroup(bytes_, limits_));
+  BUTTRESS_ASSIGN_OR_RETURN(const Group group, DecodeGroup(bytes_, limits_));
   if (group.group_id != header_.lease().group_id() || group.worker_id != header_.worker_id()) {
     return InvalidArgument(fmt::format(
         "header names group {} of worker '{}', content is group {} of '{}'",
         header_.lease().group_id(), header_.worker_id(), group.group_id, group.worker_id));
   }
-  submission_.accepted = SummarizeGroup(group);
+  submission_.head = SummarizeGroup(group);
   sampled_ = SampledAsOf(group);
-  submission_.prompt_id = std::move(group.prompt_id);
   return OkStatus();
 }
 

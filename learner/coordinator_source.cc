@@ -56,7 +56,7 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
   request.set_learner_epoch(learner_epoch_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.set_wait_ms(static_cast<std::uint32_t>(wait.count()));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_->PlanBatch(request));
+  BUTTRESS_ASSIGN_OR_RETURN(auto response, client_->PlanBatch(request));
   PlanReply reply;
   if (!response.has_plan()) {
     reply.finished = response.run_state() == v1::RUN_STATE_FINISHED;
@@ -64,7 +64,7 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
                      response.run_state() == v1::RUN_STATE_STOPPED;
     return reply;
   }
-  auto plan = FromProto(response.plan());
+  auto plan = FromProto(std::move(*response.mutable_plan()));
   if (!plan.ok()) return DataLoss(plan.status().message());
   if (plan->step != request.step()) {
     return DataLoss(fmt::format("plan: asked for step {}, received step {}", step, plan->step));

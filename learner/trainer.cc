@@ -205,10 +205,9 @@ Status Trainer::SubtractKlFromRewards(StepState& state) {
   BUTTRESS_RETURN_IF_ERROR(control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of KL"));
   std::string bytes;
   if (control_.rank() == 0) {
-    for (std::size_t row = 0; row < kl.size(); ++row)
-      state.plan.rewards[row] -= algorithm.kl_coef * kl[row];
+    for (double& penalty : kl) penalty *= algorithm.kl_coef;
     BUTTRESS_ASSIGN_OR_RETURN(Assignment assignment, AssignStep(state.plan, assignment_options_,
-                                                                state_.gate, state.summary));
+                                                                state_.gate, state.summary, kl));
     assignment.entropy_coef = state.assignment.entropy_coef;
     bytes = EncodeAssignment(assignment);
   }

@@ -53,6 +53,7 @@ Status Run(const Flags& flags) {
   std::ranges::transform(rewards, outcomes.begin(), [](double reward) {
     return reward == 1 ? Outcome::kCorrect : Outcome::kWrong;
   });
+  const std::vector<CollapseClass> classes = ClassifyGroups(rewards, outcomes, offsets);
   const std::vector<PromptHistory> history(groups, PromptHistory{3, 8});
 
   AdvantageInput input;
@@ -61,6 +62,7 @@ Status Run(const Flags& flags) {
   if (options.advantage == Estimator::kGdpo) input.components = components;
   input.lengths = lengths;
   input.group_offsets = offsets;
+  input.classes = classes;
   input.history = history;
   input.collapse = MakeCollapseSnapshot(rewards, outcomes, offsets, history);
   input.key = AdvantageKey(1, 1);

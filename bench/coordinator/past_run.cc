@@ -57,8 +57,8 @@ class PastRun {
       const std::uint64_t id = run_.next_group_id++;
       BUTTRESS_RETURN_IF_ERROR(AddGroup(id, step, position, changes));
       plan.group_ids.push_back(id);
-      plan.collapse.step.Add(changes.accepted.back().collapse);
-      total_.Add(changes.accepted.back().collapse);
+      plan.collapse.step.Add(ClassOf(*changes.accepted.back().head));
+      total_.Add(ClassOf(*changes.accepted.back().head));
     }
     plan.collapse.cumulative = total_;
     changes.plans.push_back(std::move(plan));
@@ -67,6 +67,31 @@ class PastRun {
     run_.planned_step = run_.committed_step = run_.settled_step = step;
     run_.sources[0].cursor.index = run_.sources[0].cursor.drawn = run_.next_group_id - 1;
     return OkStatus();
+  }
+
+  // Two completions of 128 tokens.
+  static v1::GroupHead HeadOf(std::uint64_t id, std::uint64_t step) {
+    v1::GroupHead head;
+    head.set_group_id(id);
+    head.set_source("default");
+    head.set_prompt_tokens(64);
+    v1::PolicyVersion* version = head.add_versions();
+    version->set_learner_epoch(1);
+    version->set_step(step - 1);
+    for (const bool correct : {id % 2 == 0, id % 3 == 0}) {
+      head.add_outcomes(correct ? v1::OUTCOME_CORRECT : v1::OUTCOME_WRONG);
+      head.add_finish_reasons(v1::FINISH_REASON_STOP);
+      head.add_raw_rewards(correct ? 1 : 0);
+      head.add_rewards(correct ? 1 : 0);
+      head.add_lengths(128);
+      head.add_trained_lengths(128);
+      head.add_logprob_sums(-64);
+      head.mutable_token_digests()->append(16, 'd');
+      head.mutable_token_sketches()->append(64, 's');
+    }
+    head.set_collapse(
+        static_cast<v1::CollapseClass>(ClassifyGroup(RawRewardsOf(head), OutcomesOf(head))));
+    return head;
   }
 
   Status AddGroup(std::uint64_t id, std::uint64_t step, std::uint64_t position,
@@ -86,30 +111,16 @@ class PastRun {
     changes.groups.push_back(std::move(group));
 
     const std::string bytes = "group " + std::to_string(id);
-    AcceptedRow accepted;
-    accepted.group_id = id;
-    accepted.source = "default";
+    AcceptedGroup accepted;
+    accepted.head = std::make_shared<const v1::GroupHead>(HeadOf(id, step));
     accepted.lease_epoch = 1;
     accepted.content_sha256 = Sha256Of(bytes);
-    accepted.prompt_tokens = 64;
-    for (const bool correct : {id % 2 == 0, id % 3 == 0}) {
-      accepted.completions.push_back({.outcome = correct ? Outcome::kCorrect : Outcome::kWrong,
-                                      .finish_reason = FinishReason::kStop,
-                                      .raw_reward = correct ? 1.0 : 0.0,
-                                      .reward = correct ? 1.0 : 0.0,
-                                      .trained_tokens = 128,
-                                      .total_tokens = 128,
-                                      .version_epoch = 1,
-                                      .version_step = step - 1,
-                                      .logprob_sum = -64,
-                                      .token_digest = std::string(16, 'd')});
-    }
-    accepted.versions = {{1, step - 1, ""}};
-    accepted.collapse = ClassifyGroup(accepted.raw_rewards(), accepted.outcomes());
     BUTTRESS_ASSIGN_OR_RETURN(accepted.payload, payloads_.Append({id, accepted.lease_epoch}, bytes,
                                                                  accepted.content_sha256));
+    const v1::GroupHead& head = *accepted.head;
+    changes.histories[id - 1] = OwnHistoryOf(head);
     if (selection_.mode != SelectionMode::kNone) {
-      buttress::AddGroup(accepted.raw_rewards(), accepted.outcomes(), accepted.collapse, 0,
+      buttress::AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), 0,
                          selection_.mopps.decay, changes.records[id - 1]);
     }
     changes.accepted.push_back(std::move(accepted));

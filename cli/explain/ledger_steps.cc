@@ -11,42 +11,41 @@ namespace buttress {
 namespace {
 
 // Returns the facts about the tokens of a completion, which are its words.
-TextFacts TextFactsOf(const CompletionRow& row) {
+TextFacts TextFactsOf(const v1::GroupHead& head, std::size_t i) {
   TextFacts facts;
-  std::memcpy(&facts.digest, row.token_digest.data(),
-              std::min(row.token_digest.size(), sizeof(facts.digest)));
-  facts.words = row.total_tokens;
-  facts.length = row.total_tokens;
-  facts.sketch = row.token_sketch;
+  const std::string_view digest = TokenDigestOf(head, i);
+  std::memcpy(&facts.digest, digest.data(), std::min(digest.size(), sizeof(facts.digest)));
+  facts.words = facts.length = head.lengths(static_cast<int>(i));
+  facts.sketch = TokenSketchOf(head, i);
   return facts;
 }
 
 GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
-  const AcceptedRow& accepted = *record.accepted;
+  const v1::GroupHead& head = *record.accepted->head;
   GroupFacts facts;
   facts.step = step;
   facts.prompt_id = record.group.prompt.prompt_id;
   facts.source = record.group.prompt.source;
   facts.sampler = record.group.worker_id;
   facts.where = "group " + std::to_string(record.group.group_id);
-  facts.history = accepted.history;
-  for (const CompletionRow& row : accepted.completions) {
+  facts.history = HistoryOf(head);
+  for (std::size_t i = 0; i < CompletionsOf(head); ++i) {
     CompletionFacts& c = facts.completions.emplace_back();
-    c.raw_reward = row.raw_reward;
-    c.reward = row.reward;
-    c.outcome = row.outcome;
+    c.raw_reward = RawRewardsOf(head)[i];
+    c.reward = RewardsOf(head)[i];
+    c.outcome = OutcomeOf(head, i);
     MaskHugeReward(c);
-    c.tokens = row.total_tokens;
-    if (row.finish_reason != FinishReason::kUnspecified)
-      c.truncated = row.finish_reason == FinishReason::kLength;
-    if (row.total_tokens == 0) continue;
-    c.logprob = row.logprob_sum;
-    c.text = TextFactsOf(row);
+    c.tokens = head.lengths(static_cast<int>(i));
+    if (head.finish_reasons(static_cast<int>(i)) != v1::FINISH_REASON_UNSPECIFIED)
+      c.truncated = IsTruncated(head, i);
+    if (c.tokens == 0) continue;
+    c.logprob = head.logprob_sums(static_cast<int>(i));
+    c.text = TextFactsOf(head, i);
   }
   // Versions of another learner epoch say nothing about the age.
-  for (const PolicyVersion& version : accepted.versions) {
-    if (version.learner_epoch == record.group.granted_version.learner_epoch) {
-      facts.version_step = static_cast<std::int64_t>(version.step);
+  for (const v1::PolicyVersion& version : head.versions()) {
+    if (version.learner_epoch() == record.group.granted_version.learner_epoch) {
+      facts.version_step = static_cast<std::int64_t>(version.step());
       break;
     }
   }
@@ -71,7 +70,8 @@ class LedgerSteps : public StepSource {
       ids.push_back(groups_[next_].group_id);
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader_->GroupsById(ids));
     for (const GroupRecord& record : records)
-      facts.push_back(FactsOf(record, static_cast<std::int64_t>(step)));
+      if (!record.accepted->damaged)
+        facts.push_back(FactsOf(record, static_cast<std::int64_t>(step)));
     return facts;
   }
 

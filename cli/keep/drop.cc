@@ -93,7 +93,7 @@ Result<DroppedGroup> DropGroup(const DropRequest& request) {
   DroppedGroup dropped{group->second, ""};
   BUTTRESS_RETURN_IF_ERROR(CheckIsTrainedAgain(dropped.group, learner_folder));
   const auto accepted = snapshot.accepted.find(request.group_id);
-  if (accepted != snapshot.accepted.end()) {
+  if (accepted != snapshot.accepted.end() && !accepted->second.damaged) {
     const PayloadReader payloads(JoinPath(request.folder, "payloads"));
     BUTTRESS_ASSIGN_OR_RETURN(dropped.evidence,
                               payloads.KeepEvidence(request.group_id, accepted->second.payload));

@@ -28,7 +28,7 @@ Result<PrunedPayloads> PrunePayloads(const std::string& folder, bool dry_run) {
   {
     BUTTRESS_ASSIGN_OR_RETURN(const auto reader, LedgerReader::Open(JoinPath(folder, "ledger.db")));
     BUTTRESS_RETURN_IF_ERROR(reader->ForEachGroup([&](const GroupRecord& record) {
-      if (!record.accepted) return;
+      if (!record.accepted || record.accepted->damaged) return;
       Content& segment = segments[record.accepted->payload.segment];
       const GroupState state = record.group.state;
       const bool ended = state == GroupState::kSettled || state == GroupState::kDropped;

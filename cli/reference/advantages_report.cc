@@ -44,11 +44,11 @@ Summary Summarize(const GroupBatch& batch, const AdvantageOutput& out,
                   const AlgorithmConfig& options) {
   Summary summary;
   summary.snapshot = batch.Input().collapse;
-  summary.near_collapse = CountNearCollapse(batch.rewards, batch.outcomes, batch.group_offsets);
   summary.variance_acr = VarianceThresholdAcr(batch.rewards, batch.outcomes, batch.group_offsets,
                                               options.avspo.variance_threshold);
   for (std::size_t k = 0; k < batch.ids.size(); ++k) {
     summary.virtual_groups += out.decisions[k].injected ? 1 : 0;
+    summary.near_collapse += NearCollapse(batch, k) ? 1 : 0;
     summary.with_advantage += HasGradient(batch, out, k) ? 1 : 0;
   }
   return summary;
@@ -97,7 +97,7 @@ std::string AdvantagesJson(const GroupBatch& batch, const AdvantageOutput& out,
     const VirtualDecision& decision = out.decisions[k];
     ordered_json json = {{"id", batch.ids[k]},
                          {"advantages", Rows(out.advantages, batch, k)},
-                         {"collapse", CollapseClassName(out.collapse[k])},
+                         {"collapse", CollapseClassName(batch.classes[k])},
                          {"near_collapse", NearCollapse(batch, k)},
                          {"virtual",
                           {{"injected", decision.injected},
@@ -121,7 +121,7 @@ std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out,
       fmt::format("{:<{}}  {:<14}  {:<22}  advantages\n", "group", width, "class", "gate");
   for (std::size_t k = 0; k < batch.ids.size(); ++k) {
     const std::string_view collapse =
-        NearCollapse(batch, k) ? "near collapse" : CollapseClassName(out.collapse[k]);
+        NearCollapse(batch, k) ? "near collapse" : CollapseClassName(batch.classes[k]);
     text += fmt::format("{:<{}.32}  {:<14}  {:<22} ", IdText(batch.ids[k]), width, collapse,
                         GateText(out.decisions[k]));
     for (const double advantage : Rows(out.advantages, batch, k))

@@ -63,6 +63,7 @@ class GroupReader {
   }
 
   Result<GroupBatch> Finish() && {
+    batch_.classes = ClassifyGroups(batch_.rewards, batch_.outcomes, batch_.group_offsets);
     if (errors_ == 0) return std::move(batch_);
     if (name_.empty()) return InvalidArgument(text_);
     if (errors_ > kMaxErrors) text_ += fmt::format("\n... and {} more", errors_ - kMaxErrors);
@@ -220,6 +221,7 @@ AdvantageInput GroupBatch::Input() const {
   input.components = components;
   input.lengths = lengths;
   input.group_offsets = group_offsets;
+  input.classes = classes;
   input.history = history;
   input.collapse = MakeCollapseSnapshot(rewards, outcomes, group_offsets, history);
   return input;

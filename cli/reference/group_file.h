@@ -27,6 +27,7 @@ struct GroupBatch {
   std::vector<double> components;     // [N, C], or empty
   std::vector<std::int32_t> lengths;  // [N] 1 where the file has no lengths
   std::vector<std::int32_t> group_offsets = {0};
+  std::vector<CollapseClass> classes;  // [K]
   std::vector<PromptHistory> history;
   bool has_lengths = true;          // whether every group has lengths
   std::vector<std::string> unread;  // fields that are not read, each once

@@ -43,27 +43,32 @@ ordered_json GroupJson(const GroupRow& group) {
   return json;
 }
 
-ordered_json ContentJson(const AcceptedRow& accepted) {
-  ordered_json json = {{"class", CollapseClassName(accepted.collapse)},
+ordered_json ContentJson(const AcceptedGroup& accepted) {
+  const v1::GroupHead& head = *accepted.head;
+  ordered_json json = {{"class", CollapseClassName(ClassOf(head))},
                        {"sha256", ToHex(accepted.content_sha256)},
-                       {"prompt_tokens", accepted.prompt_tokens},
+                       {"prompt_tokens", head.prompt_tokens()},
                        {"history_before",
-                        {{"correct", accepted.history.correct},
-                         {"scored", accepted.history.scored},
-                         {"recent_correct", accepted.history.recent_correct},
-                         {"recent_scored", accepted.history.recent_scored}}}};
-  for (const PolicyVersion& version : accepted.versions)
-    json["versions"].push_back(ToString(version));
-  const std::size_t width = accepted.component_names.size();
-  for (std::size_t i = 0; i < accepted.completions.size(); ++i) {
-    const CompletionRow& row = accepted.completions[i];
-    ordered_json completion = {
-        {"outcome", OutcomeName(row.outcome)}, {"finish", FinishName(row.finish_reason)},
-        {"raw_reward", row.raw_reward},        {"reward", row.reward},
-        {"tokens", row.total_tokens},          {"trained_tokens", row.trained_tokens},
-        {"logprob_sum", row.logprob_sum}};
-    for (std::size_t c = 0; c < width; ++c)
-      completion["components"][accepted.component_names[c]] = accepted.components[i * width + c];
+                        {{"correct", head.history().correct()},
+                         {"scored", head.history().scored()},
+                         {"recent_correct", head.history().recent_correct()},
+                         {"recent_scored", head.history().recent_scored()}}}};
+  for (const v1::PolicyVersion& version : head.versions())
+    json["versions"].push_back(ToString({version.learner_epoch(), version.step(), ""}));
+  for (int i = 0; i < head.outcomes_size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const auto finish = static_cast<FinishReason>(head.finish_reasons(i));
+    ordered_json completion = {{"outcome", OutcomeName(OutcomeOf(head, at))},
+                               {"finish", FinishName(finish)},
+                               {"raw_reward", head.raw_rewards(i)},
+                               {"reward", head.rewards(i)},
+                               {"tokens", head.lengths(i)},
+                               {"trained_tokens", head.trained_lengths(i)},
+                               {"logprob_sum", head.logprob_sums(i)}};
+    for (int c = 0; c < head.component_names_size(); ++c) {
+      completion["components"][head.component_names(c)] =
+          ComponentsOf(head, at)[static_cast<std::size_t>(c)];
+    }
     json["completions"].push_back(std::move(completion));
   }
   return json;
@@ -77,7 +82,7 @@ void AddText(const Tokenizer* tokenizer, std::span<const std::int32_t> tokens, o
 }
 
 // Adds what the payload holds beside the rows; `json` is that of ContentJson.
-void AddPayload(const ShowFlags& flags, const AcceptedRow& accepted, ordered_json& json) {
+void AddPayload(const ShowFlags& flags, const AcceptedGroup& accepted, ordered_json& json) {
   const PayloadReader payloads(JoinPath(flags.folder, "payloads"));
   ordered_json& state = json["payload"];
   state = {{"segment", accepted.payload.segment},

@@ -11,7 +11,6 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"
-#include "lib/ledger/plan_columns.h"
 #include "lib/rl/passed_over.h"
 
 namespace buttress {
@@ -112,18 +111,18 @@ Result<std::unique_ptr<RunReplay>> RunReplay::Open(const std::string& folder,
 Result<Plan> RunReplay::ReadPlan(const PlanRow& row) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records,
                             reader_->GroupsById(row.group_ids));
-  std::vector<const AcceptedRow*> groups;
+  Plan plan{row.step, {}, row.collapse, row.drawn};
   for (const std::uint64_t id : row.group_ids) {
     const auto found = std::ranges::find(
         records, id, [](const GroupRecord& record) { return record.group.group_id; });
-    if (found == records.end() || !found->accepted)
+    if (found == records.end() || !found->accepted || found->accepted->damaged)
       return DataLoss(
           fmt::format("step {}: the ledger lacks group {}; `buttress ledger audit` "
                       "lists what is missing",
                       row.step, id));
-    groups.push_back(&*found->accepted);
+    plan.groups.push_back(found->accepted->head);
   }
-  return MakePlan(row, groups);
+  return plan;
 }
 
 Result<bool> RunReplay::Next(ReplayedStep& step) {
@@ -154,19 +153,19 @@ Result<SelectionReplay> RunReplay::Selection() {
   std::map<std::uint64_t, PromptRecord> records;  // by row, of the groups that stay
   CollapseCounts of_step;
   const auto visit = [&](const GroupRecord& record) {
-    if (!record.accepted) return;
-    const AcceptedRow& accepted = *record.accepted;
+    if (!record.accepted || record.accepted->damaged) return;
+    const v1::GroupHead& head = *record.accepted->head;
     const PromptPlace place{record.group.prompt.pass, record.group.prompt.row};
     const auto history = records.find(place.row);
     if (history != records.end() &&
         PassedOver(selection, selection_.seed, place, history->second, bases)) {
-      replay.passed_over.Add(accepted.collapse);
+      replay.passed_over.Add(ClassOf(head));
       return;
     }
-    replay.drawn.Add(accepted.collapse);
-    AddGroup(accepted.raw_rewards(), accepted.outcomes(), accepted.collapse, place.pass,
-             selection.mopps.decay, records[place.row]);
-    of_step.Add(accepted.collapse);
+    replay.drawn.Add(ClassOf(head));
+    AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), place.pass, selection.mopps.decay,
+             records[place.row]);
+    of_step.Add(ClassOf(head));
     if (of_step.groups < selection_.prompts) return;
     bases = AdaptGreso(bases, of_step, selection.greso.target);
     of_step = {};

@@ -33,7 +33,7 @@ struct Comparison {
     collapse.Add(step.plan.collapse.step);
     trained.Add(step.trained.summary);
     replayed.Add(step.replayed.summary);
-    for (std::size_t row = 0; row < step.plan.rows(); ++row) {
+    for (std::size_t row = 0; row < step.trained.advantages.size(); ++row) {
       sum_of_differences += std::abs(step.trained.advantages[row] - step.replayed.advantages[row]);
       ++completions;
     }
@@ -80,15 +80,16 @@ std::string StepJson(const ReplayedStep& step) {
 std::string GroupsJson(const ReplayedStep& step) {
   std::string text;
   const Plan& plan = step.plan;
-  for (std::size_t k = 0; k < plan.groups(); ++k) {
+  const std::vector<std::int32_t> offsets = plan.offsets();
+  for (std::size_t k = 0; k < plan.groups.size(); ++k) {
     const auto rows = [&](const std::vector<double>& values) {
-      return std::vector<double>(values.begin() + plan.group_offsets[k],
-                                 values.begin() + plan.group_offsets[k + 1]);
+      return GroupRows(std::span(values), offsets, k);
     };
+    const v1::GroupHead& head = *plan.groups[k];
     const ordered_json json = {{"step", plan.step},
-                               {"group", plan.group_ids[k]},
-                               {"collapse", CollapseClassName(plan.classes[k])},
-                               {"raw_rewards", rows(plan.raw_rewards)},
+                               {"group", head.group_id()},
+                               {"collapse", CollapseClassName(ClassOf(head))},
+                               {"raw_rewards", RawRewardsOf(head)},
                                {"trained", rows(step.trained.advantages)},
                                {"replayed", rows(step.replayed.advantages)}};
     text += json.dump() + "\n";

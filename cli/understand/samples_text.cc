@@ -40,15 +40,15 @@ void AppendWrapped(std::string_view line, std::string_view indent, std::size_t m
   } while (!line.empty());
 }
 
-bool Truncated(const Sample& sample) { return sample.row.finish_reason == FinishReason::kLength; }
-
-std::string HeadOf(std::size_t index, const Sample& sample) {
-  std::string head = fmt::format("  {}  {}  reward {:.3f}", index, OutcomeName(sample.row.outcome),
-                                 sample.row.reward);
-  if (sample.row.raw_reward != sample.row.reward)
-    head += fmt::format(" (raw {:.3f})", sample.row.raw_reward);
-  head += fmt::format("  {} tokens", sample.row.total_tokens);
-  if (Truncated(sample)) head += "  truncated";
+std::string HeadOf(const SampledGroup& group, std::size_t i) {
+  const v1::GroupHead& columns = *group.head;
+  const Sample& sample = group.samples[i];
+  const double raw = RawRewardsOf(columns)[i], reward = RewardsOf(columns)[i];
+  std::string head =
+      fmt::format("  {}  {}  reward {:.3f}", i, OutcomeName(OutcomeOf(columns, i)), reward);
+  if (raw != reward) head += fmt::format(" (raw {:.3f})", raw);
+  head += fmt::format("  {} tokens", columns.lengths(static_cast<int>(i)));
+  if (IsTruncated(columns, i)) head += "  truncated";
   if (!sample.answer.empty()) head += "  answer " + Printable(sample.answer);
   if (!sample.unscorable.empty()) head += "  (" + Printable(sample.unscorable) + ")";
   return head;
@@ -82,11 +82,10 @@ std::string Wrapped(std::string_view text, std::string_view indent, std::size_t 
 }
 
 std::string SamplesText(const SampledGroup& group, const SamplesLayout& layout) {
-  const auto correct = std::ranges::count(group.samples, Outcome::kCorrect,
-                                          [](const Sample& s) { return s.row.outcome; });
+  const auto correct = std::ranges::count(group.head->outcomes(), v1::OUTCOME_CORRECT);
   std::string head =
       fmt::format("step {}, group {}: {}, {} of {} correct; prompt {}", group.group.step,
-                  group.group.group_id, CollapseClassName(group.collapse), correct,
+                  group.group.group_id, CollapseClassName(ClassOf(*group.head)), correct,
                   group.samples.size(), Printable(group.group.prompt.prompt_id));
   if (!group.group.prompt.source.empty()) head += " of " + Printable(group.group.prompt.source);
   std::string text = Wrapped(head, "", layout.columns);
@@ -97,7 +96,7 @@ std::string SamplesText(const SampledGroup& group, const SamplesLayout& layout) 
                                 : std::min(layout.completions, group.samples.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const Sample& sample = group.samples[i];
-    text += Wrapped(HeadOf(i, sample), "", layout.columns);
+    text += Wrapped(HeadOf(group, i), "", layout.columns);
     if (sample.text) text += Wrapped(Printable(*sample.text), "     | ", layout.columns);
   }
   if (shown < group.samples.size())
@@ -111,19 +110,22 @@ ordered_json SamplesJson(const SampledGroup& group) {
                        {"prompt", group.group.prompt.prompt_id},
                        {"source", group.group.prompt.source},
                        {"worker", group.group.worker_id},
-                       {"class", CollapseClassName(group.collapse)},
-                       {"prompt_tokens", group.prompt_tokens},
+                       {"class", CollapseClassName(ClassOf(*group.head))},
+                       {"prompt_tokens", group.head->prompt_tokens()},
                        {"prompt_text", nullptr},
                        {"completions", ordered_json::array()}};
   if (group.prompt) json["prompt_text"] = *group.prompt;
   if (!group.why_no_texts.empty()) json["why_no_texts"] = group.why_no_texts;
-  for (const Sample& sample : group.samples) {
-    ordered_json row = {{"outcome", OutcomeName(sample.row.outcome)},
-                        {"reward", sample.row.reward},
-                        {"raw_reward", sample.row.raw_reward},
-                        {"tokens", sample.row.total_tokens},
-                        {"finish", FinishName(sample.row.finish_reason)},
-                        {"truncated", Truncated(sample)},
+  for (std::size_t i = 0; i < group.samples.size(); ++i) {
+    const Sample& sample = group.samples[i];
+    const v1::GroupHead& head = *group.head;
+    const auto finish = static_cast<FinishReason>(head.finish_reasons(static_cast<int>(i)));
+    ordered_json row = {{"outcome", OutcomeName(OutcomeOf(head, i))},
+                        {"reward", RewardsOf(head)[i]},
+                        {"raw_reward", RawRewardsOf(head)[i]},
+                        {"tokens", head.lengths(static_cast<int>(i))},
+                        {"finish", FinishName(finish)},
+                        {"truncated", IsTruncated(head, i)},
                         {"text", nullptr}};
     if (sample.text) row["text"] = *sample.text;
     if (!sample.answer.empty()) row["answer"] = sample.answer;

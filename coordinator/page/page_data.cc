@@ -108,11 +108,12 @@ ordered_json StatusJson(const v1::GetRunStatusResponse& run) {
   return json;
 }
 
-ordered_json SampleJson(const Sample& sample) {
-  ordered_json json = {{"outcome", OutcomeName(sample.row.outcome)},
-                       {"reward", sample.row.reward},
-                       {"tokens", sample.row.total_tokens},
-                       {"truncated", sample.row.finish_reason == FinishReason::kLength},
+ordered_json SampleJson(const SampledGroup& group, std::size_t i) {
+  const Sample& sample = group.samples[i];
+  ordered_json json = {{"outcome", OutcomeName(OutcomeOf(*group.head, i))},
+                       {"reward", RewardsOf(*group.head)[i]},
+                       {"tokens", group.head->lengths(static_cast<int>(i))},
+                       {"truncated", IsTruncated(*group.head, i)},
                        {"text", nullptr}};
   if (sample.text) json["text"] = Cut(*sample.text);
   if (!sample.unscorable.empty()) json["unscorable"] = Cut(sample.unscorable);
@@ -124,15 +125,15 @@ ordered_json GroupJson(const SampledGroup& group) {
                        {"step", group.group.step},
                        {"prompt", group.group.prompt.prompt_id},
                        {"source", group.group.prompt.source},
-                       {"class", CollapseClassName(group.collapse)},
+                       {"class", CollapseClassName(ClassOf(*group.head))},
                        {"why_no_texts", group.why_no_texts},
                        {"text", nullptr},
                        {"completions_total", group.samples.size()},
                        {"completions", ordered_json::array()}};
   if (group.prompt) json["text"] = Cut(*group.prompt);
-  for (const Sample& sample : group.samples) {
+  for (std::size_t i = 0; i < group.samples.size(); ++i) {
     if (json["completions"].size() == kCompletions) break;
-    json["completions"].push_back(SampleJson(sample));
+    json["completions"].push_back(SampleJson(group, i));
   }
   return json;
 }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "lib/base/reward_bounds.h"
-#include "lib/experience/group_offsets.h"
 
 namespace buttress {
 namespace {
@@ -193,35 +192,6 @@ bool SameComponents(const Completion& a, const Completion& b) {
                             &RewardComponent::name);
 }
 
-Status CheckColumn(std::string_view name, std::size_t size, std::size_t expected) {
-  if (size == expected) return OkStatus();
-  return InvalidArgument(
-      fmt::format("plan: column {} has {} entries; expected {}", name, size, expected));
-}
-
-Status CheckPlanShape(const Plan& plan) {
-  const std::size_t groups = plan.groups();
-  const std::size_t rows = plan.rows();
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("group_offsets", plan.group_offsets.size(), groups + 1));
-  BUTTRESS_RETURN_IF_ERROR(CheckGroupOffsets(plan.group_offsets, rows).Annotate("plan"));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("prompt_lengths", plan.prompt_lengths.size(), groups));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("oldest_versions", plan.oldest_versions.size(), groups));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("history", plan.history.size(), groups));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("classes", plan.classes.size(), groups));
-  if (!plan.sources.empty())
-    BUTTRESS_RETURN_IF_ERROR(CheckColumn("sources", plan.sources.size(), groups));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("raw_rewards", plan.raw_rewards.size(), rows));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("rewards", plan.rewards.size(), rows));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("lengths", plan.lengths.size(), rows));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("total_lengths", plan.total_lengths.size(), rows));
-  BUTTRESS_RETURN_IF_ERROR(CheckColumn("truncated", plan.truncated.size(), rows));
-  const bool whole_rows = rows == 0 ? plan.components.empty() : plan.components.size() % rows == 0;
-  if (whole_rows) return OkStatus();
-  return InvalidArgument(
-      fmt::format("plan: column components has {} entries; expected a multiple of {}",
-                  plan.components.size(), rows));
-}
-
 // The groups of the plan are among those that the snapshot counts by source.
 Status CheckSources(const Plan& plan) {
   CollapseCounts sum;
@@ -239,11 +209,12 @@ Status CheckSources(const Plan& plan) {
                     "the same counts",
                     sum.groups, plan.collapse.step.groups));
   }
-  for (std::size_t k = 0; k < plan.sources.size(); ++k) {
-    const std::int32_t source = plan.sources[k];
-    if (0 <= source && static_cast<std::size_t>(source) < sources.size()) continue;
-    return InvalidArgument(fmt::format("plan: group {} has source {} of {}", plan.group_ids[k],
-                                       source, sources.size()));
+  if (sources.empty()) return OkStatus();
+  for (const GroupHeadPtr& group : plan.groups) {
+    if (std::ranges::binary_search(sources, group->source(), {}, &SourceCollapse::source)) continue;
+    return InvalidArgument(
+        fmt::format("plan: group {} has source '{}', which the snapshot does not count",
+                    group->group_id(), group->source()));
   }
   return OkStatus();
 }
@@ -286,27 +257,11 @@ Status CheckGroup(const Group& group, const GroupLimits& limits) {
 }
 
 Status CheckPlan(const Plan& plan) {
-  BUTTRESS_RETURN_IF_ERROR(CheckPlanShape(plan));
-  BUTTRESS_RETURN_IF_ERROR(CheckSources(plan));
-  for (std::size_t k = 0; k < plan.groups(); ++k) {
-    if (plan.group_offsets[k + 1] > plan.group_offsets[k]) continue;
-    return InvalidArgument(fmt::format("plan: group {} has no completions", plan.group_ids[k]));
+  for (const GroupHeadPtr& group : plan.groups) {
+    if (Status status = CheckGroupHead(*group); !status.ok())
+      return status.Annotate(fmt::format("plan: group {}", group->group_id()));
   }
-  for (std::size_t row = 0; row < plan.rows(); ++row) {
-    const bool finite = std::isfinite(plan.raw_rewards[row]) && std::isfinite(plan.rewards[row]);
-    if (plan.outcomes[row] != Outcome::kUnspecified && finite && plan.lengths[row] >= 0 &&
-        plan.lengths[row] <= plan.total_lengths[row]) {
-      continue;
-    }
-    return InvalidArgument(fmt::format(
-        "plan: completion {} has outcome {}, raw reward {}, reward {}, {} trained tokens of {}; "
-        "expected an outcome, finite rewards, and no more trained tokens than tokens",
-        row, OutcomeName(plan.outcomes[row]), plan.raw_rewards[row], plan.rewards[row],
-        plan.lengths[row], plan.total_lengths[row]));
-  }
-  if (std::ranges::all_of(plan.components, [](double value) { return std::isfinite(value); }))
-    return OkStatus();
-  return InvalidArgument("plan: a reward component is not finite");
+  return CheckSources(plan);
 }
 
 }  // namespace buttress

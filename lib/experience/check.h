@@ -43,9 +43,8 @@ inline constexpr float kMinLogprob = -1000;
 // Otherwise kInvalidArgument, such as "completion 3: 12 log-probs for 14 tokens; ...".
 Status CheckGroup(const Group& group, const GroupLimits& limits = {});
 
-// Returns OK if every column of the plan has the length that the groups give it, no group is empty,
-// lengths are not negative, outcomes are set, and rewards and components are finite. Otherwise
-// kInvalidArgument.
+// Returns OK if every head passes CheckGroupHead and its source is one that the snapshot counts.
+// Otherwise kInvalidArgument, which names the group.
 Status CheckPlan(const Plan& plan);
 
 }  // namespace buttress

@@ -30,6 +30,8 @@ v1::PromptHistory ToProto(const PromptHistory& history);
 v1::CollapseCounts ToProto(const CollapseCounts& counts);
 v1::CollapseSnapshot ToProto(const CollapseSnapshot& snapshot);
 v1::Plan ToProto(const Plan& plan);
+// What the ledger keeps of a plan next to the ids of its groups.
+v1::PlanSummary ToProto(const CollapseSnapshot& collapse, const DrawnTotals& drawn);
 
 // The digest has 32 bytes or none.
 Result<PolicyVersion> FromProto(const v1::PolicyVersion& proto);
@@ -42,14 +44,13 @@ LeaseRef FromProto(const v1::LeaseRef& proto);
 Result<Lease> FromProto(const v1::Lease& proto);
 // The reason is one of ReturnReason and not kUnspecified.
 Result<ReturnedLease> FromProto(const v1::ReturnedLease& proto);
-// correct <= scored.
-Result<PromptHistory> FromProto(const v1::PromptHistory& proto);
 // The classes add up to `groups`.
 Result<CollapseCounts> FromProto(const v1::CollapseCounts& proto);
 // The rates are in [0, 1].
 Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto);
 // The plan passes CheckPlan.
-Result<Plan> FromProto(const v1::Plan& proto);
+Result<Plan> FromProto(v1::Plan&& proto);
+Status FromProto(const v1::PlanSummary& proto, CollapseSnapshot& collapse, DrawnTotals& drawn);
 
 // Returns the bytes that are submitted and stored as the payload. Equal groups give equal bytes.
 std::string EncodeGroup(const Group& group);

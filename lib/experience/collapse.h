@@ -21,6 +21,11 @@ enum class CollapseClass : std::uint8_t {
 // metrics and the columns of steps.jsonl.
 std::string_view CollapseClassName(CollapseClass collapse);
 
+// Returns whether all raw rewards of the group are equal.
+inline bool IsConstant(CollapseClass collapse) {
+  return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
+}
+
 // Groups by class. The counts of a union of disjoint sets are the sums of their counts.
 struct CollapseCounts {
   std::int64_t groups = 0;

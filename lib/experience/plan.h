@@ -1,11 +1,13 @@
-// The plan of a step: the groups that the coordinator chose, in columns and without tokens.
+// The plan of a step: the groups that the coordinator chose, side by side and without tokens.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "lib/experience/collapse.h"
+#include "lib/experience/group_head.h"
 #include "lib/experience/types.h"
 
 namespace buttress {
@@ -17,45 +19,31 @@ struct DrawnTotals {
   std::int64_t tokens = 0;    // of all completions, trained or not
   double raw_reward = 0;      // sum over the scorable ones
 
+  // Adds the completions of a group.
+  void Add(const v1::GroupHead& group);
+
   bool operator==(const DrawnTotals&) const = default;
 };
 
-// K groups, N completions, C reward components. Group k owns rows
-// [group_offsets[k], group_offsets[k + 1]); its completion `index` is row group_offsets[k] + index.
+// K groups, N completions in the order of groups and indices.
 struct Plan {
   std::uint64_t step = 0;
-
-  // [K]
-  std::vector<std::uint64_t> group_ids;
-  std::vector<std::int32_t> group_offsets = {0};  // [K + 1]
-  std::vector<std::int32_t> prompt_lengths;       // tokens
-  std::vector<PolicyVersion> oldest_versions;     // without digest
-  std::vector<PromptHistory> history;             // before the group's own update
-  std::vector<CollapseClass> classes;             // of the raw rewards, as classified on acceptance
-  // Index of each group's source in collapse.sources; empty where sources are not known.
-  std::vector<std::int32_t> sources;
-
-  // [N]
-  std::vector<Outcome> outcomes;
-  std::vector<double> raw_rewards;          // before shaping; 0 if unscorable
-  std::vector<double> rewards;              // shaped totals; 0 if unscorable
-  std::vector<std::int32_t> lengths;        // trained tokens; 0 if unscorable
-  std::vector<std::int32_t> total_lengths;  // tokens
-  std::vector<bool> truncated;              // cut at the token limit
-
-  // [N, C], row-major; 0 where an unscorable completion has none. Empty if the rewards of the
-  // groups have different numbers of components.
-  std::vector<double> components;
-
+  std::vector<GroupHeadPtr> groups;  // [K]
   CollapseSnapshot collapse;
   DrawnTotals drawn;
 
-  std::size_t groups() const { return group_ids.size(); }
-
-  std::size_t rows() const { return outcomes.size(); }
-
-  bool operator==(const Plan&) const = default;
+  // Returns the row layout, [K + 1] (group_offsets.h): group k owns rows [k] to [k + 1] of columns
+  // over N completions.
+  std::vector<std::int32_t> offsets() const;
 };
+
+// Returns the offset layout of groups side by side, [K + 1].
+std::vector<std::int32_t> OffsetsOf(std::span<const GroupHeadPtr> groups);
+
+// Returns the index in `sources` of the source of each group, [K]; empty if `sources` is. REQUIRES:
+// sources are in the order of their names, and each group's is one of them.
+std::vector<std::int32_t> SourceIndices(std::span<const GroupHeadPtr> groups,
+                                        std::span<const SourceCollapse> sources);
 
 // The answer to PlanBatch.
 struct PlanReply {

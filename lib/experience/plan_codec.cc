@@ -10,43 +10,9 @@
 namespace buttress {
 namespace {
 
-template <class Enum, class From>
-std::vector<Enum> Enums(const From& numbers) {
-  std::vector<Enum> values;
-  values.reserve(static_cast<std::size_t>(numbers.size()));
-  for (const auto number : numbers) values.push_back(static_cast<Enum>(number));
-  return values;
-}
-
 Status CheckRate(std::string_view field, double value) {
   if (value >= 0 && value <= 1) return OkStatus();
   return InvalidArgument(fmt::format("{} = {}; expected a number in [0, 1]", field, value));
-}
-
-// A value that only a newer peer knows arrives as its number.
-Status CheckEnums(const v1::Plan& proto) {
-  for (const int outcome : proto.outcomes()) {
-    if (v1::Outcome_IsValid(outcome)) continue;
-    return InvalidArgument(fmt::format("outcomes: this version does not know {}", outcome));
-  }
-  for (const int collapse : proto.classes()) {
-    if (v1::CollapseClass_IsValid(collapse)) continue;
-    return InvalidArgument(fmt::format("classes: this version does not know {}", collapse));
-  }
-  return OkStatus();
-}
-
-Status ReadOffsets(const v1::Plan& proto, std::vector<std::int32_t>& out) {
-  out = {0};
-  for (const std::uint32_t size : proto.group_sizes()) {
-    const std::uint64_t end = static_cast<std::uint64_t>(out.back()) + size;
-    if (end > static_cast<std::uint64_t>(proto.outcomes_size())) {
-      return InvalidArgument(
-          fmt::format("group_sizes exceed the {} completions of the plan", proto.outcomes_size()));
-    }
-    out.push_back(static_cast<std::int32_t>(end));
-  }
-  return OkStatus();
 }
 
 }  // namespace
@@ -121,27 +87,6 @@ v1::PromptHistory ToProto(const PromptHistory& history) {
   proto.set_recent_correct(history.recent_correct);
   proto.set_recent_scored(history.recent_scored);
   return proto;
-}
-
-Result<PromptHistory> FromProto(const v1::PromptHistory& proto) {
-  PromptHistory history;
-  BUTTRESS_RETURN_IF_ERROR(Narrow("history.correct", proto.correct(), history.correct));
-  BUTTRESS_RETURN_IF_ERROR(Narrow("history.scored", proto.scored(), history.scored));
-  if (history.correct > history.scored) {
-    return InvalidArgument(fmt::format("history.correct = {} is more than history.scored = {}",
-                                       history.correct, history.scored));
-  }
-  history.recent_correct = proto.recent_correct();
-  history.recent_scored = proto.recent_scored();
-  const bool recent = 0 <= history.recent_correct &&
-                      history.recent_correct <= history.recent_scored &&
-                      history.recent_scored <= static_cast<double>(history.scored);
-  if (!recent) {
-    return InvalidArgument(
-        fmt::format("history.recent: {} correct of {}; expected 0 <= correct <= scored <= {}",
-                    history.recent_correct, history.recent_scored, history.scored));
-  }
-  return history;
 }
 
 v1::CollapseCounts ToProto(const CollapseCounts& counts) {
@@ -237,55 +182,35 @@ Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto) {
   return snapshot;
 }
 
+v1::PlanSummary ToProto(const CollapseSnapshot& collapse, const DrawnTotals& drawn) {
+  v1::PlanSummary proto;
+  *proto.mutable_collapse() = ToProto(collapse);
+  *proto.mutable_drawn() = ToProto(drawn);
+  return proto;
+}
+
+Status FromProto(const v1::PlanSummary& proto, CollapseSnapshot& collapse, DrawnTotals& drawn) {
+  BUTTRESS_ASSIGN_OR_RETURN(collapse, FromProto(proto.collapse()));
+  BUTTRESS_ASSIGN_OR_RETURN(drawn, FromProto(proto.drawn()));
+  return OkStatus();
+}
+
 v1::Plan ToProto(const Plan& plan) {
   v1::Plan proto;
   proto.set_step(plan.step);
-  proto.mutable_group_ids()->Add(plan.group_ids.begin(), plan.group_ids.end());
-  for (std::size_t k = 0; k < plan.groups(); ++k) {
-    proto.add_group_sizes(
-        static_cast<std::uint32_t>(plan.group_offsets[k + 1] - plan.group_offsets[k]));
-    *proto.add_oldest_versions() = ToProto(plan.oldest_versions[k]);
-    *proto.add_history() = ToProto(plan.history[k]);
-    proto.add_classes(static_cast<v1::CollapseClass>(plan.classes[k]));
-  }
-  proto.mutable_prompt_lengths()->Add(plan.prompt_lengths.begin(), plan.prompt_lengths.end());
-  for (const Outcome outcome : plan.outcomes) proto.add_outcomes(static_cast<v1::Outcome>(outcome));
-  proto.mutable_raw_rewards()->Add(plan.raw_rewards.begin(), plan.raw_rewards.end());
-  proto.mutable_rewards()->Add(plan.rewards.begin(), plan.rewards.end());
-  proto.mutable_lengths()->Add(plan.lengths.begin(), plan.lengths.end());
-  proto.mutable_total_lengths()->Add(plan.total_lengths.begin(), plan.total_lengths.end());
-  proto.mutable_truncated()->Add(plan.truncated.begin(), plan.truncated.end());
-  proto.mutable_components()->Add(plan.components.begin(), plan.components.end());
+  for (const GroupHeadPtr& group : plan.groups) *proto.add_groups() = *group;
   *proto.mutable_collapse() = ToProto(plan.collapse);
-  proto.mutable_sources()->Add(plan.sources.begin(), plan.sources.end());
   *proto.mutable_drawn() = ToProto(plan.drawn);
   return proto;
 }
 
-Result<Plan> FromProto(const v1::Plan& proto) {
-  BUTTRESS_RETURN_IF_ERROR(CheckEnums(proto));
+Result<Plan> FromProto(v1::Plan&& proto) {
   Plan plan;
   plan.step = proto.step();
-  plan.group_ids.assign(proto.group_ids().begin(), proto.group_ids().end());
-  BUTTRESS_RETURN_IF_ERROR(ReadOffsets(proto, plan.group_offsets));
-  BUTTRESS_RETURN_IF_ERROR(Narrow("prompt_lengths", proto.prompt_lengths(), plan.prompt_lengths));
-  for (const v1::PolicyVersion& version : proto.oldest_versions()) {
-    BUTTRESS_ASSIGN_OR_RETURN(plan.oldest_versions.emplace_back(), FromProto(version));
-  }
-  for (const v1::PromptHistory& history : proto.history()) {
-    BUTTRESS_ASSIGN_OR_RETURN(plan.history.emplace_back(), FromProto(history));
-  }
-  plan.classes = Enums<CollapseClass>(proto.classes());
-  plan.outcomes = Enums<Outcome>(proto.outcomes());
-  plan.raw_rewards.assign(proto.raw_rewards().begin(), proto.raw_rewards().end());
-  plan.rewards.assign(proto.rewards().begin(), proto.rewards().end());
-  BUTTRESS_RETURN_IF_ERROR(Narrow("lengths", proto.lengths(), plan.lengths));
-  BUTTRESS_RETURN_IF_ERROR(Narrow("total_lengths", proto.total_lengths(), plan.total_lengths));
-  plan.truncated.assign(proto.truncated().begin(), proto.truncated().end());
-  plan.components.assign(proto.components().begin(), proto.components().end());
   BUTTRESS_ASSIGN_OR_RETURN(plan.collapse, FromProto(proto.collapse()));
-  BUTTRESS_RETURN_IF_ERROR(Narrow("sources", proto.sources(), plan.sources));
   BUTTRESS_ASSIGN_OR_RETURN(plan.drawn, FromProto(proto.drawn()));
+  for (v1::GroupHead& group : *proto.mutable_groups())
+    plan.groups.push_back(std::make_shared<const v1::GroupHead>(std::move(group)));
   BUTTRESS_RETURN_IF_ERROR(CheckPlan(plan));
   return plan;
 }

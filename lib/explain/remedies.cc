@@ -17,6 +17,7 @@ struct Columns {
   std::vector<double> rewards, raw_rewards;
   std::vector<Outcome> outcomes;
   std::vector<std::int32_t> lengths, sources, group_offsets = {0};
+  std::vector<CollapseClass> classes;
 };
 
 Columns ColumnsOf(std::span<const GroupFacts> groups) {
@@ -60,14 +61,14 @@ void Count(const AdvantageInput& input, const AdvantageOutput& out, EstimatorRem
       remedy.sum_absolute += std::abs(advantage);
       sum += advantage;
     }
-    const bool right = out.collapse[k] == CollapseClass::kAllCorrect;
-    if (right || out.collapse[k] == CollapseClass::kAllWrong) {
+    const bool right = input.classes[k] == CollapseClass::kAllCorrect;
+    if (right || input.classes[k] == CollapseClass::kAllWrong) {
       ++remedy.constant;
       remedy.sum_push +=
           (right ? sum : -sum) / (input.group_offsets[k + 1] - input.group_offsets[k]);
     }
     remedy.with_advantage += any ? 1 : 0;
-    remedy.collapsed_with_advantage += any && out.collapse[k] != CollapseClass::kMixed ? 1 : 0;
+    remedy.collapsed_with_advantage += any && input.classes[k] != CollapseClass::kMixed ? 1 : 0;
     remedy.virtual_groups += out.decisions[k].injected ? 1 : 0;
   }
 }
@@ -102,6 +103,8 @@ Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
   input.outcomes = columns.outcomes;
   input.lengths = columns.lengths;
   input.group_offsets = columns.group_offsets;
+  columns.classes = ClassifyGroups(columns.raw_rewards, columns.outcomes, columns.group_offsets);
+  input.classes = columns.classes;
   input.history = history;
   input.collapse =
       MakeCollapseSnapshot(input.raw_rewards, input.outcomes, input.group_offsets, history);
@@ -114,9 +117,7 @@ Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
   }
   input.key = AdvantageKey(1, step);
   for (std::size_t k = 0; k < groups.size(); ++k) {
-    recent_.Add(static_cast<std::uint64_t>(step), groups[k].source,
-                ClassifyGroup(GroupRows(input.raw_rewards, input.group_offsets, k),
-                              GroupRows(input.outcomes, input.group_offsets, k)));
+    recent_.Add(static_cast<std::uint64_t>(step), groups[k].source, input.classes[k]);
   }
   input.collapse.sources = recent_.At(static_cast<std::uint64_t>(step));
   for (const GroupFacts& group : groups) {

@@ -17,8 +17,36 @@ std::string Text(const CollapseCounts& counts) {
       counts.unscorable);
 }
 
-CollapseClass Classify(const AcceptedRow& accepted) {
-  return ClassifyGroup(accepted.raw_rewards(), accepted.outcomes());
+// What damaged rows hide from a recount: nothing else may be missing in it.
+struct Hidden {
+  std::map<std::string, std::int64_t> by_source;
+  std::map<std::uint64_t, std::map<std::string, std::int64_t>> by_step;  // and source
+};
+
+std::int64_t Sum(const std::map<std::string, std::int64_t>& counts) {
+  std::int64_t sum = 0;
+  for (const auto& [source, count] : counts) sum += count;
+  return sum;
+}
+
+// Returns whether `counted` with `hidden` groups of any class gives `reported`.
+bool AddsUp(const CollapseCounts& reported, const CollapseCounts& counted, std::int64_t hidden) {
+  return reported.groups == counted.groups + hidden &&
+         reported.all_correct >= counted.all_correct && reported.all_wrong >= counted.all_wrong &&
+         reported.other_constant >= counted.other_constant && reported.mixed >= counted.mixed &&
+         reported.unscorable >= counted.unscorable;
+}
+
+bool AddsUp(const std::map<std::string, CollapseCounts>& reported,
+            std::map<std::string, CollapseCounts> counted,
+            const std::map<std::string, std::int64_t>& hidden) {
+  for (const auto& [source, count] : hidden) counted[source];
+  return reported.size() == counted.size() && std::ranges::all_of(reported, [&](const auto& entry) {
+           const auto found = counted.find(entry.first);
+           const auto lost = hidden.find(entry.first);
+           return found != counted.end() &&
+                  AddsUp(entry.second, found->second, lost == hidden.end() ? 0 : lost->second);
+         });
 }
 
 // The results of a walk over all groups.
@@ -32,6 +60,8 @@ struct Walk {
   std::map<std::string, CollapseCounts> by_source;
   std::map<std::uint64_t, std::map<std::string, CollapseCounts>> by_step;  // and source
   std::map<std::uint64_t, std::vector<std::uint64_t>> ids_by_step;         // by position
+  std::map<std::uint64_t, PromptHistory> histories;                        // by row of the dataset
+  Hidden hidden;
 
   void Add(const char* kind, std::string what, std::vector<std::uint64_t> group_ids = {}) {
     audit.findings.push_back({kind, std::move(what), std::move(group_ids), false});
@@ -55,16 +85,34 @@ struct Walk {
     CheckLease(record);
     CheckProgress(group);
     if (!record.accepted) return;
-    const CollapseClass collapse = Classify(*record.accepted);
-    if (collapse != record.accepted->collapse)
-      AddOf(group, "collapse", "is counted as another class than its outcomes give");
-    by_source[group.prompt.source].Add(collapse);
+    if (record.accepted->damaged) {
+      VisitDamaged(group);
+    } else {
+      Count(group, *record.accepted->head);
+    }
     if (group.step == 0) return;
-    by_step[group.step][group.prompt.source].Add(collapse);
     if (group.reason == DropReason::kNoSignal || group.reason == DropReason::kDamaged) return;
     std::vector<std::uint64_t>& ids = ids_by_step[group.step];
     if (ids.size() <= group.position) ids.resize(group.position + 1);
     ids[group.position] = group.group_id;
+  }
+
+  void VisitDamaged(const GroupRow& group) {
+    if (group.reason != DropReason::kDamaged)
+      AddOf(group, "content", "has a damaged row: it does not have its checksum");
+    ++hidden.by_source[group.prompt.source];
+    if (group.step != 0) ++hidden.by_step[group.step][group.prompt.source];
+  }
+
+  void Count(const GroupRow& group, const v1::GroupHead& head) {
+    const CollapseClass collapse = ClassifyGroup(RawRewardsOf(head), OutcomesOf(head));
+    if (collapse != ClassOf(head))
+      AddOf(group, "collapse", "is counted as another class than its outcomes give");
+    by_source[group.prompt.source].Add(collapse);
+    if (group.step != 0) by_step[group.step][group.prompt.source].Add(collapse);
+    const PromptHistory own = OwnHistoryOf(head);
+    histories[group.prompt.row].correct += own.correct;
+    histories[group.prompt.row].scored += own.scored;
   }
 
   void CheckContent(const GroupRecord& record) {
@@ -82,7 +130,8 @@ struct Walk {
       AddOf(group, "plans", "has a plan but its state has none");
     if (group.reason != DropReason::kNoSignal) return;
     if (group.step == 0) AddOf(group, "plans", "was replaced in no step");
-    if (!record.accepted || record.accepted->collapse == CollapseClass::kMixed)
+    const bool known = record.accepted && !record.accepted->damaged;
+    if (!record.accepted || (known && ClassOf(*record.accepted->head) == CollapseClass::kMixed))
       AddOf(group, "collapse", "was replaced although it has a signal");
   }
 
@@ -93,7 +142,8 @@ struct Walk {
             fmt::format("was tried {} times under {} leases", group.attempts, group.lease_epoch));
     if (group.state == GroupState::kLeased && (group.lease_epoch == 0 || group.worker_id.empty()))
       AddOf(group, "leases", "is leased to nobody");
-    if (record.accepted && record.accepted->lease_epoch != group.lease_epoch)
+    const bool known = record.accepted && !record.accepted->damaged;
+    if (known && record.accepted->lease_epoch != group.lease_epoch)
       AddOf(group, "leases",
             fmt::format("was accepted under lease {}, but its last lease is {}",
                         record.accepted->lease_epoch, group.lease_epoch));
@@ -119,16 +169,17 @@ struct Walk {
 };
 
 void CheckCollapse(const std::string& plan, const CollapseSnapshot& reported,
-                   const std::map<std::string, CollapseCounts>& recounted, Walk& walk) {
+                   const std::map<std::string, CollapseCounts>& recounted,
+                   const std::map<std::string, std::int64_t>& hidden, Walk& walk) {
   CollapseCounts sum;
   for (const auto& [source, counts] : recounted) sum.Add(counts);
-  if (reported.step != sum) {
+  if (!AddsUp(reported.step, sum, Sum(hidden))) {
     walk.Add("collapse", fmt::format("{} reports {}; the outcomes give {}", plan,
                                      Text(reported.step), Text(sum)));
   }
   std::map<std::string, CollapseCounts> by_source;
   for (const SourceCollapse& source : reported.sources) by_source[source.source] = source.step;
-  if (by_source != recounted)
+  if (!AddsUp(by_source, recounted, hidden))
     walk.Add("collapse", plan + " reports other counts by source than the outcomes give");
 }
 
@@ -149,7 +200,7 @@ void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
     if (named.size() < plan.group_ids.size()) named.resize(plan.group_ids.size());
     if (plan.group_ids != named)
       walk.Add("plans", name + " names other groups than those that name it", plan.group_ids);
-    CheckCollapse(name, plan.collapse, walk.by_step[step], walk);
+    CheckCollapse(name, plan.collapse, walk.by_step[step], walk.hidden.by_step[step], walk);
   }
   if (last_step != walk.run.planned_step)
     walk.Add("plans", fmt::format("the last plan is of step {}, the run names step {}", last_step,
@@ -231,6 +282,24 @@ Status CheckPrompts(LedgerReader& reader, Walk& walk) {
   return OkStatus();
 }
 
+Status CheckHistories(LedgerReader& reader, Walk& walk) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<PromptHistory> kept, reader.Histories());
+  std::int64_t scored = 0;
+  std::int64_t counted = 0;
+  std::int64_t wrong = 0;
+  for (std::uint64_t row = 0; row < kept.size(); ++row) {
+    const PromptHistory& sums = walk.histories[row];
+    scored += kept[row].scored;
+    counted += sums.scored;
+    wrong += kept[row].correct != sums.correct || kept[row].scored != sums.scored ? 1 : 0;
+  }
+  const std::int64_t hidden = Sum(walk.hidden.by_source);
+  if (wrong <= hidden && scored >= counted && walk.histories.size() <= kept.size())
+    return OkStatus();
+  walk.Add("prompts", fmt::format("the histories of {} prompts differ from a recount", wrong));
+  return OkStatus();
+}
+
 // What a restart reads instead of the history equals a recount of it.
 Status CheckKeptCounts(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const EndedCounts ended, reader.Ended());
@@ -249,11 +318,7 @@ Status CheckKeptCounts(LedgerReader& reader, Walk& walk) {
   if (skips != 0)
     walk.Add("prompts",
              fmt::format("{} counts of prompts passed over differ from a recount", skips));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t histories, reader.WrongHistories());
-  if (histories != 0)
-    walk.Add("prompts",
-             fmt::format("the histories of {} prompts differ from a recount", histories));
-  return OkStatus();
+  return CheckHistories(reader, walk);
 }
 
 // Every learner starts from a step that was trained before, or that the run began with, and commits
@@ -319,6 +384,10 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   Walk walk(*run, origin.value_or(OriginRow()));
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> damage, reader.DamageOfFile());
   for (const std::string& line : damage) walk.Add("file", "SQLite finds: " + line);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> rows, reader.DamagedRows());
+  for (const std::string& row : rows)
+    if (!row.ends_with(" of accepted")) walk.Add("file", row + " does not have its checksum");
+  if (!walk.audit.findings.empty()) return std::move(walk.audit);  // the rest cannot be read
   BUTTRESS_RETURN_IF_ERROR(reader.ForEachGroup([&](const GroupRecord& record) {
     walk.Visit(record);
     if (visit) visit(record);
@@ -336,7 +405,7 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   for (const auto& [source, counts] : reported) walk.audit.reported.Add(counts);
   for (const auto& [source, counts] : walk.by_source) walk.audit.recounted.Add(counts);
   walk.audit.recounted_by_source = walk.by_source;
-  if (reported != walk.by_source) {
+  if (!AddsUp(reported, walk.by_source, walk.hidden.by_source)) {
     walk.Add("collapse", fmt::format("the run reports {}; the outcomes give {}",
                                      Text(walk.audit.reported), Text(walk.audit.recounted)));
   }

@@ -1,6 +1,7 @@
 #include "lib/ledger/database.h"
 
 #include <sqlite3.h>
+#include <zlib.h>
 
 #include <cerrno>
 
@@ -40,7 +41,50 @@ Status SqliteError(sqlite3* database, int code) {
   }
 }
 
+enum class ColumnKind : unsigned char { kNull, kInteger, kReal, kBytes };
+
+// The checksum of a row covers each column's kind and size next to its bytes, so that no two rows
+// have the same bytes.
+std::uint32_t AddToCheck(std::uint32_t check, ColumnKind kind, const void* data, std::size_t size) {
+  struct {
+    std::uint64_t size;
+    std::uint64_t kind;
+  } head = {size, static_cast<std::uint64_t>(kind)};
+
+  const auto* head_bytes = reinterpret_cast<const Bytef*>(&head);
+  auto sum = crc32_z(check, head_bytes, sizeof head);
+  if (size > 0) sum = crc32_z(sum, static_cast<const Bytef*>(data), size);
+  return static_cast<std::uint32_t>(sum);
+}
+
+std::uint32_t AddColumn(std::uint32_t check, sqlite3_stmt* row, int column) {
+  switch (sqlite3_column_type(row, column)) {
+    case SQLITE_INTEGER: {
+      const std::int64_t value = sqlite3_column_int64(row, column);
+      return AddToCheck(check, ColumnKind::kInteger, &value, sizeof value);
+    }
+    case SQLITE_FLOAT: {
+      const double value = sqlite3_column_double(row, column);
+      return AddToCheck(check, ColumnKind::kReal, &value, sizeof value);
+    }
+    case SQLITE_NULL:
+      return AddToCheck(check, ColumnKind::kNull, nullptr, 0);
+    default: {
+      const void* bytes = sqlite3_column_blob(row, column);
+      const auto size = static_cast<std::size_t>(sqlite3_column_bytes(row, column));
+      return AddToCheck(check, ColumnKind::kBytes, bytes, size);
+    }
+  }
+}
+
 }  // namespace
+
+bool Statement::Intact() const {
+  const int last = sqlite3_column_count(statement_) - 1;
+  std::uint32_t check = 0;
+  for (int column = 0; column < last; ++column) check = AddColumn(check, statement_, column);
+  return sqlite3_column_type(statement_, last) == SQLITE_INTEGER && Int(last) == check;
+}
 
 Statement::~Statement() { sqlite3_finalize(statement_); }
 
@@ -64,6 +108,7 @@ Status Statement::RunBound() {
 void Statement::Reset() {
   sqlite3_reset(statement_);
   bind_result_ = SQLITE_OK;
+  check_ = 0;
 }
 
 std::int64_t Statement::Int(int column) const { return sqlite3_column_int64(statement_, column); }
@@ -86,6 +131,7 @@ bool Statement::Null(int column) const {
 // null pointer would bind NULL, so an empty value is given another one.
 void Statement::BindOne(int index, std::string_view value) {
   const char* data = value.data() == nullptr ? "" : value.data();
+  check_ = AddToCheck(check_, ColumnKind::kBytes, data, value.size());
   const int code =
       sqlite3_bind_text64(statement_, index, data, value.size(), SQLITE_STATIC, SQLITE_UTF8);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
@@ -93,21 +139,25 @@ void Statement::BindOne(int index, std::string_view value) {
 
 void Statement::BindOne(int index, Blob value) {
   const char* data = value.bytes.data() == nullptr ? "" : value.bytes.data();
+  check_ = AddToCheck(check_, ColumnKind::kBytes, data, value.bytes.size());
   const int code = sqlite3_bind_blob64(statement_, index, data, value.bytes.size(), SQLITE_STATIC);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
 void Statement::BindOne(int index, double value) {
+  check_ = AddToCheck(check_, ColumnKind::kReal, &value, sizeof value);
   const int code = sqlite3_bind_double(statement_, index, value);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
 void Statement::BindInt(int index, std::int64_t value) {
+  check_ = AddToCheck(check_, ColumnKind::kInteger, &value, sizeof value);
   const int code = sqlite3_bind_int64(statement_, index, value);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
 void Statement::BindNull(int index) {
+  check_ = AddToCheck(check_, ColumnKind::kNull, nullptr, 0);
   const int code = sqlite3_bind_null(statement_, index);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }

@@ -38,6 +38,18 @@ class Statement {
     return RunBound();
   }
 
+  // Binds `values`, the columns of a row but its last one, and then their checksum, and runs the
+  // statement to its end.
+  template <class... Values>
+  Status RunChecked(const Values&... values) {
+    Bind(values...);
+    BindInt(static_cast<int>(sizeof...(values)) + 1, CheckOfBound());
+    return RunBound();
+  }
+
+  // Returns whether the last column of the row is the checksum of the others.
+  bool Intact() const;
+
   // Binds `values` to the parameters, in order, before a loop over Next.
   template <class... Values>
   void Bind(const Values&... values) {
@@ -61,6 +73,9 @@ class Statement {
  private:
   Status RunBound();
   void Reset();
+
+  std::int64_t CheckOfBound() const { return check_; }
+
   void BindInt(int index, std::int64_t value);
   void BindNull(int index);
   void BindOne(int index, std::string_view value);
@@ -82,7 +97,8 @@ class Statement {
 
   sqlite3* database_;
   sqlite3_stmt* statement_;
-  int bind_result_ = 0;  // SQLite code of the first bind that failed
+  int bind_result_ = 0;      // SQLite code of the first bind that failed
+  std::uint32_t check_ = 0;  // CRC-32 of the bound values
 };
 
 enum class DatabaseMode { kReadWrite, kReadOnly };

@@ -14,6 +14,7 @@
 #include "lib/base/failpoint.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/experience/codec.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/read_rows.h"
 #include "lib/ledger/schema.h"
@@ -58,31 +59,29 @@ Status PrepareFile(Database& database, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(database.Execute(kPragmas));
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t tables,
                             database.QueryInt("SELECT COUNT(*) FROM sqlite_schema"));
-  if (tables > 0) {
-    BUTTRESS_RETURN_IF_ERROR(CheckLedgerFile(database, path));
-    return database.Execute(kEarlyEndsTable);
-  }
+  if (tables > 0) return CheckLedgerFile(database, path);
   return database.Execute(
       "BEGIN IMMEDIATE; PRAGMA application_id = " + std::to_string(kLedgerApplicationId) +
       "; PRAGMA user_version = " + std::to_string(kLedgerVersion) + ";" + kLedgerSchema +
-      kEarlyEndsTable + "COMMIT;");
+      "COMMIT;");
 }
 
 }  // namespace
 
+// The rows of each table go through one method, which binds every column but row_check in the order
+// of the schema.
 struct Ledger::Statements {
-  std::unique_ptr<Statement> run, run_source, group, accepted, record_before, completion, collapse,
-      record, skip, plan, plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop,
-      learner, commit, forget_manifest, manifest, checkpoint, early_end, order, forget_order, start,
-      origin, read_record, forget_completions, forget_accepted;
+  std::unique_ptr<Statement> run, run_source, group, accepted, changed, collapse, history, record,
+      skip, plan, plan_group, drop, leave_plan, learner, commit, manifest, newest_manifest,
+      checkpoint, early_end, order, forget_order, start, origin, read_record, forget_accepted;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
-        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-        {&run_source, "REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?)"},
+        {&run, "REPLACE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&run_source, "REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
         {&group, R"sql(
            INSERT INTO groups
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
            ON CONFLICT (group_id) DO UPDATE SET
              state = excluded.state, reason = excluded.reason, attempts = excluded.attempts,
              lease_epoch = excluded.lease_epoch, worker_id = excluded.worker_id,
@@ -90,47 +89,34 @@ struct Ledger::Statements {
              min_step = excluded.min_step, granted_epoch = excluded.granted_epoch,
              granted_step = excluded.granted_step, step = excluded.step,
              position = excluded.position, passed = excluded.passed,
-             holds_slot = excluded.holds_slot, under_way = excluded.under_way)sql"},
-        {&accepted, R"sql(
-           INSERT INTO accepted
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql"},
-        {&record_before, R"sql(
-           UPDATE accepted SET record_easy = ?, record_hard = ?, record_constant = ?,
-             record_pass = ?, record_correct = ?, record_wrong = ? WHERE group_id = ?)sql"},
-        {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-        {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
-        {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
+             holds_slot = excluded.holds_slot, under_way = excluded.under_way,
+             row_check = excluded.row_check)sql"},
+        {&accepted, "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&changed, R"sql(
+           INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT DO UPDATE SET head = excluded.head, row_check = excluded.row_check)sql"},
+        {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&history, "REPLACE INTO prompt_history VALUES (?, ?, ?, ?, ?, ?)"},
+        {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
         {&read_record, "SELECT * FROM prompt_records WHERE dataset_row = ?"},
-        {&skip, "INSERT INTO skipped VALUES (?, ?, ?, ?)"},
+        {&skip, "INSERT INTO skipped VALUES (?, ?, ?, ?, ?)"},
         {&plan, R"sql(
-           INSERT INTO plans
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql"},
-        {&plan_source, R"sql(
-           REPLACE INTO plan_sources VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql"},
-        {&plan_group, "INSERT INTO plan_groups VALUES (?, ?, ?)"},
+           INSERT INTO plans VALUES (?, ?, ?)
+           ON CONFLICT DO UPDATE SET summary = excluded.summary,
+             row_check = excluded.row_check)sql"},
+        {&plan_group, "INSERT INTO plan_groups VALUES (?, ?, ?, ?)"},
         {&drop, "INSERT INTO drops VALUES (?, ?, ?, ?, ?)"},
         {&leave_plan, "DELETE FROM plan_groups WHERE group_id = ?"},
-        {&refill_plan, R"sql(
-           UPDATE plans SET groups = ?, all_correct = ?, all_wrong = ?, other_constant = ?,
-             mixed = ?, unscorable = ?, drawn_completions = ?, drawn_scorable = ?,
-             drawn_tokens = ?, drawn_raw_reward = ? WHERE step = ?)sql"},
-        {&refill_drop, R"sql(
-           UPDATE drops SET replaced_by = ?
-           WHERE step = ? AND position = ? AND replaced_by = 0)sql"},
-        {&learner, "INSERT INTO learners VALUES (?, ?, ?, ?, ?)"},
-        {&commit, "INSERT INTO commits VALUES (?, ?)"},
-        {&forget_manifest, R"sql(
-           UPDATE manifests SET bytes = NULL WHERE (learner_epoch, step) = (
-             SELECT learner_epoch, step FROM manifests
-             ORDER BY learner_epoch DESC, step DESC LIMIT 1))sql"},
+        {&learner, "INSERT INTO learners VALUES (?, ?, ?, ?, ?, ?)"},
+        {&commit, "INSERT INTO commits VALUES (?, ?, ?)"},
         {&manifest, "INSERT INTO manifests VALUES (?, ?, ?, ?)"},
-        {&checkpoint, "REPLACE INTO checkpoints VALUES (?, ?, ?)"},
-        {&early_end, "REPLACE INTO early_ends VALUES (?, ?, ?, ?)"},
-        {&order, "REPLACE INTO worker_orders VALUES (?, ?, ?)"},
+        {&newest_manifest, "REPLACE INTO newest_manifest VALUES (?, ?, ?)"},
+        {&checkpoint, "REPLACE INTO checkpoints VALUES (?, ?, ?, ?)"},
+        {&early_end, "REPLACE INTO early_ends VALUES (?, ?, ?, ?, ?)"},
+        {&order, "REPLACE INTO worker_orders VALUES (?, ?, ?, ?)"},
         {&forget_order, "DELETE FROM worker_orders WHERE worker_id = ?"},
-        {&start, "INSERT INTO starts VALUES (?, ?)"},
-        {&origin, "INSERT INTO origin VALUES (?, ?, ?, ?, ?, ?, ?)"},
-        {&forget_completions, "DELETE FROM completions WHERE group_id = ?"},
+        {&start, "INSERT INTO starts VALUES (?, ?, ?)"},
+        {&origin, "INSERT INTO origin VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
         {&forget_accepted, "DELETE FROM accepted WHERE group_id = ?"},
     };
     for (const auto& [statement, sql] : all) {
@@ -140,7 +126,7 @@ struct Ledger::Statements {
   }
 
   Status WriteGroup(const GroupRow& g) {
-    return group->Run(
+    return group->RunChecked(
         g.group_id, g.prompt.prompt_id, g.prompt.source, g.prompt.pass, g.prompt.row,
         g.prompt.completions, GroupStateName(g.state), DropReasonName(g.reason), g.attempts,
         g.lease_epoch, g.worker_id, g.incarnation, g.min_version.learner_epoch, g.min_version.step,
@@ -148,142 +134,119 @@ struct Ledger::Statements {
         g.holds_slot, g.state != GroupState::kSettled && g.state != GroupState::kDropped);
   }
 
-  Status WriteAccepted(const AcceptedRow& a) {
-    const PromptHistory own = a.own_history();
-    BUTTRESS_RETURN_IF_ERROR(accepted->Run(
-        a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens,
-        JoinNames(a.component_names), Blob{EncodeDoubles(a.components)}, EncodeVersions(a.versions),
-        CollapseClassName(a.collapse), a.history.correct, a.history.scored,
-        a.history.recent_correct, a.history.recent_scored, own.correct, own.scored,
-        a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.check,
-        a.record.easy_in_a_row, a.record.hard_in_a_row, a.record.last_constant, a.record.last_pass,
-        a.record.correct, a.record.wrong));
-    std::int64_t position = 0;
-    for (const CompletionRow& c : a.completions) {
-      BUTTRESS_RETURN_IF_ERROR(completion->Run(
-          a.group_id, position++, static_cast<int>(c.outcome), static_cast<int>(c.finish_reason),
-          c.raw_reward, c.reward, c.trained_tokens, c.total_tokens, c.version_epoch, c.version_step,
-          c.logprob_sum, Blob{c.token_digest}, Blob{EncodeSketch(c.token_sketch)}));
-    }
-    return OkStatus();
+  static Status WriteAccepted(Statement& statement, const AcceptedGroup& a) {
+    return statement.RunChecked(a.id(), a.lease_epoch, Blob{a.content_sha256}, a.payload.segment,
+                                a.payload.offset, a.payload.bytes, a.payload.check,
+                                Blob{a.head->SerializeAsString()});
   }
 
   Status WritePlan(const PlanRow& p) {
-    const CollapseCounts& own = p.collapse.step;
-    const CollapseCounts& total = p.collapse.cumulative;
-    BUTTRESS_RETURN_IF_ERROR(plan->Run(
-        p.step, own.groups, own.all_correct, own.all_wrong, own.other_constant, own.mixed,
-        own.unscorable, total.groups, total.all_correct, total.all_wrong, total.other_constant,
-        total.mixed, total.unscorable, p.collapse.acr_ema, p.collapse.expected_acr,
-        p.drawn.completions, p.drawn.scorable, p.drawn.tokens, p.drawn.raw_reward));
-    for (const SourceCollapse& row : p.collapse.sources)
-      BUTTRESS_RETURN_IF_ERROR(WritePlanSource(p.step, row));
-    std::int64_t position = 0;
-    for (const std::uint64_t id : p.group_ids)
-      BUTTRESS_RETURN_IF_ERROR(plan_group->Run(p.step, position++, id));
-    return OkStatus();
+    return plan->RunChecked(p.step, Blob{ToProto(p.collapse, p.drawn).SerializeAsString()});
   }
 
-  Status WritePlanSource(std::uint64_t step, const SourceCollapse& row) {
-    const CollapseCounts& own = row.step;
-    const CollapseCounts& recent = row.recent;
-    return plan_source->Run(step, row.source, own.groups, own.all_correct, own.all_wrong,
-                            own.other_constant, own.mixed, own.unscorable, recent.groups,
-                            recent.all_correct, recent.all_wrong, recent.other_constant,
-                            recent.mixed, recent.unscorable);
+  Status WriteNewPlan(const PlanRow& p) {
+    BUTTRESS_RETURN_IF_ERROR(WritePlan(p));
+    std::int64_t position = 0;
+    for (const std::uint64_t id : p.group_ids)
+      BUTTRESS_RETURN_IF_ERROR(plan_group->RunChecked(p.step, position++, id));
+    return OkStatus();
   }
 
   Status WriteDrop(const DropRow& row) {
     BUTTRESS_RETURN_IF_ERROR(leave_plan->Run(row.group_id));
-    return drop->Run(row.group_id, row.step, row.position, row.replaced_by, row.reason);
+    return drop->RunChecked(row.group_id, row.step, row.position, row.reason);
   }
 
   Status WriteRefill(const RefillRow& row) {
-    const CollapseCounts& c = row.collapse;
-    BUTTRESS_RETURN_IF_ERROR(plan_group->Run(row.step, row.position, row.group_id));
-    BUTTRESS_RETURN_IF_ERROR(refill_plan->Run(c.groups, c.all_correct, c.all_wrong,
-                                              c.other_constant, c.mixed, c.unscorable,
-                                              row.drawn.completions, row.drawn.scorable,
-                                              row.drawn.tokens, row.drawn.raw_reward, row.step));
-    BUTTRESS_RETURN_IF_ERROR(WritePlanSource(row.step, row.source));
-    return refill_drop->Run(row.group_id, row.step, row.position);
+    BUTTRESS_RETURN_IF_ERROR(plan_group->RunChecked(row.plan.step, row.position, row.group_id()));
+    return WritePlan(row.plan);
   }
 
   Status WriteLearnerSide(const LedgerChanges& changes) {
-    for (const PlanRow& row : changes.plans) BUTTRESS_RETURN_IF_ERROR(WritePlan(row));
+    for (const PlanRow& row : changes.plans) BUTTRESS_RETURN_IF_ERROR(WriteNewPlan(row));
     for (const DropRow& row : changes.drops) BUTTRESS_RETURN_IF_ERROR(WriteDrop(row));
     for (const RefillRow& row : changes.refills) BUTTRESS_RETURN_IF_ERROR(WriteRefill(row));
     for (const LearnerRow& row : changes.learners) {
-      BUTTRESS_RETURN_IF_ERROR(learner->Run(row.learner_epoch, row.start_step,
-                                            Blob{row.checkpoint_digest}, row.world_size,
-                                            Blob{row.secret_sha256}));
+      BUTTRESS_RETURN_IF_ERROR(learner->RunChecked(row.learner_epoch, row.start_step,
+                                                   Blob{row.checkpoint_digest}, row.world_size,
+                                                   Blob{row.secret_sha256}));
     }
     for (const CommitRow& row : changes.commits)
-      BUTTRESS_RETURN_IF_ERROR(commit->Run(row.learner_epoch, row.step));
+      BUTTRESS_RETURN_IF_ERROR(commit->RunChecked(row.learner_epoch, row.step));
     for (const ManifestRow& row : changes.manifests) {
-      BUTTRESS_RETURN_IF_ERROR(forget_manifest->Run());
-      BUTTRESS_RETURN_IF_ERROR(manifest->Run(row.version.learner_epoch, row.version.step,
-                                             Blob{row.version.digest}, Blob{row.bytes}));
+      BUTTRESS_RETURN_IF_ERROR(manifest->RunChecked(row.version.learner_epoch, row.version.step,
+                                                    Blob{row.version.digest}));
+      BUTTRESS_RETURN_IF_ERROR(newest_manifest->RunChecked(1, Blob{row.bytes}));
     }
-    for (const CheckpointRow& row : changes.checkpoints) {
-      BUTTRESS_RETURN_IF_ERROR(checkpoint->Run(row.learner_epoch, row.step, Blob{row.digest}));
-    }
+    for (const CheckpointRow& row : changes.checkpoints)
+      BUTTRESS_RETURN_IF_ERROR(
+          checkpoint->RunChecked(row.learner_epoch, row.step, Blob{row.digest}));
     if (!changes.early_end) return OkStatus();
     const EarlyEndRow& end = *changes.early_end;
-    return early_end->Run(end.learner_epoch, end.step, end.coordinator_epoch, end.reason);
+    return early_end->RunChecked(end.learner_epoch, end.step, end.coordinator_epoch, end.reason);
   }
 
   Status WriteRun(const RunRow& r) {
-    BUTTRESS_RETURN_IF_ERROR(run->Run(
-        r.run_id, r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id,
+    BUTTRESS_RETURN_IF_ERROR(run->RunChecked(
+        1, r.run_id, r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id,
         r.learner_epoch, r.planned_step, r.committed_step, r.checkpoint_step, r.settled_step,
         r.acr_ema, r.finished, r.greso ? std::optional(r.greso->easy) : std::nullopt,
         r.greso ? std::optional(r.greso->hard) : std::nullopt));
     for (std::uint64_t i = 0; i < r.sources.size(); ++i) {
       const SourceRow& s = r.sources[i];
-      BUTTRESS_RETURN_IF_ERROR(run_source->Run(i, s.name, s.dataset.rows, s.dataset.sha256,
-                                               s.cursor.pass, s.cursor.index, s.cursor.drawn));
+      BUTTRESS_RETURN_IF_ERROR(run_source->RunChecked(i, s.name, s.dataset.rows, s.dataset.sha256,
+                                                      s.cursor.pass, s.cursor.index,
+                                                      s.cursor.drawn));
+    }
+    return OkStatus();
+  }
+
+  // What is known of prompts.
+  Status WritePrompts(const LedgerChanges& changes) {
+    for (const auto& [dataset_row, h] : changes.histories) {
+      BUTTRESS_RETURN_IF_ERROR(
+          history->RunChecked(dataset_row, h.correct, h.scored, h.recent_correct, h.recent_scored));
+    }
+    for (const auto& [dataset_row, r] : changes.records) {
+      BUTTRESS_RETURN_IF_ERROR(record->RunChecked(dataset_row, r.easy_in_a_row, r.hard_in_a_row,
+                                                  r.last_constant, r.last_pass, r.correct,
+                                                  r.wrong));
+    }
+    for (const SkipRow& row : changes.skipped) {
+      BUTTRESS_RETURN_IF_ERROR(
+          skip->RunChecked(row.pass, row.row, SkipReasonName(row.reason), row.source));
     }
     return OkStatus();
   }
 
   Status WriteAll(const LedgerChanges& changes) {
-    for (const std::uint64_t id : changes.returned) {
-      BUTTRESS_RETURN_IF_ERROR(forget_completions->Run(id));
+    for (const std::uint64_t id : changes.returned)
       BUTTRESS_RETURN_IF_ERROR(forget_accepted->Run(id));
-    }
     for (const StartRow& row : changes.starts)
-      BUTTRESS_RETURN_IF_ERROR(start->Run(row.coordinator_epoch, row.start_id));
+      BUTTRESS_RETURN_IF_ERROR(start->RunChecked(row.coordinator_epoch, row.start_id));
     if (changes.run) BUTTRESS_RETURN_IF_ERROR(WriteRun(*changes.run));
     for (const GroupRow& row : changes.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
-    for (const AcceptedRow& row : changes.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
+    for (const AcceptedGroup& row : changes.accepted)
+      BUTTRESS_RETURN_IF_ERROR(WriteAccepted(*accepted, row));
+    for (const auto& [group_id, row] : changes.changed)
+      BUTTRESS_RETURN_IF_ERROR(WriteAccepted(*changed, row));
     for (const auto& [source, c] : changes.collapse) {
-      BUTTRESS_RETURN_IF_ERROR(collapse->Run(source, c.groups, c.all_correct, c.all_wrong,
-                                             c.other_constant, c.mixed, c.unscorable));
+      BUTTRESS_RETURN_IF_ERROR(collapse->RunChecked(source, c.groups, c.all_correct, c.all_wrong,
+                                                    c.other_constant, c.mixed, c.unscorable));
     }
-    for (const auto& [dataset_row, r] : changes.records) {
-      BUTTRESS_RETURN_IF_ERROR(record->Run(dataset_row, r.easy_in_a_row, r.hard_in_a_row,
-                                           r.last_constant, r.last_pass, r.correct, r.wrong));
-    }
-    for (const auto& [group_id, r] : changes.records_before) {
-      BUTTRESS_RETURN_IF_ERROR(record_before->Run(r.easy_in_a_row, r.hard_in_a_row, r.last_constant,
-                                                  r.last_pass, r.correct, r.wrong, group_id));
-    }
-    for (const SkipRow& row : changes.skipped) {
-      BUTTRESS_RETURN_IF_ERROR(
-          skip->Run(row.pass, row.row, SkipReasonName(row.reason), row.source));
-    }
+    BUTTRESS_RETURN_IF_ERROR(WritePrompts(changes));
     for (const WorkerOrderRow& row : changes.orders) {
       BUTTRESS_RETURN_IF_ERROR(
           row.order == WorkerOrder::kNone
               ? forget_order->Run(row.worker_id)
-              : order->Run(row.worker_id, WorkerOrderName(row.order), row.reason));
+              : order->RunChecked(row.worker_id, WorkerOrderName(row.order), row.reason));
     }
     if (changes.origin) {
       const OriginRow& from = *changes.origin;
       for (const auto& [source, cursor] : from.cursors) {
-        BUTTRESS_RETURN_IF_ERROR(origin->Run(source, from.run_id, from.step, Blob{from.digest},
-                                             cursor.pass, cursor.index, cursor.drawn));
+        BUTTRESS_RETURN_IF_ERROR(origin->RunChecked(source, from.run_id, from.step,
+                                                    Blob{from.digest}, cursor.pass, cursor.index,
+                                                    cursor.drawn));
       }
     }
     return WriteLearnerSide(changes);
@@ -328,7 +291,7 @@ Result<LedgerSnapshot> Ledger::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.groups, ReadGroups(*database_, under_way));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.accepted, ReadAccepted(*database_, under_way));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.followers, ReadFollowers(*database_));
-  BUTTRESS_ASSIGN_OR_RETURN(snapshot.last_visits, ReadLastVisits(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.histories, ReadHistories(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.collapse, ReadCollapse(*database_));
   for (const auto& [source, counts] : snapshot.collapse) {
     BUTTRESS_ASSIGN_OR_RETURN(snapshot.difficulty[source], ReadDifficulty(*database_, source));
@@ -367,7 +330,7 @@ Result<PromptRecord> Ledger::ReadPromptRecord(std::uint64_t dataset_row) {
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows.Next());
     if (!found) return record;
-    record = RecordAt(rows, 1);
+    BUTTRESS_ASSIGN_OR_RETURN(record, ReadRecord(rows));
   }
 }
 

@@ -1,4 +1,4 @@
-// Reads rows of the ledger's tables, for the coordinator's restart and for LedgerReader. A `where`
+// Reads rows of the ledger's tables and checks their checksums, for the coordinator's restart and for LedgerReader. A `where`
 // is an SQL condition written in this library, never text from outside.
 #pragma once
 
@@ -22,15 +22,15 @@ Result<std::optional<RunRow>> ReadRun(Database& database);
 // By id. kDataLoss for an unknown state or reason.
 Result<std::map<std::uint64_t, GroupRow>> ReadGroups(Database& database, const std::string& where);
 
-// By id, with their completions; `where` may name columns of `groups`.
-Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
-                                                          const std::string& where);
+// By id; `where` may name columns of `groups`. A row without its checksum gives a damaged group.
+Result<std::map<std::uint64_t, AcceptedGroup>> ReadAccepted(Database& database,
+                                                            const std::string& where);
 
 // By step.
 Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where);
 
 // By row of the dataset.
-Result<std::vector<LastVisit>> ReadLastVisits(Database& database);
+Result<std::vector<PromptHistory>> ReadHistories(Database& database);
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database);
 
 // Of the newest planned step and the kRecentSteps steps before.
@@ -42,9 +42,8 @@ Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& s
 // Of the prompts of groups that are under way, by row of the dataset.
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database);
 
-// The columns of prompt_records behind its key, or those of `accepted` with record_, from `column`
-// on.
-PromptRecord RecordAt(const Statement& row, int column);
+// Returns a whole row of prompt_records.
+Result<PromptRecord> ReadRecord(const Statement& row);
 
 // Returns the kept counts of the prompts that were passed over, by reason.
 Result<std::map<std::string, SkipCounts>> ReadSkipped(Database& database);
@@ -88,10 +87,7 @@ Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database,
 // Returns the kept counts of the groups that have ended.
 Result<EndedCounts> ReadEnded(Database& database);
 
-// Encodings of a list in one column.
-std::string JoinNames(const std::vector<std::string>& names);
-std::string EncodeDoubles(const std::vector<double>& values);
-std::string EncodeVersions(const std::vector<PolicyVersion>& versions);
-std::string EncodeSketch(const MinHash& sketch);
+// Returns the rows of all tables that do not have their checksum, as "row '12' of groups".
+Result<std::vector<std::string>> ReadDamagedRows(Database& database);
 
 }  // namespace buttress

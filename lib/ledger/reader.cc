@@ -127,13 +127,7 @@ Result<std::int64_t> LedgerReader::WrongSkipCounts() {
       "WHERE prompts IS NOT counted");
 }
 
-Result<std::int64_t> LedgerReader::WrongHistories() {
-  return database_->QueryInt(
-      "SELECT COUNT(*) FROM (SELECT dataset_row, SUM(own_correct) AS of_correct, "
-      "SUM(own_scored) AS of_scored FROM accepted JOIN groups USING (group_id) "
-      "GROUP BY dataset_row) FULL JOIN prompt_history USING (dataset_row) "
-      "WHERE correct IS NOT IFNULL(of_correct, 0) OR scored IS NOT IFNULL(of_scored, 0)");
-}
+Result<std::vector<PromptHistory>> LedgerReader::Histories() { return ReadHistories(*database_); }
 
 Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
   return database_->QueryInt("SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)");
@@ -187,5 +181,7 @@ Result<std::vector<std::string>> LedgerReader::DamageOfFile() {
     if (std::string line = rows->Text(0); line != "ok") damage.push_back(std::move(line));
   }
 }
+
+Result<std::vector<std::string>> LedgerReader::DamagedRows() { return ReadDamagedRows(*database_); }
 
 }  // namespace buttress

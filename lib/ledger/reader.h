@@ -20,7 +20,7 @@ class Database;
 // A drawn prompt and, if its group was accepted, the content.
 struct GroupRecord {
   GroupRow group;
-  std::optional<AcceptedRow> accepted;
+  std::optional<AcceptedGroup> accepted;
 };
 
 // The step at which an accepted group counts: that of its plan or, without one, the step after the
@@ -97,10 +97,12 @@ class LedgerReader {
   // Returns the kept counts of the groups that have ended.
   Result<EndedCounts> Ended();
 
-  // Counts the kept numbers of prompts passed over, and the kept histories of prompts, that a
-  // recount of the rows does not give; 0 in a correct ledger.
+  // Counts the kept numbers of prompts passed over that a recount of the rows does not give; 0 in a
+  // correct ledger.
   Result<std::int64_t> WrongSkipCounts();
-  Result<std::int64_t> WrongHistories();
+
+  // Returns the kept histories of prompts, by row of the dataset.
+  Result<std::vector<PromptHistory>> Histories();
 
   // Counts the prompts that are both drawn and passed over in one pass over the dataset; 0 in a
   // correct ledger.
@@ -134,6 +136,9 @@ class LedgerReader {
 
   // Returns what SQLite finds wrong with the file, at most ten lines; reads all of it.
   Result<std::vector<std::string>> DamageOfFile();
+
+  // Returns the rows that do not have their checksum, such as "row '12' of groups"; reads all.
+  Result<std::vector<std::string>> DamagedRows();
 
  private:
   explicit LedgerReader(std::unique_ptr<Database> database);

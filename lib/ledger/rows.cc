@@ -7,13 +7,10 @@
 
 #include "lib/base/check.h"
 #include "lib/base/digest.h"
+#include "lib/base/minhash.h"
 
 namespace buttress {
 namespace {
-
-PolicyVersion WithoutDigest(const PolicyVersion& version) {
-  return {version.learner_epoch, version.step, ""};
-}
 
 static_assert(std::endian::native == std::endian::little,
               "TokenDigest hashes token ids as they are in memory");
@@ -24,24 +21,41 @@ std::string TokenDigest(std::span<const std::int32_t> token_ids) {
       .substr(0, kDigestBytes);
 }
 
-CompletionRow SummarizeCompletion(const Completion& completion) {
+// The rewards of an unscorable completion have no meaning and may be NaN: 0 stands for them.
+void AddCompletion(const Completion& completion, v1::GroupHead& head) {
   const bool scorable = completion.outcome != Outcome::kUnscorable;
-  CompletionRow row;
-  row.outcome = completion.outcome;
-  row.finish_reason = completion.finish_reason;
-  // The rewards of an unscorable completion have no meaning and may be NaN; nothing reads them.
-  row.raw_reward = scorable ? completion.raw_reward : 0.0;
-  row.reward = scorable ? completion.reward : 0.0;
-  row.trained_tokens = TrainedLength(completion);
-  row.total_tokens = static_cast<std::int32_t>(completion.token_ids.size());
-  if (!completion.segments.empty()) {
-    row.version_epoch = completion.segments.front().version.learner_epoch;
-    row.version_step = completion.segments.front().version.step;
+  head.add_outcomes(static_cast<v1::Outcome>(completion.outcome));
+  head.add_finish_reasons(static_cast<v1::FinishReason>(completion.finish_reason));
+  head.add_raw_rewards(scorable ? completion.raw_reward : 0.0);
+  head.add_rewards(scorable ? completion.reward : 0.0);
+  head.add_lengths(static_cast<std::int32_t>(completion.token_ids.size()));
+  head.add_trained_lengths(scorable ? TrainedLength(completion) : 0);
+  head.add_logprob_sums(
+      std::accumulate(completion.logprobs.begin(), completion.logprobs.end(), 0.0));
+  *head.mutable_token_digests() += TokenDigest(completion.token_ids);
+  const MinHash sketch = SketchTokens(completion.token_ids);
+  head.mutable_token_sketches()->append(reinterpret_cast<const char*>(sketch.data()),
+                                        sizeof(sketch));
+  for (int c = 0; c < head.component_names_size(); ++c) {
+    const auto part = static_cast<std::size_t>(c);
+    head.add_components(part < completion.components.size() ? completion.components[part].value
+                                                            : 0.0);
   }
-  row.logprob_sum = std::accumulate(completion.logprobs.begin(), completion.logprobs.end(), 0.0);
-  row.token_digest = TokenDigest(completion.token_ids);
-  row.token_sketch = SketchTokens(completion.token_ids);
-  return row;
+}
+
+void AddVersions(const Group& group, v1::GroupHead& head) {
+  std::vector<PolicyVersion> versions;
+  for (const Completion& completion : group.completions) {
+    for (const Segment& segment : completion.segments)
+      versions.push_back({segment.version.learner_epoch, segment.version.step, ""});
+  }
+  std::ranges::sort(versions, OlderThan);
+  versions.erase(std::unique(versions.begin(), versions.end()), versions.end());
+  for (const PolicyVersion& version : versions) {
+    v1::PolicyVersion* out = head.add_versions();
+    out->set_learner_epoch(version.learner_epoch);
+    out->set_step(version.step);
+  }
 }
 
 }  // namespace
@@ -63,64 +77,63 @@ std::string_view DropReasonName(DropReason reason) {
   return kNames[static_cast<std::size_t>(reason)];
 }
 
-std::vector<Outcome> AcceptedRow::outcomes() const {
-  std::vector<Outcome> values;
-  for (const CompletionRow& row : completions) values.push_back(row.outcome);
-  return values;
-}
-
-std::vector<double> AcceptedRow::raw_rewards() const {
-  std::vector<double> values;
-  for (const CompletionRow& row : completions) values.push_back(row.raw_reward);
-  return values;
-}
-
-AcceptedRow SummarizeGroup(const Group& group) {
-  AcceptedRow row;
-  row.group_id = group.group_id;
-  row.prompt_tokens = static_cast<std::int32_t>(group.prompt_token_ids.size());
+v1::GroupHead SummarizeGroup(const Group& group) {
+  v1::GroupHead head;
+  head.set_group_id(group.group_id);
+  head.set_prompt_id(group.prompt_id);
+  head.set_source(group.source);
+  head.set_worker_id(group.worker_id);
+  head.set_prompt_tokens(static_cast<std::int32_t>(group.prompt_token_ids.size()));
   std::vector<const Completion*> ordered;
   for (const Completion& completion : group.completions) ordered.push_back(&completion);
   std::ranges::sort(ordered, {}, &Completion::index);
   for (const Completion* completion : ordered) {
-    row.completions.push_back(SummarizeCompletion(*completion));
-    if (row.component_names.empty()) {
-      for (const RewardComponent& part : completion->components)
-        row.component_names.push_back(part.name);
-    }
-    for (const Segment& segment : completion->segments)
-      row.versions.push_back(WithoutDigest(segment.version));
-  }
-  for (const Completion* completion : ordered) {
-    for (std::size_t c = 0; c < row.component_names.size(); ++c) {
-      row.components.push_back(c < completion->components.size() ? completion->components[c].value
-                                                                 : 0.0);
+    if (head.component_names_size() > 0) break;
+    for (const RewardComponent& part : completion->components) {
+      head.add_component_names(part.name);
+      head.add_component_weights(part.weight);
     }
   }
-  std::ranges::sort(row.versions, OlderThan);
-  row.versions.erase(std::unique(row.versions.begin(), row.versions.end()), row.versions.end());
-  row.collapse = ClassifyGroup(row.raw_rewards(), row.outcomes());
-  return row;
+  for (const Completion* completion : ordered) AddCompletion(*completion, head);
+  AddVersions(group, head);
+  head.set_collapse(
+      static_cast<v1::CollapseClass>(ClassifyGroup(RawRewardsOf(head), OutcomesOf(head))));
+  return head;
 }
 
-std::uint64_t AcceptedRow::oldest_step() const {
-  return std::ranges::min(versions, {}, &PolicyVersion::step).step;
+bool AcceptedGroup::operator==(const AcceptedGroup& other) const {
+  return head->SerializeAsString() == other.head->SerializeAsString() &&
+         lease_epoch == other.lease_epoch && content_sha256 == other.content_sha256 &&
+         payload == other.payload && damaged == other.damaged;
 }
 
-PromptHistory AcceptedRow::own_history() const {
-  std::int64_t correct = 0, scored = 0;
-  for (const CompletionRow& row : completions) {
-    correct += row.outcome == Outcome::kCorrect ? 1 : 0;
-    scored += row.outcome == Outcome::kCorrect || row.outcome == Outcome::kWrong ? 1 : 0;
-  }
-  return {correct, scored};
+PromptRecord RecordOf(const v1::GroupHead& head) {
+  const v1::PromptRecord& record = head.record();
+  return {.easy_in_a_row = record.easy_in_a_row(),
+          .hard_in_a_row = record.hard_in_a_row(),
+          .last_constant = record.last_constant(),
+          .last_pass = record.last_pass(),
+          .correct = record.correct(),
+          .wrong = record.wrong()};
+}
+
+v1::PromptRecord ToProto(const PromptRecord& record) {
+  v1::PromptRecord proto;
+  proto.set_easy_in_a_row(record.easy_in_a_row);
+  proto.set_hard_in_a_row(record.hard_in_a_row);
+  proto.set_last_constant(record.last_constant);
+  proto.set_last_pass(record.last_pass);
+  proto.set_correct(record.correct);
+  proto.set_wrong(record.wrong);
+  return proto;
 }
 
 bool LedgerChanges::empty() const {
-  return !run && groups.empty() && accepted.empty() && collapse.empty() && records.empty() &&
-         skipped.empty() && plans.empty() && drops.empty() && refills.empty() && learners.empty() &&
-         commits.empty() && manifests.empty() && checkpoints.empty() && !early_end &&
-         orders.empty() && starts.empty() && returned.empty() && records_before.empty() && !origin;
+  return !run && groups.empty() && accepted.empty() && changed.empty() && collapse.empty() &&
+         histories.empty() && records.empty() && skipped.empty() && plans.empty() &&
+         drops.empty() && refills.empty() && learners.empty() && commits.empty() &&
+         manifests.empty() && checkpoints.empty() && !early_end && orders.empty() &&
+         starts.empty() && returned.empty() && !origin;
 }
 
 std::uint64_t ContentTag(std::string_view sha256) {

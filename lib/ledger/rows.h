@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/minhash.h"
 #include "lib/base/status.h"
+#include "lib/experience/group_head.h"
 #include "lib/experience/plan.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
@@ -140,63 +140,34 @@ struct PayloadRef {
   bool operator==(const PayloadRef&) const = default;
 };
 
-// A completion without its tokens.
-struct CompletionRow {
-  Outcome outcome = Outcome::kUnspecified;
-  FinishReason finish_reason = FinishReason::kUnspecified;
-  double raw_reward = 0;
-  double reward = 0;
-  std::int32_t trained_tokens = 0;
-  std::int32_t total_tokens = 0;
-  std::uint64_t version_epoch = 0;  // of the oldest version that sampled it
-  std::uint64_t version_step = 0;
-  double logprob_sum = 0;  // nats, of all tokens; -logprob_sum / total_tokens estimates the entropy
-  std::string token_digest = {};  // first 16 bytes of the SHA-256 of the token ids, each 4 bytes LE
-  MinHash token_sketch{};         // of the token ids: near copies have similar sketches
-
-  bool operator==(const CompletionRow&) const = default;
-};
-
-// An accepted group without its tokens; written once.
-struct AcceptedRow {
-  std::uint64_t group_id = 0;
-  std::string source;  // of its prompt
+// An accepted group without its tokens.
+struct AcceptedGroup {
+  // With everything that the coordinator fills in: history, record and class. Of a group whose row
+  // is damaged, only the id.
+  GroupHeadPtr head;
   std::uint64_t lease_epoch = 0;
   std::string content_sha256;  // 32 bytes
-  std::int32_t prompt_tokens = 0;
-  std::vector<CompletionRow> completions;    // [n], by index
-  std::vector<std::string> component_names;  // [C]
-  std::vector<double> components;            // [n, C] row-major; 0 where an unscorable completion
-                                             // has no component
-  std::vector<PolicyVersion> versions;       // all that sampled it, oldest first, without digests;
-                                             // empty for a group without tokens
-  CollapseClass collapse = CollapseClass::kUnscorable;  // ClassifyGroup of the completions
-  PromptHistory history;  // of the prompt, before this group was added
-  PromptRecord record;    // the same for its selection; default without one
   PayloadRef payload;
+  bool damaged = false;  // the row does not have its checksum
 
-  // [n]
-  std::vector<Outcome> outcomes() const;
-  std::vector<double> raw_rewards() const;
+  std::uint64_t id() const { return head->group_id(); }
 
-  // Returns what this group adds to its prompt's history.
-  PromptHistory own_history() const;
-
-  // Returns the step of the version whose age counts: the one with the fewest optimizer steps.
-  // REQUIRES: a version sampled it.
-  std::uint64_t oldest_step() const;
-
-  GroupTrials trials() const { return {TrialsOf(history), TrialsOf(own_history())}; }
+  GroupTrials trials() const { return {TrialsOf(HistoryOf(*head)), TrialsOf(OwnHistoryOf(*head))}; }
 
   // Returns the place of the group in the order in which groups came in.
-  std::pair<PayloadEnd, std::uint64_t> place() const { return {payload.end(), group_id}; }
+  std::pair<PayloadEnd, std::uint64_t> place() const { return {payload.end(), id()}; }
 
-  bool operator==(const AcceptedRow&) const = default;
+  // Heads are compared by their content.
+  bool operator==(const AcceptedGroup& other) const;
 };
 
-// Returns the row of `group`. The scheduler fills source, lease epoch, hash, history and payload
-// when it accepts the group.
-AcceptedRow SummarizeGroup(const Group& group);
+// Returns the head of `group`. The scheduler fills source, history and record when it accepts the
+// group.
+v1::GroupHead SummarizeGroup(const Group& group);
+
+// The prompt's record in a head, and back.
+PromptRecord RecordOf(const v1::GroupHead& head);
+v1::PromptRecord ToProto(const PromptRecord& record);
 
 struct PlanRow {
   std::uint64_t step = 0;
@@ -209,12 +180,12 @@ struct PlanRow {
   bool operator==(const PlanRow&) const = default;
 };
 
-// A group that was given up because its payload is damaged.
+// A group that was given up because its payload or its row is damaged.
 struct DropRow {
   std::uint64_t group_id = 0;
   std::uint64_t step = 0;  // of the plan that held it, 0 without one
   std::uint32_t position = 0;
-  std::uint64_t replaced_by = 0;  // the group that took its place, 0 before
+  std::uint64_t replaced_by = 0;  // the group that has its place now, 0 without one; not written
   std::string reason;             // what is damaged, or the operator's words
 
   bool operator==(const DropRow&) const = default;
@@ -222,13 +193,10 @@ struct DropRow {
 
 // A group that takes the place of a dropped one.
 struct RefillRow {
-  std::uint64_t step = 0;
+  PlanRow plan;  // as it is now
   std::uint32_t position = 0;
-  std::uint64_t group_id = 0;
-  // Of all groups drawn for the step, and of those of its source, this one included.
-  CollapseCounts collapse;
-  SourceCollapse source;
-  DrawnTotals drawn;
+
+  std::uint64_t group_id() const { return plan.group_ids[position]; }
 
   bool operator==(const RefillRow&) const = default;
 };
@@ -347,12 +315,12 @@ struct OriginRow {
 struct LedgerChanges {
   std::optional<RunRow> run;
   std::vector<GroupRow> groups;  // in order: a later row of a group replaces an earlier one
-  std::vector<AcceptedRow> accepted;
-  std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
-  std::map<std::uint64_t, PromptRecord> records;   // by row of the dataset
-  // AcceptedRow::record of accepted groups that changes, because an earlier group of the prompt is
-  // taken back.
-  std::map<std::uint64_t, PromptRecord> records_before;
+  std::vector<AcceptedGroup> accepted;
+  // Accepted groups whose record changes, because an earlier group of the prompt is taken back.
+  std::map<std::uint64_t, AcceptedGroup> changed;
+  std::map<std::string, CollapseCounts> collapse;    // of all accepted groups, by source
+  std::map<std::uint64_t, PromptHistory> histories;  // by row of the dataset
+  std::map<std::uint64_t, PromptRecord> records;     // by row of the dataset
   std::vector<SkipRow> skipped;
   std::vector<PlanRow> plans;
   std::vector<DropRow> drops;      // also take the groups out of their plans
@@ -400,34 +368,25 @@ struct EndedCounts {
 // An accepted group that has ended.
 struct EndedGroup {
   GroupRow group;
-  AcceptedRow accepted;
+  AcceptedGroup accepted;
 
   bool operator==(const EndedGroup&) const = default;
 };
 
-// The newest accepted group of a prompt that has a scored completion: the history before it, and
-// what it adds.
-struct LastVisit {
-  PromptHistory before;
-  PromptHistory own;
-
-  bool operator==(const LastVisit&) const = default;
-};
-
 struct LedgerSnapshot {
-  std::optional<RunRow> run;                       // nullopt for a new ledger
-  std::map<std::uint64_t, GroupRow> groups;        // neither settled nor dropped
-  std::map<std::uint64_t, AcceptedRow> accepted;   // the accepted ones of `groups`
-  std::map<std::uint64_t, EndedGroup> followers;   // ended ones of the prompts of ready groups,
-                                                   // accepted after the first of those
-  std::vector<LastVisit> last_visits;              // by row of the dataset; later rows have none
-  std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
+  std::optional<RunRow> run;                        // nullopt for a new ledger
+  std::map<std::uint64_t, GroupRow> groups;         // neither settled nor dropped
+  std::map<std::uint64_t, AcceptedGroup> accepted;  // the accepted ones of `groups`
+  std::map<std::uint64_t, EndedGroup> followers;    // ended ones of the prompts of ready groups,
+                                                    // accepted after the first of those
+  std::vector<PromptHistory> histories;             // by row of the dataset; later rows have none
+  std::map<std::string, CollapseCounts> collapse;   // of all accepted groups, by source
   std::map<std::string, RecentDifficulty> difficulty;  // by source
   RecentCollapse recent;                               // of the last planned steps
   std::map<std::uint64_t, PromptRecord> records;       // of the prompts of `groups`, by row of the
                                                        // dataset; a row without any is missing
   std::map<std::string, SkipCounts> skipped;           // prompts passed over, by source
-  std::map<std::uint64_t, AcceptedRow> replaced;       // by group id: kNoSignal since the last plan
+  std::map<std::uint64_t, AcceptedGroup> replaced;     // by group id: kNoSignal since the last plan
   std::map<std::uint64_t, PlanRow> plans;              // not settled
   std::vector<LearnerRow> learners;                    // by epoch
   std::optional<ManifestRow> announced;                // the newest version

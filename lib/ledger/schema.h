@@ -1,10 +1,14 @@
 // The tables of ledger.db.
 //
 // Uniqueness carries exactly-once: a group that is accepted twice or that appears in two plans
-// violates a key and is an error instead of a double training. Names of states, reasons and classes
-// are text, so that the sqlite3 program shows them as they are; outcomes and finish reasons are the
-// numbers of proto/buttress/v1/experience.proto. Unsigned 64-bit numbers are stored as signed ones
-// with the same bits.
+// violates a key and is an error instead of a double training. Names of states and reasons are text,
+// so that the sqlite3 program shows them as they are. Unsigned 64-bit numbers are stored as signed
+// ones with the same bits.
+//
+// SQLite's pages have no checksums, so every row that decides something has one in its last column,
+// row_check: the CRC-32 of its other columns (Statement::RunChecked writes it, ForEachRow checks
+// it). A checksum of pages would cover the same bytes, but could not tell which group is lost. The
+// two tables without row_check are counts that `buttress ledger audit` recounts.
 #pragma once
 
 namespace buttress {
@@ -28,7 +32,8 @@ CREATE TABLE run (
   acr_ema            REAL,
   finished           INTEGER NOT NULL,
   greso_easy         REAL,
-  greso_hard         REAL
+  greso_hard         REAL,
+  row_check          INTEGER NOT NULL
 ) STRICT;
 
 -- The sources of prompts, and how far the run has drawn from each. The columns dataset_row of the
@@ -40,13 +45,15 @@ CREATE TABLE sources (
   dataset_sha256  TEXT    NOT NULL,  -- of the whole file
   cursor_pass     INTEGER NOT NULL,
   cursor_index    INTEGER NOT NULL,
-  drawn           INTEGER NOT NULL
+  drawn           INTEGER NOT NULL,
+  row_check       INTEGER NOT NULL
 ) STRICT;
 
 -- The starts of the coordinator. Two copies of a ledger that were both started differ here.
 CREATE TABLE starts (
   coordinator_epoch  INTEGER PRIMARY KEY,
-  start_id           TEXT    NOT NULL  -- random
+  start_id           TEXT    NOT NULL,  -- random
+  row_check          INTEGER NOT NULL
 ) STRICT;
 
 -- One row for each drawn prompt, with its present place in the life of a group.
@@ -71,7 +78,8 @@ CREATE TABLE groups (
   position       INTEGER NOT NULL,
   passed         INTEGER NOT NULL,
   holds_slot     INTEGER NOT NULL,
-  under_way      INTEGER NOT NULL   -- neither settled nor dropped
+  under_way      INTEGER NOT NULL,  -- neither settled nor dropped
+  row_check      INTEGER NOT NULL
 ) STRICT;
 
 -- A restart reads the groups that are under way, those that were replaced since the last plan, and
@@ -99,97 +107,32 @@ CREATE TRIGGER count_inserted_ended AFTER INSERT ON groups WHEN NOT NEW.under_wa
   ON CONFLICT DO UPDATE SET groups = groups + 1;
 END;
 
--- An accepted group; its completions have rows of their own, and its tokens are in payloads/ at
--- (segment, offset). The columns history_ are the prompt's results before this group, recent_ the
--- same with less weight for older groups, and own_ what this group adds to them. The columns
--- record_ are the prompt's row of prompt_records before this group, 0 without a selection.
+-- An accepted group. `head` is a serialized v1::GroupHead: outcomes, rewards, lengths, versions,
+-- class, and what the coordinator knew of the prompt before. The tokens are in payloads/ at
+-- (segment, offset).
 CREATE TABLE accepted (
-  group_id         INTEGER PRIMARY KEY REFERENCES groups,
-  lease_epoch      INTEGER NOT NULL,
-  content_sha256   BLOB    NOT NULL,
-  prompt_tokens    INTEGER NOT NULL,
-  component_names  TEXT    NOT NULL,  -- separated by line feeds
-  components       BLOB    NOT NULL,  -- [completions, components] little-endian doubles
-  versions         TEXT    NOT NULL,  -- 'epoch:step,...', all that sampled the group
-  collapse         TEXT    NOT NULL,
-  history_correct  INTEGER NOT NULL,
-  history_scored   INTEGER NOT NULL,
-  recent_correct   REAL    NOT NULL,
-  recent_scored    REAL    NOT NULL,
-  own_correct      INTEGER NOT NULL,
-  own_scored       INTEGER NOT NULL,
-  segment          INTEGER NOT NULL,
-  offset           INTEGER NOT NULL,
-  bytes            INTEGER NOT NULL,
-  payload_check    INTEGER NOT NULL,
-  record_easy      INTEGER NOT NULL,
-  record_hard      INTEGER NOT NULL,
-  record_constant  INTEGER NOT NULL,
-  record_pass      INTEGER NOT NULL,
-  record_correct   REAL    NOT NULL,
-  record_wrong     REAL    NOT NULL
+  group_id        INTEGER PRIMARY KEY REFERENCES groups,
+  lease_epoch     INTEGER NOT NULL,
+  content_sha256  BLOB    NOT NULL,
+  segment         INTEGER NOT NULL,
+  offset          INTEGER NOT NULL,
+  bytes           INTEGER NOT NULL,
+  payload_check   INTEGER NOT NULL,
+  head            BLOB    NOT NULL,
+  row_check       INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX accepted_by_place ON accepted (segment, offset);
 
--- The results of all accepted groups of a prompt: the sums of their columns own_, and of the last
--- one with a scored completion the columns recent_ and own_. A trigger keeps them in the
--- transaction that accepts a group.
+-- The results of all accepted groups of a prompt.
 CREATE TABLE prompt_history (
   dataset_row     INTEGER PRIMARY KEY,
   correct         INTEGER NOT NULL,
   scored          INTEGER NOT NULL,
   recent_correct  REAL    NOT NULL,
   recent_scored   REAL    NOT NULL,
-  last_correct    INTEGER NOT NULL,
-  last_scored     INTEGER NOT NULL
+  row_check       INTEGER NOT NULL
 ) STRICT;
-
-CREATE TRIGGER count_results AFTER INSERT ON accepted BEGIN
-  INSERT INTO prompt_history
-  SELECT dataset_row, NEW.own_correct, NEW.own_scored, NEW.recent_correct, NEW.recent_scored,
-    NEW.own_correct, NEW.own_scored
-  FROM groups WHERE group_id = NEW.group_id
-  ON CONFLICT DO UPDATE SET
-    correct = correct + excluded.correct, scored = scored + excluded.scored,
-    recent_correct = iif(excluded.scored > 0, excluded.recent_correct, recent_correct),
-    recent_scored = iif(excluded.scored > 0, excluded.recent_scored, recent_scored),
-    last_correct = iif(excluded.scored > 0, excluded.last_correct, last_correct),
-    last_scored = iif(excluded.scored > 0, excluded.last_scored, last_scored);
-END;
-
--- Takes back what count_results has added, when a group is to be sampled again. Of several groups
--- of a prompt the newest is deleted first.
-CREATE TRIGGER take_results_back AFTER DELETE ON accepted BEGIN
-  UPDATE prompt_history SET
-    correct = correct - OLD.own_correct, scored = scored - OLD.own_scored,
-    recent_correct = iif(scored = OLD.history_scored + OLD.own_scored, OLD.recent_correct,
-                         recent_correct),
-    recent_scored = iif(scored = OLD.history_scored + OLD.own_scored, OLD.recent_scored,
-                        recent_scored),
-    last_correct = iif(scored = OLD.history_scored + OLD.own_scored, 0, last_correct),
-    last_scored = iif(scored = OLD.history_scored + OLD.own_scored, 0, last_scored)
-  WHERE dataset_row = (SELECT dataset_row FROM groups WHERE group_id = OLD.group_id);
-END;
-
--- One completion of an accepted group. Copies have equal digests and near copies have similar
--- sketches, also after the payload is deleted.
-CREATE TABLE completions (
-  group_id        INTEGER NOT NULL REFERENCES accepted,
-  position        INTEGER NOT NULL,
-  outcome         INTEGER NOT NULL,
-  finish_reason   INTEGER NOT NULL,
-  raw_reward      REAL    NOT NULL,
-  reward          REAL    NOT NULL,
-  trained_tokens  INTEGER NOT NULL,
-  total_tokens    INTEGER NOT NULL,
-  version_epoch   INTEGER NOT NULL,
-  version_step    INTEGER NOT NULL,
-  logprob_sum     REAL    NOT NULL,  -- nats, of all tokens
-  token_digest    BLOB    NOT NULL,  -- first 16 bytes of the SHA-256 of the token ids
-  token_sketch    BLOB    NOT NULL,  -- MinHash of the token ids, 32 little-endian 16-bit bins
-  PRIMARY KEY (group_id, position)
-) STRICT, WITHOUT ROWID;
 
 -- What the selection of prompts knows of each prompt, if run.data.selection has a mode.
 CREATE TABLE prompt_records (
@@ -199,7 +142,8 @@ CREATE TABLE prompt_records (
   last_constant  INTEGER NOT NULL,
   last_pass      INTEGER NOT NULL,
   correct        REAL    NOT NULL,
-  wrong          REAL    NOT NULL
+  wrong          REAL    NOT NULL,
+  row_check      INTEGER NOT NULL
 ) STRICT;
 
 -- Prompts that were passed over, and why. In one pass a row of the dataset is either here or in
@@ -209,6 +153,7 @@ CREATE TABLE skipped (
   dataset_row  INTEGER NOT NULL,
   reason       TEXT    NOT NULL,
   source       TEXT    NOT NULL,
+  row_check    INTEGER NOT NULL,
   PRIMARY KEY (pass, dataset_row)
 ) STRICT, WITHOUT ROWID;
 
@@ -233,69 +178,34 @@ CREATE TABLE collapse (
   all_wrong       INTEGER NOT NULL,
   other_constant  INTEGER NOT NULL,
   mixed           INTEGER NOT NULL,
-  unscorable      INTEGER NOT NULL
+  unscorable      INTEGER NOT NULL,
+  row_check       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The collapse snapshot of a step: counts of the groups drawn for it (those of its plan and those
--- that they replaced), and, in the columns total_, of all groups accepted by then. The columns
--- drawn_ are sums over the completions of the groups drawn for it.
+-- The plans. `summary` is a serialized v1::PlanSummary: the collapse counts of all groups drawn for
+-- the step, by source as well, and sums over their completions.
 CREATE TABLE plans (
-  step                  INTEGER PRIMARY KEY,
-  groups                INTEGER NOT NULL,
-  all_correct           INTEGER NOT NULL,
-  all_wrong             INTEGER NOT NULL,
-  other_constant        INTEGER NOT NULL,
-  mixed                 INTEGER NOT NULL,
-  unscorable            INTEGER NOT NULL,
-  total_groups          INTEGER NOT NULL,
-  total_all_correct     INTEGER NOT NULL,
-  total_all_wrong       INTEGER NOT NULL,
-  total_other_constant  INTEGER NOT NULL,
-  total_mixed           INTEGER NOT NULL,
-  total_unscorable      INTEGER NOT NULL,
-  acr_ema               REAL    NOT NULL,
-  expected_acr          REAL    NOT NULL,
-  drawn_completions     INTEGER NOT NULL,
-  drawn_scorable        INTEGER NOT NULL,
-  drawn_tokens          INTEGER NOT NULL,
-  drawn_raw_reward      REAL    NOT NULL
+  step       INTEGER PRIMARY KEY,
+  summary    BLOB    NOT NULL,
+  row_check  INTEGER NOT NULL
 ) STRICT;
-
--- The groups drawn for a step by data source, and, in the columns recent_, those drawn for the 16
--- steps before.
-CREATE TABLE plan_sources (
-  step                   INTEGER NOT NULL REFERENCES plans,
-  source                 TEXT    NOT NULL,
-  groups                 INTEGER NOT NULL,
-  all_correct            INTEGER NOT NULL,
-  all_wrong              INTEGER NOT NULL,
-  other_constant         INTEGER NOT NULL,
-  mixed                  INTEGER NOT NULL,
-  unscorable             INTEGER NOT NULL,
-  recent_groups          INTEGER NOT NULL,
-  recent_all_correct     INTEGER NOT NULL,
-  recent_all_wrong       INTEGER NOT NULL,
-  recent_other_constant  INTEGER NOT NULL,
-  recent_mixed           INTEGER NOT NULL,
-  recent_unscorable      INTEGER NOT NULL,
-  PRIMARY KEY (step, source)
-) STRICT, WITHOUT ROWID;
 
 CREATE TABLE plan_groups (
   step      INTEGER NOT NULL REFERENCES plans,
   position  INTEGER NOT NULL,
   group_id  INTEGER NOT NULL UNIQUE REFERENCES accepted,
+  row_check INTEGER NOT NULL,
   PRIMARY KEY (step, position)
 ) STRICT, WITHOUT ROWID;
 
 -- Groups that were given up because they are damaged, with the place in a plan that they held
--- (step 0: none) and the group that took it (0: none yet).
+-- (step 0: none).
 CREATE TABLE drops (
   group_id     INTEGER PRIMARY KEY REFERENCES groups,
   step         INTEGER NOT NULL,
   position     INTEGER NOT NULL,
-  replaced_by  INTEGER NOT NULL,
-  reason       TEXT    NOT NULL
+  reason       TEXT    NOT NULL,
+  row_check    INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE learners (
@@ -303,28 +213,38 @@ CREATE TABLE learners (
   start_step         INTEGER NOT NULL,
   checkpoint_digest  BLOB    NOT NULL,
   world_size         INTEGER NOT NULL,
-  secret_sha256      BLOB    NOT NULL  -- of the secret that the job names in its calls
+  secret_sha256      BLOB    NOT NULL,  -- of the secret that the job names in its calls
+  row_check          INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE commits (
   learner_epoch  INTEGER NOT NULL,
   step           INTEGER NOT NULL,
+  row_check      INTEGER NOT NULL,
   PRIMARY KEY (learner_epoch, step)
 ) STRICT, WITHOUT ROWID;
 
--- Every announced version; only the newest keeps the bytes of its manifest.
+-- Every announced version.
 CREATE TABLE manifests (
   learner_epoch  INTEGER NOT NULL,
   step           INTEGER NOT NULL,
   digest         BLOB    NOT NULL,
-  bytes          BLOB,
+  row_check      INTEGER NOT NULL,
   PRIMARY KEY (learner_epoch, step)
 ) STRICT, WITHOUT ROWID;
+
+-- The manifest of the newest version, a serialized v1::WeightManifest.
+CREATE TABLE newest_manifest (
+  only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+  bytes      BLOB    NOT NULL,
+  row_check  INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE checkpoints (
   learner_epoch  INTEGER NOT NULL,
   step           INTEGER NOT NULL,
   digest         BLOB    NOT NULL,
+  row_check      INTEGER NOT NULL,
   PRIMARY KEY (learner_epoch, step)
 ) STRICT, WITHOUT ROWID;
 
@@ -337,27 +257,35 @@ CREATE TABLE origin (
   digest        BLOB    NOT NULL,  -- of the checkpoint
   cursor_pass   INTEGER NOT NULL,
   cursor_index  INTEGER NOT NULL,
-  drawn         INTEGER NOT NULL
+  drawn         INTEGER NOT NULL,
+  row_check     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- What an operator wants of a worker, until it is taken back.
 CREATE TABLE worker_orders (
   worker_id    TEXT PRIMARY KEY,
   worker_order TEXT NOT NULL,
-  reason       TEXT NOT NULL
+  reason       TEXT NOT NULL,
+  row_check    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-)sql";
 
-// A ledger of this version may lack the table until a coordinator opens it.
-inline constexpr const char* kEarlyEndsTable = R"sql(
 -- Why a learner ended the run with its checkpoint of `step`, before the last step. The run goes on
 -- once a later learner has registered.
-CREATE TABLE IF NOT EXISTS early_ends (
+CREATE TABLE early_ends (
   learner_epoch      INTEGER PRIMARY KEY,
   step               INTEGER NOT NULL,
   coordinator_epoch  INTEGER NOT NULL,
-  reason             TEXT    NOT NULL  -- the learner's words
+  reason             TEXT    NOT NULL,  -- the learner's words
+  row_check          INTEGER NOT NULL
 ) STRICT;
 )sql";
+
+// The tables whose rows have a row_check.
+inline constexpr const char* kCheckedTables[] = {
+    "run",         "sources",        "starts",        "groups",
+    "accepted",    "prompt_history", "skipped",       "prompt_records",
+    "collapse",    "plans",          "plan_groups",   "drops",
+    "learners",    "commits",        "manifests",     "newest_manifest",
+    "checkpoints", "origin",         "worker_orders", "early_ends"};
 
 }  // namespace buttress

@@ -16,40 +16,78 @@
 namespace buttress {
 namespace {
 
-// The columns of the plan that masks and penalties change.
+// What the estimator reads: the columns of the plan's heads with masks and penalties applied.
 struct TrainedRows {
-  std::vector<Outcome> outcomes;      // [N] unscorable in masked groups
-  std::vector<std::int32_t> lengths;  // [N] trained tokens; 0 if unscorable, masked or filtered
-  std::vector<double> rewards;        // [N] with the soft overlong penalty
-  std::vector<bool> masked;           // [K]
-  CollapseCounts planned;             // of the plan's groups
-  CollapseCounts trained;             // with masked groups as unscorable
+  std::vector<std::int32_t> offsets;   // [K + 1]
+  std::vector<std::int32_t> sources;   // [K] index in collapse.sources, or empty
+  std::vector<PromptHistory> history;  // [K]
+  std::vector<CollapseClass> classes;  // [K] unscorable for a masked group
+  std::vector<bool> masked;            // [K]
+  std::vector<Outcome> outcomes;       // [N] unscorable in masked groups
+  std::vector<double> raw_rewards;     // [N]
+  std::vector<double> rewards;         // [N] with the soft overlong penalty
+  std::vector<std::int32_t> lengths;   // [N] trained tokens; 0 if unscorable, masked or filtered
+  std::vector<double> components;      // [N, C], or empty
+  CollapseCounts planned;              // of the plan's groups
+  CollapseCounts trained;              // with masked groups as unscorable
   std::int64_t overlong_filtered = 0;
 };
 
-TrainedRows ApplyMasks(const Plan& plan, const AssignmentOptions& options) {
+// A group without a scorable completion has no components, so zeros stand for them. If the data
+// sources give rewards with different numbers of components, no [N, C] column exists; an estimator
+// that reads components reports that it lacks them.
+std::vector<double> Components(const Plan& plan) {
+  int width = 0;
+  for (const GroupHeadPtr& group : plan.groups) {
+    const int of_group = group->component_names_size();
+    if (of_group != 0 && width != 0 && of_group != width) return {};
+    width = std::max(width, of_group);
+  }
+  std::vector<double> components;
+  for (const GroupHeadPtr& group : plan.groups) {
+    const std::size_t end =
+        components.size() + CompletionsOf(*group) * static_cast<std::size_t>(width);
+    components.insert(components.end(), group->components().begin(), group->components().end());
+    components.resize(end, 0.0);
+  }
+  return components;
+}
+
+void AddGroup(const v1::GroupHead& group, bool masked, const AssignmentOptions& options,
+              TrainedRows& rows) {
   const OverlongConfig& overlong = options.algorithm.overlong;
+  for (int i = 0; i < group.outcomes_size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int32_t trained = group.trained_lengths(i);
+    const bool filtered = overlong.filter && IsTruncated(group, at) && trained > 0;
+    rows.overlong_filtered += filtered ? 1 : 0;
+    rows.outcomes.push_back(masked ? Outcome::kUnscorable : OutcomeOf(group, at));
+    rows.raw_rewards.push_back(group.raw_rewards(i));
+    rows.rewards.push_back(group.rewards(i) + OverlongPenalty(group.lengths(i),
+                                                              options.overlong_length,
+                                                              overlong.cache, overlong.penalty));
+    rows.lengths.push_back(masked || filtered ? 0 : trained);
+  }
+}
+
+TrainedRows ApplyMasks(const Plan& plan, std::span<const double> kl_penalties,
+                       const AssignmentOptions& options) {
   TrainedRows rows;
-  rows.outcomes = plan.outcomes;
-  rows.lengths = plan.lengths;
-  rows.rewards = plan.rewards;
-  for (std::size_t k = 0; k < plan.groups(); ++k) {
-    const CollapseClass collapse = plan.classes[k];
+  rows.offsets = plan.offsets();
+  rows.sources = SourceIndices(plan.groups, plan.collapse.sources);
+  rows.components = Components(plan);
+  for (const GroupHeadPtr& group : plan.groups) {
+    const CollapseClass collapse = ClassOf(*group);
     const bool masked = options.mask_zero_variance && collapse != CollapseClass::kMixed;
     rows.masked.push_back(masked);
     rows.planned.Add(collapse);
-    rows.trained.Add(masked ? CollapseClass::kUnscorable : collapse);
-    const auto begin = static_cast<std::size_t>(plan.group_offsets[k]);
-    const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
-    for (std::size_t row = begin; row < end; ++row) {
-      const bool filtered = overlong.filter && plan.truncated[row] && plan.lengths[row] > 0;
-      rows.overlong_filtered += filtered ? 1 : 0;
-      if (masked || filtered) rows.lengths[row] = 0;
-      if (masked) rows.outcomes[row] = Outcome::kUnscorable;
-      rows.rewards[row] += OverlongPenalty(plan.total_lengths[row], options.overlong_length,
-                                           overlong.cache, overlong.penalty);
-    }
+    rows.classes.push_back(masked ? CollapseClass::kUnscorable : collapse);
+    rows.trained.Add(rows.classes.back());
+    rows.history.push_back(HistoryOf(*group));
+    AddGroup(*group, masked, options, rows);
   }
+  for (std::size_t row = 0; row < kl_penalties.size(); ++row)
+    rows.rewards[row] -= kl_penalties[row];
   return rows;
 }
 
@@ -72,11 +110,10 @@ Result<Placement> Place(const Plan& plan, const TrainedRows& trained,
                         const AdvantageOutput& advantages, std::span<const std::int32_t> updates,
                         const AssignmentOptions& options) {
   std::vector<CompletionLoad> loads;
-  loads.reserve(plan.rows());
-  for (std::size_t k = 0; k < plan.groups(); ++k) {
-    const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
-    for (std::size_t row = loads.size(); row < end; ++row) {
-      loads.push_back({plan.prompt_lengths[k], plan.total_lengths[row], trained.lengths[row],
+  for (const GroupHeadPtr& group : plan.groups) {
+    for (const std::int32_t tokens : group->lengths()) {
+      const std::size_t row = loads.size();
+      loads.push_back({group->prompt_tokens(), tokens, trained.lengths[row],
                        trained.outcomes[row] != Outcome::kUnscorable, advantages.has_gradient(row),
                        updates[row]});
     }
@@ -86,7 +123,7 @@ Result<Placement> Place(const Plan& plan, const TrainedRows& trained,
   placement.updates = options.updates;
   placement.micro_batch_tokens = options.micro_batch_tokens;
   placement.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.algorithm);
-  return PlaceGroups(loads, plan.group_offsets, placement);
+  return PlaceGroups(loads, trained.offsets, placement);
 }
 
 // The groups that were drawn and are masked or replaced.
@@ -102,69 +139,74 @@ CollapseCounts LeftOut(const CollapseCounts& drawn, const CollapseCounts& traine
 
 void SummarizeAges(const Plan& plan, BatchSummary& summary) {
   std::int64_t sum = 0;
-  for (const PolicyVersion& version : plan.oldest_versions) {
+  for (const GroupHeadPtr& group : plan.groups) {
+    const std::uint64_t oldest = group->versions_size() == 0 ? 0 : group->versions(0).step();
     const std::int64_t age = std::max<std::int64_t>(
-        0, static_cast<std::int64_t>(plan.step) - 1 - static_cast<std::int64_t>(version.step));
+        0, static_cast<std::int64_t>(plan.step) - 1 - static_cast<std::int64_t>(oldest));
     sum += age;
     summary.age_max = std::max(summary.age_max, age);
   }
-  if (plan.groups() > 0)
-    summary.age_mean = static_cast<double>(sum) / static_cast<double>(plan.groups());
+  if (!plan.groups.empty())
+    summary.age_mean = static_cast<double>(sum) / static_cast<double>(plan.groups.size());
 }
 
-std::int64_t CountWithoutAdvantage(const Plan& plan, const AdvantageOutput& advantages) {
+std::int64_t CountWithoutAdvantage(std::span<const std::int32_t> offsets,
+                                   const AdvantageOutput& advantages) {
   std::int64_t groups = 0;
-  for (std::size_t k = 0; k < plan.groups(); ++k) {
+  for (std::size_t k = 0; k + 1 < offsets.size(); ++k) {
     bool any = false;
-    for (auto row = plan.group_offsets[k]; row < plan.group_offsets[k + 1]; ++row)
+    for (auto row = offsets[k]; row < offsets[k + 1]; ++row)
       any = any || advantages.has_gradient(static_cast<std::size_t>(row));
     groups += any ? 0 : 1;
   }
   return groups;
 }
 
+bool IsJudged(Outcome outcome) {
+  return outcome == Outcome::kCorrect || outcome == Outcome::kWrong;
+}
+
 void SummarizeRows(const Plan& plan, const TrainedRows& trained, const AdvantageOutput& advantages,
                    BatchSummary& summary) {
   std::int64_t scorable = 0, correct = 0, judged = 0;
-  summary.completions = static_cast<std::int64_t>(plan.rows());
   double rewards = 0;
-  for (std::size_t row = 0; row < plan.rows(); ++row) {
-    summary.generated_tokens += plan.total_lengths[row];
-    summary.truncated += plan.truncated[row] ? 1 : 0;
-    const Outcome outcome = plan.outcomes[row];
-    if (outcome == Outcome::kUnscorable) {
-      ++summary.unscorable;
-      continue;
+  std::size_t row = 0;
+  for (const GroupHeadPtr& group : plan.groups) {
+    for (std::size_t i = 0; i < CompletionsOf(*group); ++i, ++row) {
+      ++summary.completions;
+      summary.generated_tokens += group->lengths(static_cast<int>(i));
+      summary.truncated += IsTruncated(*group, i) ? 1 : 0;
+      const Outcome outcome = OutcomeOf(*group, i);
+      if (outcome == Outcome::kUnscorable) {
+        ++summary.unscorable;
+        continue;
+      }
+      ++scorable;
+      rewards += trained.rewards[row];
+      correct += outcome == Outcome::kCorrect ? 1 : 0;
+      judged += IsJudged(outcome) ? 1 : 0;
+      summary.tokens += trained.lengths[row];
+      if (!advantages.has_gradient(row)) summary.zero_advantage_tokens += trained.lengths[row];
     }
-    ++scorable;
-    rewards += trained.rewards[row];
-    correct += outcome == Outcome::kCorrect ? 1 : 0;
-    judged += outcome == Outcome::kCorrect || outcome == Outcome::kWrong ? 1 : 0;
-    summary.tokens += trained.lengths[row];
-    if (!advantages.has_gradient(row)) summary.zero_advantage_tokens += trained.lengths[row];
   }
   if (scorable > 0) summary.reward_mean = rewards / static_cast<double>(scorable);
   if (judged > 0) summary.accuracy = static_cast<double>(correct) / static_cast<double>(judged);
 }
 
-// Sums over the completions of the groups of the plan that are not masked.
-void SummarizeKept(const Plan& plan, const TrainedRows& trained, BatchSummary& summary) {
-  for (std::size_t k = 0; k < plan.groups(); ++k) {
+// Sums over the completions of the groups of the plan that are not masked, and counts the groups
+// that are one completion away from constant.
+void SummarizeGroups(const Plan& plan, const TrainedRows& trained, BatchSummary& summary) {
+  for (std::size_t k = 0; k < plan.groups.size(); ++k) {
+    const v1::GroupHead& group = *plan.groups[k];
+    summary.near_collapse += IsNearCollapse(RawRewardsOf(group), OutcomesOf(group)) ? 1 : 0;
     if (trained.masked[k]) continue;
-    summary.kept_collapse.Add(plan.classes[k]);
-    const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
-    for (auto row = static_cast<std::size_t>(plan.group_offsets[k]); row < end; ++row) {
-      ++summary.kept.completions;
-      summary.kept.tokens += plan.total_lengths[row];
-      if (plan.outcomes[row] == Outcome::kUnscorable) continue;
-      ++summary.kept.scorable;
-      summary.kept.raw_reward += plan.raw_rewards[row];
-    }
+    summary.kept_collapse.Add(ClassOf(group));
+    summary.kept.Add(group);
   }
 }
 
 // What the plan and the gates say of each source.
-std::vector<SourceMeasurements> SummarizeSources(const Plan& plan,
+std::vector<SourceMeasurements> SummarizeSources(const Plan& plan, const TrainedRows& trained,
                                                  const AdvantageOutput& advantages) {
   std::vector<SourceMeasurements> sources;
   for (std::size_t s = 0; s < plan.collapse.sources.size(); ++s) {
@@ -177,17 +219,17 @@ std::vector<SourceMeasurements> SummarizeSources(const Plan& plan,
     source.gate_threshold = advantages.source_gates[s]->threshold;
     source.gate_open = advantages.source_gates[s]->open ? 1 : 0;
   }
-  for (std::size_t k = 0; k < plan.sources.size(); ++k) {
-    SourceMeasurements& source = sources[static_cast<std::size_t>(plan.sources[k])];
+  for (std::size_t k = 0; k < trained.sources.size(); ++k) {
+    SourceMeasurements& source = sources[static_cast<std::size_t>(trained.sources[k])];
     source.virtual_groups += advantages.decisions[k].injected ? 1 : 0;
-    const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
-    for (auto row = static_cast<std::size_t>(plan.group_offsets[k]); row < end; ++row) {
-      const Outcome outcome = plan.outcomes[row];
-      if (outcome == Outcome::kUnscorable) continue;
+    const v1::GroupHead& group = *plan.groups[k];
+    for (std::size_t i = 0; i < CompletionsOf(group); ++i) {
+      if (!IsScorable(group, i)) continue;
+      const Outcome outcome = OutcomeOf(group, i);
       source.scorable += 1;
-      source.raw_reward += plan.raw_rewards[row];
+      source.raw_reward += RawRewardsOf(group)[i];
       source.correct += outcome == Outcome::kCorrect ? 1 : 0;
-      source.judged += outcome == Outcome::kCorrect || outcome == Outcome::kWrong ? 1 : 0;
+      source.judged += IsJudged(outcome) ? 1 : 0;
     }
   }
   return sources;
@@ -202,13 +244,12 @@ BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
   summary.overlong_filtered = trained.overlong_filtered;
   summary.groups = trained.planned.groups;
   summary.comparable_groups = trained.planned.constant() + trained.planned.mixed;
-  summary.near_collapse = CountNearCollapse(plan.raw_rewards, plan.outcomes, plan.group_offsets);
   summary.expected_acr = ExpectedAcr(plan.collapse);
-  summary.groups_without_advantage = CountWithoutAdvantage(plan, advantages);
+  summary.groups_without_advantage = CountWithoutAdvantage(trained.offsets, advantages);
   SummarizeRows(plan, trained, advantages, summary);
   summary.drawn = plan.drawn;
-  SummarizeKept(plan, trained, summary);
-  summary.sources = SummarizeSources(plan, advantages);
+  SummarizeGroups(plan, trained, summary);
+  summary.sources = SummarizeSources(plan, trained, advantages);
   for (const std::int32_t rank : placement.rank_of_group)
     summary.groups_trained += rank >= 0 ? 1 : 0;
   double weights = 0;
@@ -223,10 +264,6 @@ BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
   summary.next_gate = advantages.next_gate;
   SummarizeAges(plan, summary);
   return summary;
-}
-
-bool IsConstant(CollapseClass collapse) {
-  return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
 }
 
 // Fills who fetches and runs what.
@@ -289,19 +326,21 @@ AssignmentOptions AssignmentOptions::From(const RunSettings& run, const LearnerC
 }
 
 Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
-                              const GateState& gate, BatchSummary& summary) {
-  const TrainedRows trained = ApplyMasks(plan, options);
+                              const GateState& gate, BatchSummary& summary,
+                              std::span<const double> kl_penalties) {
+  const TrainedRows trained = ApplyMasks(plan, kl_penalties, options);
   BUTTRESS_RETURN_IF_ERROR(CheckCounts(plan, trained.planned));
   const auto step = static_cast<std::int64_t>(plan.step);
   AdvantageInput input;
   input.rewards = trained.rewards;
-  input.raw_rewards = plan.raw_rewards;
+  input.raw_rewards = trained.raw_rewards;
   input.outcomes = trained.outcomes;
-  input.components = plan.components;
+  input.components = trained.components;
   input.lengths = trained.lengths;
-  input.group_offsets = plan.group_offsets;
-  input.history = plan.history;
-  input.sources = plan.sources;
+  input.group_offsets = trained.offsets;
+  input.classes = trained.classes;
+  input.history = trained.history;
+  input.sources = trained.sources;
   input.collapse = plan.collapse;
   input.collapse.step = trained.trained;
   input.left_out = LeftOut(plan.collapse.step, trained.trained);
@@ -311,23 +350,25 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
                             ComputeAdvantages(input, options.algorithm));
   Assignment out;
   out.step = step;
-  out.update_of_row = DrawMiniBatches(plan.group_offsets, options.updates, options.mini_batch,
+  out.update_of_row = DrawMiniBatches(trained.offsets, options.updates, options.mini_batch,
                                       {MixSeed(options.seed, HashText("mini-batches")), plan.step});
   BUTTRESS_ASSIGN_OR_RETURN(const Placement placement,
                             Place(plan, trained, advantages, out.update_of_row, options));
   summary = Summarize(plan, trained, advantages, placement);
 
-  out.group_ids = plan.group_ids;
-  out.group_offsets = plan.group_offsets;
-  for (const CollapseClass collapse : plan.classes)
-    out.constant.push_back(IsConstant(collapse) ? 1 : 0);
-  out.lengths = plan.lengths;
+  out.group_offsets = trained.offsets;
+  for (const GroupHeadPtr& group : plan.groups) {
+    out.group_ids.push_back(group->group_id());
+    out.constant.push_back(IsConstant(ClassOf(*group)) ? 1 : 0);
+    out.lengths.insert(out.lengths.end(), group->trained_lengths().begin(),
+                       group->trained_lengths().end());
+  }
   FillPlacement(placement, options.ranks, out);
   out.token_weights =
-      WeightsOfUpdates(trained.lengths, plan.group_offsets, out.update_of_row, options);
+      WeightsOfUpdates(trained.lengths, trained.offsets, out.update_of_row, options);
   summary.gradient =
       PolicyGradientMass(advantages.advantages, trained.rewards, out.token_weights, trained.lengths,
-                         plan.group_offsets, advantages.collapse, advantages.decisions);
+                         trained.offsets, trained.classes, advantages.decisions);
   out.advantages = std::move(advantages.advantages);
   out.entropy_scale = std::move(advantages.entropy_scale);
   return out;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -101,10 +102,12 @@ struct AssignmentOptions {
 };
 
 // Computes the advantages over the whole plan, deals it out to updates and places its groups on the
-// ranks. Pure. `gate` is the next_gate of the previous step. kInvalidArgument if the plan
-// contradicts its collapse counts or the estimator rejects it.
+// ranks. Pure. `gate` is the next_gate of the previous step. `kl_penalties`, [N] or empty, are taken
+// from the rewards. kInvalidArgument if the plan contradicts its collapse counts or the estimator
+// rejects it.
 Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
-                              const GateState& gate, BatchSummary& summary);
+                              const GateState& gate, BatchSummary& summary,
+                              std::span<const double> kl_penalties = {});
 
 // Bytes for a broadcast between ranks of the same build. Decode returns kDataLoss for bytes that
 // Encode does not produce.

@@ -37,7 +37,7 @@ std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std
   return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
 }
 
-Result<Group> ReadPayload(const PayloadReader& payloads, const AcceptedRow& accepted) {
+Result<Group> ReadPayload(const PayloadReader& payloads, const AcceptedGroup& accepted) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes, payloads.Read(accepted.payload));
   if (Sha256Of(bytes) != accepted.content_sha256)
     return DataLoss("the payload has another digest than the ledger");
@@ -73,17 +73,14 @@ Result<std::vector<SampledGroup>> SampleReader::Groups(std::span<const std::uint
 
 SampledGroup SampleReader::SampledFrom(GroupRecord record) const {
   SampledGroup sampled;
-  AcceptedRow& accepted = *record.accepted;
   sampled.group = std::move(record.group);
-  sampled.collapse = accepted.collapse;
-  sampled.prompt_tokens = accepted.prompt_tokens;
-  for (const CompletionRow& row : accepted.completions)
-    sampled.samples.push_back({.row = row, .text = {}, .answer = {}, .unscorable = {}});
-  AddTexts(accepted, sampled);
+  sampled.head = record.accepted->head;
+  sampled.samples.resize(CompletionsOf(*sampled.head));
+  AddTexts(*record.accepted, sampled);
   return sampled;
 }
 
-void SampleReader::AddTexts(const AcceptedRow& accepted, SampledGroup& sampled) const {
+void SampleReader::AddTexts(const AcceptedGroup& accepted, SampledGroup& sampled) const {
   if (tokenizer_ == nullptr) {
     sampled.why_no_texts = "the tokenizer of the run's model cannot be read; name one with --model";
     return;

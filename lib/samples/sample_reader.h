@@ -27,10 +27,10 @@ std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std
 
 // Returns the group that the payload holds. kNotFound if the payload was deleted, kDataLoss if it
 // is damaged.
-Result<Group> ReadPayload(const PayloadReader& payloads, const AcceptedRow& accepted);
+Result<Group> ReadPayload(const PayloadReader& payloads, const AcceptedGroup& accepted);
 
+// What the payload adds to a completion of a head.
 struct Sample {
-  CompletionRow row;
   std::optional<std::string> text;  // with special tokens; absent where `why_no_texts` says so
   std::string answer;               // that the verifier read; may be empty
   std::string unscorable;           // why it has no verdict; may be empty
@@ -38,8 +38,7 @@ struct Sample {
 
 struct SampledGroup {
   GroupRow group;
-  CollapseClass collapse = CollapseClass::kUnscorable;
-  std::int32_t prompt_tokens = 0;
+  GroupHeadPtr head;
   std::optional<std::string> prompt;  // absent as the texts of samples are
   std::vector<Sample> samples;        // by index
   std::string why_no_texts;           // empty where there are texts
@@ -62,7 +61,7 @@ class SampleReader {
   SampleReader(std::unique_ptr<LedgerReader> ledger, const std::string& folder,
                const Tokenizer* tokenizer);
   SampledGroup SampledFrom(GroupRecord record) const;
-  void AddTexts(const AcceptedRow& accepted, SampledGroup& sampled) const;
+  void AddTexts(const AcceptedGroup& accepted, SampledGroup& sampled) const;
   std::string TextOf(std::span<const std::int32_t> tokens) const;
 
   const std::unique_ptr<LedgerReader> ledger_;

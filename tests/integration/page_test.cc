@@ -74,12 +74,12 @@ void ExpectSamplesOfLedger(const nlohmann::json& data, const LaunchedRun& run) {
     const std::uint64_t ids[] = {group["group"].get<std::uint64_t>()};
     const auto records = (*reader)->GroupsById(ids);
     ASSERT_TRUE(records.ok() && records->size() == 1 && records->front().accepted);
-    const AcceptedRow& accepted = *records->front().accepted;
-    EXPECT_EQ(group["class"], CollapseClassName(accepted.collapse));
-    ASSERT_EQ(group["completions"].size(), accepted.completions.size());
-    for (std::size_t i = 0; i < accepted.completions.size(); ++i) {
-      EXPECT_EQ(group["completions"][i]["reward"], accepted.completions[i].reward);
-      EXPECT_EQ(group["completions"][i]["tokens"], accepted.completions[i].total_tokens);
+    const v1::GroupHead& head = *records->front().accepted->head;
+    EXPECT_EQ(group["class"], CollapseClassName(ClassOf(head)));
+    ASSERT_EQ(group["completions"].size(), CompletionsOf(head));
+    for (std::size_t i = 0; i < CompletionsOf(head); ++i) {
+      EXPECT_EQ(group["completions"][i]["reward"], RewardsOf(head)[i]);
+      EXPECT_EQ(group["completions"][i]["tokens"], head.lengths(static_cast<int>(i)));
       EXPECT_FALSE(group["completions"][i]["text"].get<std::string>().empty());
     }
   }

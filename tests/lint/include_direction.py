@@ -38,7 +38,7 @@ TORCH_USERS = (
     "rollout_worker/model_commands/",
 )
 MESSAGE_USERS = (
-    "lib/experience/codec",
+    "lib/experience/",
     "lib/weights/",
     "lib/rpc/",
     "coordinator/",

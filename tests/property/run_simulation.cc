@@ -4,10 +4,16 @@
 #include <utility>
 
 #include "lib/base/digest.h"
+#include "lib/experience/codec.h"
 #include "lib/rl/staleness.h"
+#include "tests/support/make_head.h"
 
 namespace buttress {
 namespace {
+
+PolicyVersion OldestOf(const v1::GroupHead& head) {
+  return {head.versions(0).learner_epoch(), head.versions(0).step(), ""};
+}
 
 // The arrows of the diagram in scheduler.h.
 bool Allowed(GroupState from, GroupState to) {
@@ -214,19 +220,15 @@ Submission RunSimulation::Sample(const Worker& worker, const GrantedLease& lease
   submission.worker_id = worker.id;
   submission.incarnation = worker.incarnation;
   submission.lease = lease.ref;
-  submission.prompt_id = lease.prompt.prompt_id;
-  AcceptedRow& content = submission.accepted;
-  content.group_id = lease.ref.group_id;
+  std::vector<Outcome> outcomes;
   const std::uint64_t kind = Below(4);
   for (int i = 0; i < 4; ++i) {
-    const Outcome outcome = kind == 0   ? Outcome::kCorrect
-                            : kind == 1 ? Outcome::kWrong
-                                        : static_cast<Outcome>(1 + Below(3));
-    const double reward = outcome == Outcome::kCorrect ? 1.0 : 0.0;
-    content.completions.push_back({.outcome = outcome, .raw_reward = reward, .reward = reward});
+    outcomes.push_back(kind == 0   ? Outcome::kCorrect
+                       : kind == 1 ? Outcome::kWrong
+                                   : static_cast<Outcome>(1 + Below(3)));
   }
-  content.versions = {{worker.loaded.learner_epoch, worker.loaded.step, ""}};
-  content.collapse = ClassifyGroup(content.raw_rewards(), content.outcomes());
+  submission.head = MakeHead(lease.ref.group_id, outcomes, worker.loaded);
+  submission.head.set_prompt_id(lease.prompt.prompt_id);
   submission.content_sha256 = Sha256Of(std::to_string(random_.Below(UINT64_MAX)));
   return submission;
 }
@@ -256,7 +258,7 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
     held->second.content = Sample(worker, held->second.lease);
   }
   Submission submission = *held->second.content;
-  submission.accepted.payload.offset = ++payloads_;
+  submission.payload.offset = ++payloads_;
   if (lossy && Chance(5))
     submission.content_sha256 = Sha256Of("other " + std::to_string(Below(1000)));
   sent_.push_back(submission);
@@ -277,8 +279,8 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
 void RunSimulation::CheckAccepted(const Submission& submission, bool was_accepted,
                                   std::int64_t replaced_before) {
   Expect(!was_accepted, "(8) a group counts once");
-  Expect(!Abandoned(submission.accepted.versions.front()), "an abandoned version is not accepted");
-  accepted_.Add(submission.accepted.collapse);
+  Expect(!Abandoned(OldestOf(submission.head)), "an abandoned version is not accepted");
+  accepted_.Add(ClassOf(submission.head));
   CheckCollapse();
   const GroupRow& group = ledger_.groups.at(submission.lease.group_id);
   const bool replaced = group.reason == DropReason::kNoSignal;
@@ -286,7 +288,7 @@ void RunSimulation::CheckAccepted(const Submission& submission, bool was_accepte
   const bool room = replaced_before < options_.replace_cap &&
                     (options_.replace_budget == 0 || replaced_in_run < options_.replace_budget);
   const bool last_planned = scheduler_.run().planned_step == options_.steps;
-  const bool signal = submission.accepted.collapse == CollapseClass::kMixed;
+  const bool signal = ClassOf(submission.head) == CollapseClass::kMixed;
   Expect(replaced == (options_.resample && !signal && room && !last_planned),
          "a group without a signal is replaced while cap and budget last, and no other is");
 }
@@ -424,21 +426,21 @@ void RunSimulation::Plan(std::uint64_t step) {
   Expect(reply->finished == (step > options_.steps), "there is no step after the last");
   if (!reply->plan) return;
   const buttress::Plan& plan = *reply->plan;
-  Expect(static_cast<std::int64_t>(plan.groups()) == options_.prompts, "(5) a plan has P groups");
-  const auto [seen, first] = plans_.try_emplace(step, plan);
-  if (holes_.erase(step) > 0) seen->second = plan;
-  Expect(first || seen->second == plan, "(5) a plan does not change");
+  Expect(static_cast<std::int64_t>(plan.groups.size()) == options_.prompts,
+         "(5) a plan has P groups");
+  const std::string bytes = ToProto(plan).SerializeAsString();
+  const auto [seen, first] = plans_.try_emplace(step, bytes);
+  if (holes_.erase(step) > 0) seen->second = bytes;
+  Expect(first || seen->second == bytes, "(5) a plan does not change");
   CollapseCounts counts;
-  for (std::size_t k = 0; k < plan.groups(); ++k) {
-    const AcceptedRow& accepted = ledger_.accepted.at(plan.group_ids[k]);
-    const CollapseClass collapse = ClassifyGroup(accepted.raw_rewards(), accepted.outcomes());
-    counts.Add(collapse);
-    Expect(plan.classes[k] == collapse, "(8) the plan's classes are those of the raw rewards");
-    Expect(plan.oldest_versions[k] == accepted.versions.front(),
-           "(4) the plan's versions are those of the ledger");
-    const std::int64_t age = static_cast<std::int64_t>(step) - 1 -
-                             static_cast<std::int64_t>(plan.oldest_versions[k].step);
-    Expect(!first || !Abandoned(plan.oldest_versions[k]),
+  for (const GroupHeadPtr& group : plan.groups) {
+    const v1::GroupHead& head = *ledger_.accepted.at(group->group_id()).head;
+    counts.Add(ClassifyGroup(RawRewardsOf(head), OutcomesOf(head)));
+    Expect(group->SerializeAsString() == head.SerializeAsString(),
+           "(4)(8) the plan's heads are those of the ledger");
+    const std::int64_t age =
+        static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(OldestOf(head).step);
+    Expect(!first || !Abandoned(OldestOf(head)),
            "no group of an abandoned version gets into a new plan");
     Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window),
            "(4) no group is too old");
@@ -447,8 +449,7 @@ void RunSimulation::Plan(std::uint64_t step) {
     const bool replaced =
         group.reason == DropReason::kNoSignal || group.reason == DropReason::kDamaged;
     if (!replaced || group.step != step) continue;
-    const AcceptedRow& accepted = ledger_.accepted.at(id);
-    counts.Add(ClassifyGroup(accepted.raw_rewards(), accepted.outcomes()));
+    counts.Add(ClassOf(*ledger_.accepted.at(id).head));
   }
   Expect(counts == plan.collapse.step, "(8) the plan's ACR is that of the groups drawn for it");
   CheckWindow();
@@ -509,7 +510,7 @@ void RunSimulation::Checkpoint(bool lossy) {
 void RunSimulation::Finish(const LedgerChanges& changes) {
   CheckMoves(changes);
   for (const std::uint64_t id : changes.returned) {
-    taken_back_.Add(ledger_.accepted.at(id).collapse);
+    taken_back_.Add(ClassOf(*ledger_.accepted.at(id).head));
     NoteFollowed(id);
   }
   Write(changes);
@@ -568,14 +569,15 @@ void RunSimulation::NoteFollowed(std::uint64_t group_id) {
 }
 
 void RunSimulation::CheckRecords() {
-  std::map<std::pair<PayloadEnd, std::uint64_t>, const AcceptedRow*> accepted;
+  std::map<std::pair<PayloadEnd, std::uint64_t>, const AcceptedGroup*> accepted;
   for (const auto& [id, row] : ledger_.accepted) accepted.emplace(row.place(), &row);
   std::map<std::uint64_t, PromptRecord> recount;
   for (const auto& [place, row] : accepted) {
-    const DrawnPrompt& prompt = ledger_.groups.at(row->group_id).prompt;
+    const DrawnPrompt& prompt = ledger_.groups.at(row->id()).prompt;
+    const v1::GroupHead& head = *row->head;
     PromptRecord& record = recount[prompt.row];
-    Expect(row->record == record, "a group knows the record of its prompt before it");
-    AddGroup(row->raw_rewards(), row->outcomes(), row->collapse, prompt.pass,
+    Expect(RecordOf(head) == record, "a group knows the record of its prompt before it");
+    AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), prompt.pass,
              options_.selection.mopps.decay, record);
   }
   for (const auto& [row, record] : recount)
@@ -588,7 +590,7 @@ void RunSimulation::CheckCollapse() {
   reported.Add(taken_back_);
   Expect(reported == accepted_, "(8) the reported ACR equals a recount");
   for (const auto& [id, row] : ledger_.accepted)
-    ledger.Add(ClassifyGroup(row.raw_rewards(), row.outcomes()));
+    ledger.Add(ClassifyGroup(RawRewardsOf(*row.head), OutcomesOf(*row.head)));
   ledger.Add(taken_back_);
   Expect(ledger == accepted_, "(8) the ledger's outcomes equal a recount");
 }

@@ -119,7 +119,7 @@ class RunSimulation {
   PolicyVersion announced_;
   std::uint64_t next_incarnation_ = 1;
   std::set<std::uint64_t> released_;               // groups whose slot is free again
-  std::map<std::uint64_t, buttress::Plan> plans_;  // as first seen
+  std::map<std::uint64_t, std::string> plans_;     // as first seen, encoded
   std::set<std::uint64_t> holes_;                  // steps whose plan lost a group
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
   std::vector<Submission> sent_;                   // may be repeated late

@@ -14,8 +14,8 @@ namespace buttress {
 struct MemoryLedger {
   std::optional<RunRow> run;
   std::map<std::uint64_t, GroupRow> groups;
-  std::map<std::uint64_t, AcceptedRow> accepted;
-  std::vector<LastVisit> last_visits;
+  std::map<std::uint64_t, AcceptedGroup> accepted;
+  std::vector<PromptHistory> histories;
   std::map<std::string, CollapseCounts> collapse;
   std::map<std::uint64_t, PromptRecord> records;
   std::vector<SkipRow> skipped;
@@ -29,7 +29,7 @@ struct MemoryLedger {
   std::optional<EarlyEndRow> early_end;  // the last one
 
   void Write(const LedgerChanges& changes) {
-    for (const std::uint64_t id : changes.returned) TakeBack(id);
+    for (const std::uint64_t id : changes.returned) accepted.erase(id);
     starts.insert(starts.end(), changes.starts.begin(), changes.starts.end());
     for (const ManifestRow& row : changes.manifests) versions.push_back(row.version);
     for (const CheckpointRow& row : changes.checkpoints)
@@ -37,15 +37,15 @@ struct MemoryLedger {
     if (changes.early_end) early_end = changes.early_end;
     if (changes.run) run = changes.run;
     for (const GroupRow& row : changes.groups) groups[row.group_id] = row;
-    for (const AcceptedRow& row : changes.accepted) {
-      BUTTRESS_CHECK(accepted.emplace(row.group_id, row).second, "a group is accepted once");
-      const std::uint64_t dataset_row = groups.at(row.group_id).prompt.row;
-      if (last_visits.size() <= dataset_row) last_visits.resize(dataset_row + 1);
-      if (row.own_history().scored > 0) last_visits[dataset_row] = {row.history, row.own_history()};
+    for (const AcceptedGroup& row : changes.accepted)
+      BUTTRESS_CHECK(accepted.emplace(row.id(), row).second, "a group is accepted once");
+    for (const auto& [dataset_row, row] : changes.histories) {
+      if (histories.size() <= dataset_row) histories.resize(dataset_row + 1);
+      histories[dataset_row] = row;
     }
     for (const auto& [source, row] : changes.collapse) collapse[source] = row;
     for (const auto& [dataset_row, row] : changes.records) records[dataset_row] = row;
-    for (const auto& [group_id, row] : changes.records_before) accepted.at(group_id).record = row;
+    for (const auto& [group_id, row] : changes.changed) accepted.at(group_id) = row;
     skipped.insert(skipped.end(), changes.skipped.begin(), changes.skipped.end());
     for (const DropRow& row : changes.drops) {
       if (row.step != 0) plans.at(row.step).group_ids[row.position] = 0;
@@ -53,34 +53,16 @@ struct MemoryLedger {
     for (const PlanRow& row : changes.plans)
       BUTTRESS_CHECK(plans.emplace(row.step, row).second, "a step is planned once");
     for (const RefillRow& row : changes.refills) {
-      PlanRow& plan = plans.at(row.step);
+      PlanRow& plan = plans.at(row.plan.step);
       BUTTRESS_CHECK(plan.group_ids[row.position] == 0, "a place is filled once");
-      plan.group_ids[row.position] = row.group_id;
-      plan.collapse.step = row.collapse;
-      plan.drawn = row.drawn;
-      auto& sources = plan.collapse.sources;
-      auto at = std::ranges::lower_bound(sources, row.source.source, {}, &SourceCollapse::source);
-      if (at == sources.end() || at->source != row.source.source)
-        at = sources.insert(at, row.source);
-      *at = row.source;
+      plan.group_ids[row.position] = row.group_id();
+      plan.collapse = row.plan.collapse;
+      plan.drawn = row.plan.drawn;
     }
     learners.insert(learners.end(), changes.learners.begin(), changes.learners.end());
     if (!changes.manifests.empty()) announced = changes.manifests.back();
     for (const WorkerOrderRow& row : changes.orders) orders[row.worker_id] = row;
     std::erase_if(orders, [](const auto& o) { return o.second.order == WorkerOrder::kNone; });
-  }
-
-  void TakeBack(std::uint64_t group_id) {
-    const AcceptedRow row = accepted.at(group_id);
-    const PromptHistory own = row.own_history();
-    LastVisit& visit = last_visits.at(groups.at(group_id).prompt.row);
-    if (visit.before.scored + visit.own.scored == row.history.scored + own.scored) {
-      visit = {row.history, {}};
-    } else {
-      visit.before.correct -= own.correct;
-      visit.before.scored -= own.scored;
-    }
-    accepted.erase(group_id);
   }
 
   // Of the prompts that are drawn.
@@ -115,10 +97,11 @@ struct MemoryLedger {
     LedgerSnapshot snapshot;
     if (!run) return snapshot;
     snapshot.run = run;
-    snapshot.last_visits = last_visits;
+    snapshot.histories = histories;
     snapshot.collapse = collapse;
     for (const auto& [id, row] : accepted) {
-      if (row.own_history().scored > 0) snapshot.difficulty[row.source].Add(id, row.trials());
+      if (row.trials().own.scored > 0)
+        snapshot.difficulty[row.head->source()].Add(id, row.trials());
     }
     for (const SkipRow& skip : skipped)
       ++snapshot.skipped[skip.source][static_cast<std::size_t>(skip.reason)];

@@ -127,7 +127,7 @@ class Player {
   Status Train(const v1::Plan& plan) {
     auto fetch = OfLearner<v1::FetchGroupsRequest>();
     fetch.set_step(plan.step());
-    *fetch.mutable_group_ids() = plan.group_ids();
+    for (const v1::GroupHead& group : plan.groups()) fetch.add_group_ids(group.group_id());
     BUTTRESS_RETURN_IF_ERROR(client_.FetchGroups(fetch).status());
     auto commit = OfLearner<v1::CommitRequest>();
     commit.set_step(plan.step());

@@ -77,21 +77,16 @@ static_assert(kEstimators.size() == std::size(kChoices<Estimator>) &&
               std::ranges::equal(kEstimators, kChoices<Estimator>, {}, &EstimatorInfo::estimator,
                                  &ChoiceRow<Estimator>::value));
 
-// The collapse class of each group. The counts of the step come with the batch, so that the gates
-// of all ranks and of a replay see the same; counts that differ are those of another step.
-Result<std::vector<CollapseClass>> Classify(const AdvantageInput& input) {
-  std::vector<CollapseClass> classes;
+// The counts of the step come with the batch, so that the gates of all ranks and of a replay see the
+// same; counts that differ are those of another step.
+Status CheckCounts(const AdvantageInput& input) {
   CollapseCounts counts;
-  for (std::size_t k = 0; k < input.groups(); ++k) {
-    classes.push_back(ClassifyGroup(GroupRows(input.raw_rewards, input.group_offsets, k),
-                                    GroupRows(input.outcomes, input.group_offsets, k)));
-    counts.Add(classes.back());
-  }
-  if (counts == input.collapse.step) return classes;
-  return InvalidArgument(fmt::format(
-      "collapse.step counts {} constant of {} groups; a recount of the batch gives {} of {}",
-      input.collapse.step.constant(), input.collapse.step.groups, counts.constant(),
-      counts.groups));
+  for (const CollapseClass collapse : input.classes) counts.Add(collapse);
+  if (counts == input.collapse.step) return OkStatus();
+  return InvalidArgument(
+      fmt::format("collapse.step counts {} constant of {} groups; the batch has {} of {}",
+                  input.collapse.step.constant(), input.collapse.step.groups, counts.constant(),
+                  counts.groups));
 }
 
 }  // namespace
@@ -105,9 +100,9 @@ const EstimatorInfo& InfoOf(Estimator estimator) {
 Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input,
                                           const AlgorithmConfig& options) {
   BUTTRESS_RETURN_IF_ERROR(CheckBatch(input));
+  BUTTRESS_RETURN_IF_ERROR(CheckCounts(input));
   AdvantageOutput out;
-  BUTTRESS_ASSIGN_OR_RETURN(out.collapse, Classify(input));
-  out.decisions.resize(out.collapse.size());
+  out.decisions.resize(input.classes.size());
   out.next_gate = input.gate;
   const ScorableRows scorable(input);
   out.advantages.assign(scorable.input().rewards.size(), 0.0);

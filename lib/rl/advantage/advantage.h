@@ -43,6 +43,7 @@ struct AdvantageInput {
   std::span<const double> components;           // [N, C] row-major; empty for a reward of one part
   std::span<const std::int32_t> lengths;        // [N] trained tokens
   std::span<const std::int32_t> group_offsets;  // [K + 1]
+  std::span<const CollapseClass> classes;       // [K] of the raw rewards
   std::span<const PromptHistory> history;       // [K] before this batch
   // [K] index of the source in collapse.sources, or empty where sources are not known
   std::span<const std::int32_t> sources;
@@ -79,7 +80,6 @@ struct AdvantageOutput {
   std::vector<double> advantages;  // [N]; exactly 0 for unscorable completions
   // [N] for TokenAdvantages (estimators.h); empty unless the estimator looks at tokens
   std::vector<double> entropy_scale;
-  std::vector<CollapseClass> collapse;     // [K] of the raw rewards; virtual samples do not count
   std::vector<VirtualDecision> decisions;  // [K]
   std::optional<GateReading> gate;         // absent for an estimator without a gate
   // [S] by collapse.sources, or empty: of the sources with a rate of their own; the groups of the
@@ -99,7 +99,7 @@ struct AdvantageOutput {
 };
 
 // An estimator fills out.advantages. Its input is checked and has no unscorable completions (groups
-// may be empty); `out` arrives with advantages of 0, classes set and decisions empty. The result
+// may be empty); `out` arrives with advantages of 0 and decisions empty. The result
 // depends on the arguments alone.
 using AdvantageFn = Status (*)(const AdvantageInput& input, const AlgorithmConfig& options,
                                AdvantageOutput& out);

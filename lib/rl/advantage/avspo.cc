@@ -69,7 +69,7 @@ Status Noise(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   for (std::size_t i = 0; i < noisy_rewards.size(); ++i)
     out.advantages[i] = (1.0 - weight) * out.advantages[i] + weight * noisy.advantages[i];
   for (std::size_t k = 0; k < input.groups(); ++k) {
-    if (out.collapse[k] == CollapseClass::kUnscorable) continue;
+    if (input.classes[k] == CollapseClass::kUnscorable) continue;
     out.decisions[k] = {true, weight, static_cast<double>(input.group_rewards(k).size())};
   }
   return OkStatus();
@@ -105,8 +105,8 @@ Status Opposite(const AdvantageInput& input, const AlgorithmConfig& options, Adv
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const double weight =
         ConfidenceWeight(GateOf(input, k, out).rate, avspo.acr_threshold, avspo.slope);
-    if (weight == 0 || !IsAllRightOrAllWrong(out.collapse[k])) continue;
-    const double level = LevelOf(input, k, out.collapse[k]);
+    if (weight == 0 || !IsAllRightOrAllWrong(input.classes[k])) continue;
+    const double level = LevelOf(input, k, input.classes[k]);
     Inject(input, k, level, {.weight = 1, .mean = 1 - level, .variance = 0}, StdKind::kSample, kEps,
            weight, out);
   }
@@ -181,7 +181,7 @@ Status Ladder(const AdvantageInput& input, const AlgorithmConfig& options, Advan
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
   ReadLadderGates(input, config, out);
   for (std::size_t k = 0; k < input.groups(); ++k) {
-    const CollapseClass collapse = out.collapse[k];
+    const CollapseClass collapse = input.classes[k];
     const bool other = collapse == CollapseClass::kOtherConstant && !config.symmetric;
     if (!IsAllRightOrAllWrong(collapse) && !other) continue;
     const GateReading& gate = GateOf(input, k, out);
@@ -222,20 +222,20 @@ Status Prior(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   ReadGates(input, input.collapse.acr_ema, RecentRate, avspo.acr_threshold, avspo.slope, out);
   const Trials batch = TrialsOf(input.raw_rewards, input.outcomes);
   for (std::size_t k = 0; k < input.groups(); ++k) {
-    if (!IsAllRightOrAllWrong(out.collapse[k])) continue;
+    if (!IsAllRightOrAllWrong(input.classes[k])) continue;
     const std::optional<ExpectedSuccess> expected = Expect(input, k, batch);
     if (!expected) continue;
     const auto [m, n] = *expected;
     const double n0 = config.confidence_count > 0
                           ? config.confidence_count
                           : static_cast<double>(input.group_rewards(k).size());
-    const double strength = out.collapse[k] == CollapseClass::kAllCorrect ? config.strength_correct
-                                                                          : config.strength_wrong;
+    const double strength = input.classes[k] == CollapseClass::kAllCorrect ? config.strength_correct
+                                                                           : config.strength_wrong;
     const double opening =
         ConfidenceWeight(GateOf(input, k, out).rate, avspo.acr_threshold, avspo.slope);
     const double weight = strength * opening * n / (n + n0);
     if (weight == 0) continue;
-    Inject(input, k, LevelOf(input, k, out.collapse[k]),
+    Inject(input, k, LevelOf(input, k, input.classes[k]),
            {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, options.std, options.eps,
            weight, out);
   }

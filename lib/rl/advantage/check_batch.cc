@@ -22,6 +22,7 @@ Status CheckShapes(const AdvantageInput& input) {
   BUTTRESS_RETURN_IF_ERROR(CheckRows("raw_rewards", input.raw_rewards, rows));
   BUTTRESS_RETURN_IF_ERROR(CheckRows("lengths", input.lengths, rows));
   BUTTRESS_RETURN_IF_ERROR(CheckRows("history", input.history, input.group_offsets.size() - 1));
+  BUTTRESS_RETURN_IF_ERROR(CheckRows("classes", input.classes, input.group_offsets.size() - 1));
   if (!input.outcomes.empty())
     BUTTRESS_RETURN_IF_ERROR(CheckRows("outcomes", input.outcomes, rows));
   if (!input.sources.empty())

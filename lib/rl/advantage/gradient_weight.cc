@@ -31,7 +31,9 @@ Result<AdvantageOutput> Advantages(int correct, int size, double p,
   input.lengths = lengths;
   input.group_offsets = offsets;
   input.history = history;
-  input.collapse.step.Add(ClassifyGroup(rewards, outcomes));
+  const CollapseClass collapse = ClassifyGroup(rewards, outcomes);
+  input.classes = {&collapse, 1};
+  input.collapse.step.Add(collapse);
   input.collapse.cumulative = input.collapse.step;
   input.collapse.acr_ema = 1;
   return ComputeAdvantages(input, options);

@@ -40,7 +40,7 @@ Status PassAtKAdvantage(const AdvantageInput& input, const AlgorithmConfig& opti
                         AdvantageOutput& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckOutcomes(input));
   for (std::size_t group = 0; group < input.groups(); ++group) {
-    if (out.collapse[group] != CollapseClass::kMixed) continue;
+    if (input.classes[group] != CollapseClass::kMixed) continue;
     const auto begin = static_cast<std::size_t>(input.group_offsets[group]);
     const std::span<double> advantages = out.group_advantages(input, group);
     const auto n = static_cast<std::int64_t>(advantages.size());

@@ -10,9 +10,9 @@ Status RlZvp(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   out.entropy_scale.assign(out.advantages.size(), 0.0);
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const auto scales = GroupRows(std::span<double>(out.entropy_scale), input.group_offsets, k);
-    if (out.collapse[k] == CollapseClass::kAllCorrect)
+    if (input.classes[k] == CollapseClass::kAllCorrect)
       std::ranges::fill(scales, options.rl_zvp.alpha);
-    if (out.collapse[k] == CollapseClass::kAllWrong)
+    if (input.classes[k] == CollapseClass::kAllWrong)
       std::ranges::fill(scales, -options.rl_zvp.alpha);
   }
   return OkStatus();

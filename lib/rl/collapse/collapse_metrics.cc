@@ -39,17 +39,15 @@ bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome
   return apart == 1;
 }
 
-std::int64_t CountNearCollapse(std::span<const double> raw_rewards,
-                               std::span<const Outcome> outcomes,
-                               std::span<const std::int32_t> group_offsets) {
-  std::int64_t near = 0;
+std::vector<CollapseClass> ClassifyGroups(std::span<const double> raw_rewards,
+                                          std::span<const Outcome> outcomes,
+                                          std::span<const std::int32_t> group_offsets) {
+  std::vector<CollapseClass> classes;
   for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    near += IsNearCollapse(GroupRows(raw_rewards, group_offsets, k),
-                           GroupRows(outcomes, group_offsets, k))
-                ? 1
-                : 0;
+    classes.push_back(ClassifyGroup(GroupRows(raw_rewards, group_offsets, k),
+                                    GroupRows(outcomes, group_offsets, k)));
   }
-  return near;
+  return classes;
 }
 
 double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,

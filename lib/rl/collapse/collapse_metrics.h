@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
@@ -19,10 +20,10 @@ Trials TrialsOf(std::span<const double> raw_rewards, std::span<const Outcome> ou
 // all but one have the same raw reward. Such a group is mixed. `outcomes` is [n] or empty.
 bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome> outcomes);
 
-// Number of near-collapsed groups of a batch; the arguments are those of AdvantageInput.
-std::int64_t CountNearCollapse(std::span<const double> raw_rewards,
-                               std::span<const Outcome> outcomes,
-                               std::span<const std::int32_t> group_offsets);
+// ClassifyGroup of each group of a batch, [K]; the arguments are those of AdvantageInput.
+std::vector<CollapseClass> ClassifyGroups(std::span<const double> raw_rewards,
+                                          std::span<const Outcome> outcomes,
+                                          std::span<const std::int32_t> group_offsets);
 
 // Share of the groups with at least two scorable completions whose sample variance of raw rewards
 // is below `variance_threshold`. This rate takes one success in more than 1 / variance_threshold

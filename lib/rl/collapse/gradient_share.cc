@@ -6,10 +6,6 @@
 namespace buttress {
 namespace {
 
-bool IsConstant(CollapseClass collapse) {
-  return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
-}
-
 // The sum of `mass` that a constant group counts in. `rewards` and `lengths` are the group's;
 // completions without trained tokens do not matter.
 double& SourceOf(std::span<const double> rewards, std::span<const std::int32_t> lengths,

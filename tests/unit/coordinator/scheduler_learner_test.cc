@@ -574,7 +574,7 @@ TEST(SchedulerLearner, ADroppedGroupOfAPlanIsReplacedByTheFirstThatIsReady) {
   EXPECT_EQ(rig.Train(1).code(), StatusCode::kFailedPrecondition);  // the old learner is fenced
   rig.StartLearner({});
   const Plan plan = *rig.Plan(1)->plan;
-  EXPECT_THAT(plan.group_ids, ElementsAre(3, 2));
+  EXPECT_THAT(SchedulerRig::IdsOf(plan), ElementsAre(3, 2));
   EXPECT_EQ(plan.collapse.step.groups, 3);  // that which was dropped counts once
   ASSERT_EQ(plan.collapse.sources.size(), 1U);
   EXPECT_EQ(plan.collapse.sources[0].step, plan.collapse.step);
@@ -628,7 +628,7 @@ TEST(SchedulerLearner, AGroupThatTheLearnerFindsDamagedIsReplacedInItsPlan) {
             StatusCode::kAborted);
   rig.scheduler = rig.Restore();
   const Plan plan = *rig.Plan(1)->plan;
-  EXPECT_THAT(plan.group_ids, ElementsAre(1, 3));
+  EXPECT_THAT(SchedulerRig::IdsOf(plan), ElementsAre(1, 3));
   EXPECT_EQ(plan.collapse.step.groups, 3);
   EXPECT_EQ(give_up(3), 1);  // the one in its place is damaged as well
   EXPECT_THAT(rig.PlannedIds(1), ElementsAre(1, 4));

@@ -7,6 +7,7 @@
 
 #include "coordinator/scheduler.h"
 #include "lib/base/digest.h"
+#include "tests/support/make_head.h"
 #include "tests/support/memory_ledger.h"
 
 namespace buttress {
@@ -115,17 +116,9 @@ class SchedulerRig {
     submission.worker_id = "a";
     submission.incarnation = 1;
     submission.lease = lease.ref;
-    submission.prompt_id = lease.prompt.prompt_id;
     submission.content_sha256 = Sha256Of("content of " + std::to_string(lease.ref.group_id));
-    submission.accepted.group_id = lease.ref.group_id;
-    submission.accepted.versions = {std::move(version)};
-    for (const Outcome outcome : outcomes) {
-      const double reward = outcome == Outcome::kCorrect ? 1.0 : 0.0;
-      submission.accepted.completions.push_back(
-          {.outcome = outcome, .raw_reward = reward, .reward = reward});
-    }
-    submission.accepted.collapse =
-        ClassifyGroup(submission.accepted.raw_rewards(), submission.accepted.outcomes());
+    submission.head = MakeHead(lease.ref.group_id, outcomes, version);
+    submission.head.set_prompt_id(lease.prompt.prompt_id);
     return submission;
   }
 
@@ -160,12 +153,17 @@ class SchedulerRig {
     return reply;
   }
 
+  static std::vector<std::uint64_t> IdsOf(const buttress::Plan& plan) {
+    std::vector<std::uint64_t> ids;
+    for (const GroupHeadPtr& group : plan.groups) ids.push_back(group->group_id());
+    return ids;
+  }
+
   std::vector<std::uint64_t> PlannedIds(std::uint64_t step) {
     const Result<PlanReply> reply = Plan(step);
     std::vector<std::uint64_t> ids;
     if (!reply.ok() || !reply->plan) return ids;
-    ids = reply->plan->group_ids;
-    return ids;
+    return IdsOf(*reply->plan);
   }
 
   Status Train(std::uint64_t step) {

@@ -195,7 +195,7 @@ class ServiceTest : public testing::Test {
     request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
     request.set_step(plan.step());
-    *request.mutable_group_ids() = plan.group_ids();
+    for (const v1::GroupHead& group : plan.groups()) request.add_group_ids(group.group_id());
     return client_.FetchGroups(request);
   }
 

@@ -7,134 +7,137 @@
 #include <utility>
 
 #include "lib/experience/codec.h"
+#include "tests/support/make_head.h"
 
 namespace buttress {
 namespace {
 
+v1::GroupHead GoodHead(std::uint64_t id, const char* source, std::vector<Outcome> outcomes) {
+  v1::GroupHead head = MakeHead(id, outcomes, {1, 3, ""});
+  head.set_source(source);
+  for (const char* name : {"answer", "length"}) {
+    head.add_component_names(name);
+    head.add_component_weights(1);
+  }
+  head.mutable_components()->Resize(2 * head.outcomes_size(), 0.5);
+  head.mutable_history()->set_correct(2);
+  head.mutable_history()->set_scored(8);
+  return head;
+}
+
 // Two groups of two and one completions, with two reward components.
-Plan GoodPlan() {
+v1::Plan GoodPlan() {
   Plan plan;
   plan.step = 4;
-  plan.group_ids = {17, 19};
-  plan.group_offsets = {0, 2, 3};
-  plan.prompt_lengths = {5, 7};
-  plan.oldest_versions = {{1, 3, ""}, {1, 2, ""}};
-  plan.history = {{2, 8}, {0, 0}};
-  plan.classes = {CollapseClass::kMixed, CollapseClass::kUnscorable};
-  plan.outcomes = {Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable};
-  plan.raw_rewards = {1, 0, 0};
-  plan.rewards = {0.9, -0.1, 0};
-  plan.lengths = {3, 4, 0};
-  plan.total_lengths = {4, 4, 2};
-  plan.truncated = {false, true, true};
-  plan.components = {1, -0.1, 0, -0.1, 0, 0};
+  for (const v1::GroupHead& head : {GoodHead(17, "math", {Outcome::kCorrect, Outcome::kWrong}),
+                                    GoodHead(19, "code", {Outcome::kUnscorable})})
+    plan.groups.push_back(std::make_shared<const v1::GroupHead>(head));
   plan.collapse.step = {.groups = 2, .mixed = 1, .unscorable = 1};
   plan.collapse.cumulative = {.groups = 9, .all_correct = 2, .mixed = 7};
   plan.collapse.acr_ema = 0.25;
   plan.collapse.expected_acr = 0.5;
   plan.collapse.sources = {{"code", {.groups = 1, .unscorable = 1}, {}},
                            {"math", {.groups = 1, .mixed = 1}, {.groups = 7, .all_wrong = 7}}};
-  plan.sources = {1, 0};
   plan.drawn = {.completions = 5, .scorable = 4, .tokens = 17, .raw_reward = -0.25};
-  return plan;
+  return ToProto(plan);
 }
 
 TEST(PlanCodecTest, PlanSurvivesTheRoundTrip) {
-  const auto plan = FromProto(ToProto(GoodPlan()));
+  const auto plan = FromProto(GoodPlan());
   ASSERT_TRUE(plan.ok()) << plan.status().message();
-  EXPECT_EQ(*plan, GoodPlan());
-}
-
-TEST(PlanCodecTest, RejectsGroupSizesThatExceedTheRows) {
-  v1::Plan proto = ToProto(GoodPlan());
-  proto.set_group_sizes(1, std::numeric_limits<std::uint32_t>::max());
-  EXPECT_EQ(FromProto(proto).status().message(),
-            "group_sizes exceed the 3 completions of the plan");
-}
-
-TEST(PlanCodecTest, RejectsTotalsThatNoCompletionsGive) {
-  v1::Plan proto = ToProto(GoodPlan());
-  proto.mutable_drawn()->set_scorable(6);
-  EXPECT_EQ(FromProto(proto).status().message(),
-            "drawn: 6 scorable of 5 completions with raw rewards of -0.25 in all; expected no more "
-            "scorable ones than completions, and a finite sum");
-  proto = ToProto(GoodPlan());
-  proto.mutable_drawn()->set_raw_reward(std::numeric_limits<double>::infinity());
-  EXPECT_FALSE(FromProto(proto).ok());
-}
-
-TEST(PlanCodecTest, RejectsUnknownEnumerators) {
-  v1::Plan proto = ToProto(GoodPlan());
-  proto.set_outcomes(0, static_cast<v1::Outcome>(9));
-  EXPECT_EQ(FromProto(proto).status().message(), "outcomes: this version does not know 9");
-  proto = ToProto(GoodPlan());
-  proto.set_classes(0, static_cast<v1::CollapseClass>(9));
-  EXPECT_EQ(FromProto(proto).status().message(), "classes: this version does not know 9");
+  EXPECT_EQ(ToProto(*plan).SerializeAsString(), GoodPlan().SerializeAsString());
+  EXPECT_EQ(plan->offsets(), (std::vector<std::int32_t>{0, 2, 3}));
+  EXPECT_EQ(SourceIndices(plan->groups, plan->collapse.sources), (std::vector<std::int32_t>{1, 0}));
 }
 
 struct Rejection {
   const char* what;
-  std::function<void(Plan&)> change;
+  std::function<void(v1::Plan&)> change;
   const char* message;  // part of it
 };
 
 class CheckPlanTest : public testing::TestWithParam<Rejection> {};
 
 TEST_P(CheckPlanTest, Rejects) {
-  Plan plan = GoodPlan();
-  ASSERT_TRUE(CheckPlan(plan).ok()) << CheckPlan(plan).message();
+  v1::Plan plan = GoodPlan();
+  ASSERT_TRUE(FromProto(v1::Plan(plan)).ok());
   GetParam().change(plan);
-  const Status status = CheckPlan(plan);
+  const Status status = FromProto(std::move(plan)).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find(GetParam().message), std::string::npos) << status.message();
 }
 
+// A rejection of what `change` does to the head of group 17.
+Rejection OfHead(const char* what, std::function<void(v1::GroupHead&)> change,
+                 const char* message) {
+  return {what, [change](v1::Plan& plan) { change(*plan.mutable_groups(0)); }, message};
+}
+
 const Rejection kRejections[] = {
-    {"missing offset", [](Plan& p) { p.group_offsets.pop_back(); },
-     "group_offsets has 2 entries; expected 3"},
-    {"offsets that fall",
-     [](Plan& p) {
-       p.group_offsets = {0, 4, 3};
-     },
-     "group_offsets[2] = 3"},
-    {"offsets that end early",
-     [](Plan& p) {
-       p.group_offsets = {0, 1, 2};
-     },
-     "group_offsets end at 2"},
-    {"empty group",
-     [](Plan& p) {
-       p.group_offsets = {0, 3, 3};
-     },
-     "group 19 has no completions"},
-    {"missing prompt length", [](Plan& p) { p.prompt_lengths.pop_back(); },
-     "prompt_lengths has 1 entries; expected 2"},
-    {"missing version", [](Plan& p) { p.oldest_versions.pop_back(); }, "oldest_versions has 1"},
-    {"missing history", [](Plan& p) { p.history.pop_back(); }, "history has 1"},
-    {"missing class", [](Plan& p) { p.classes.pop_back(); }, "classes has 1"},
-    {"missing source", [](Plan& p) { p.sources.pop_back(); }, "sources has 1"},
-    {"source that is not counted", [](Plan& p) { p.sources[1] = 2; }, "group 19 has source 2 of 2"},
+    OfHead(
+        "empty group", [](v1::GroupHead& h) { h.clear_outcomes(); }, "group 17: no completions"),
+    OfHead(
+        "missing finish reason", [](v1::GroupHead& h) { h.clear_finish_reasons(); },
+        "column finish_reasons has 0 entries; expected 2"),
+    OfHead(
+        "missing raw reward", [](v1::GroupHead& h) { h.mutable_raw_rewards()->RemoveLast(); },
+        "column raw_rewards has 1 entries; expected 2"),
+    OfHead(
+        "missing reward", [](v1::GroupHead& h) { h.add_rewards(1); }, "rewards has 3"),
+    OfHead(
+        "missing length", [](v1::GroupHead& h) { h.clear_lengths(); }, "lengths has 0"),
+    OfHead(
+        "missing trained length", [](v1::GroupHead& h) { h.clear_trained_lengths(); },
+        "trained_lengths has 0"),
+    OfHead(
+        "missing weight", [](v1::GroupHead& h) { h.clear_component_weights(); },
+        "component_weights has 0 entries; expected 2"),
+    OfHead(
+        "half a row of components", [](v1::GroupHead& h) { h.mutable_components()->RemoveLast(); },
+        "components has 3 entries; expected 4"),
+    OfHead(
+        "no outcome", [](v1::GroupHead& h) { h.set_outcomes(1, v1::OUTCOME_UNSPECIFIED); },
+        "completion 1: outcome 0"),
+    OfHead(
+        "unknown outcome", [](v1::GroupHead& h) { h.set_outcomes(0, static_cast<v1::Outcome>(9)); },
+        "completion 0: outcome 9"),
+    OfHead(
+        "unknown class",
+        [](v1::GroupHead& h) { h.set_collapse(static_cast<v1::CollapseClass>(9)); },
+        "collapse = 9"),
+    OfHead(
+        "reward that is not finite",
+        [](v1::GroupHead& h) { h.set_rewards(0, std::numeric_limits<double>::quiet_NaN()); },
+        "reward nan"),
+    OfHead(
+        "component that is not finite",
+        [](v1::GroupHead& h) { h.set_components(0, std::numeric_limits<double>::infinity()); },
+        "component is not finite"),
+    OfHead(
+        "negative length", [](v1::GroupHead& h) { h.set_trained_lengths(0, -1); },
+        "-1 trained tokens of 5"),
+    OfHead(
+        "more trained tokens than tokens", [](v1::GroupHead& h) { h.set_trained_lengths(0, 6); },
+        "6 trained tokens of 5"),
+    OfHead(
+        "history without sense", [](v1::GroupHead& h) { h.mutable_history()->set_correct(9); },
+        "history: 9 correct of 8"),
+    OfHead(
+        "source that is not counted", [](v1::GroupHead& h) { h.set_source("physics"); },
+        "group 17 has source 'physics'"),
     {"sources in another order",
-     [](Plan& p) { std::swap(p.collapse.sources[0], p.collapse.sources[1]); },
+     [](v1::Plan& p) { p.mutable_collapse()->mutable_sources()->SwapElements(0, 1); },
      "source 'code' follows 'math'"},
-    {"sources that do not add up", [](Plan& p) { p.collapse.sources[0].step = {}; },
+    {"sources that do not add up",
+     [](v1::Plan& p) { p.mutable_collapse()->mutable_sources(0)->clear_step(); },
      "the sources count 1 groups, the step 2"},
-    {"missing raw reward", [](Plan& p) { p.raw_rewards.pop_back(); }, "raw_rewards has 2"},
-    {"missing reward", [](Plan& p) { p.rewards.pop_back(); }, "rewards has 2"},
-    {"missing length", [](Plan& p) { p.lengths.pop_back(); }, "lengths has 2"},
-    {"missing total length", [](Plan& p) { p.total_lengths.pop_back(); }, "total_lengths has 2"},
-    {"missing truncation", [](Plan& p) { p.truncated.pop_back(); }, "truncated has 2"},
-    {"half a row of components", [](Plan& p) { p.components.pop_back(); },
-     "components has 5 entries; expected a multiple of 3"},
-    {"no outcome", [](Plan& p) { p.outcomes[1] = Outcome::kUnspecified; },
-     "completion 1 has outcome unspecified"},
-    {"reward that is not finite",
-     [](Plan& p) { p.rewards[0] = std::numeric_limits<double>::quiet_NaN(); }, "reward nan"},
-    {"component that is not finite",
-     [](Plan& p) { p.components[0] = std::numeric_limits<double>::infinity(); },
-     "component is not finite"},
-    {"negative length", [](Plan& p) { p.lengths[0] = -1; }, "-1 trained tokens of 4"},
-    {"more trained tokens than tokens", [](Plan& p) { p.lengths[0] = 5; }, "5 trained tokens of 4"},
+    {"totals that no completions give", [](v1::Plan& p) { p.mutable_drawn()->set_scorable(6); },
+     "drawn: 6 scorable of 5 completions with raw rewards of -0.25 in all"},
+    {"a sum that is not finite",
+     [](v1::Plan& p) {
+       p.mutable_drawn()->set_raw_reward(std::numeric_limits<double>::infinity());
+     },
+     "a finite sum"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Everything, CheckPlanTest, testing::ValuesIn(kRejections),

@@ -25,26 +25,10 @@ inline RunSettings SmallRun() {
   return run;
 }
 
-// Adds what the plan of a step says of a group.
+// Adds the head of a group to a plan.
 inline void AppendToPlan(const Group& group, Plan& plan) {
-  const std::size_t first = plan.rows();
-  for (const Completion& completion : group.completions) {
-    const bool scorable = completion.outcome != Outcome::kUnscorable;
-    plan.outcomes.push_back(completion.outcome);
-    plan.raw_rewards.push_back(completion.raw_reward);
-    plan.rewards.push_back(completion.reward);
-    plan.lengths.push_back(scorable ? TrainedLength(completion) : 0);
-    plan.total_lengths.push_back(static_cast<std::int32_t>(completion.token_ids.size()));
-    plan.truncated.push_back(completion.finish_reason == FinishReason::kLength);
-  }
-  plan.group_ids.push_back(group.group_id);
-  plan.group_offsets.push_back(static_cast<std::int32_t>(plan.rows()));
-  plan.prompt_lengths.push_back(static_cast<std::int32_t>(group.prompt_token_ids.size()));
-  plan.oldest_versions.emplace_back();
-  plan.history.emplace_back();
-  plan.classes.push_back(ClassifyGroup(std::span(plan.raw_rewards).subspan(first),
-                                       std::span(plan.outcomes).subspan(first)));
-  plan.collapse.step.Add(plan.classes.back());
+  plan.groups.push_back(std::make_shared<const v1::GroupHead>(SummarizeGroup(group)));
+  plan.collapse.step.Add(ClassOf(*plan.groups.back()));
 }
 
 // Step s is always the same batch. Groups 0 and 1 are constant (all wrong, all correct), completion

@@ -10,6 +10,7 @@
 #include "lib/base/failpoint.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
+#include "tests/support/make_head.h"
 #include "tests/support/volatile_vfs.h"
 
 namespace buttress {
@@ -20,11 +21,8 @@ constexpr int kTurnsOfAnOpening = 5;
 
 Status Accept(PayloadStore& payloads, std::uint64_t id, LedgerChanges& changes) {
   const std::string payload = "payload of group " + std::to_string(id);
-  AcceptedRow accepted;
-  accepted.group_id = id;
+  AcceptedGroup accepted = MakeAccepted(MakeHead(id, {Outcome::kWrong, Outcome::kWrong}));
   accepted.content_sha256 = Sha256Of(payload);
-  accepted.completions = {{.outcome = Outcome::kWrong}, {.outcome = Outcome::kWrong}};
-  accepted.collapse = CollapseClass::kAllWrong;
   BUTTRESS_ASSIGN_OR_RETURN(accepted.payload,
                             payloads.Append({id, 1}, payload, accepted.content_sha256));
   GroupRow group;

@@ -13,13 +13,16 @@
 #include "lib/ledger/database.h"
 #include "lib/ledger/reader.h"
 #include "tests/property/run_simulation.h"
+#include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 GroupRow Pending(std::uint64_t id) {
   GroupRow row;
@@ -28,31 +31,20 @@ GroupRow Pending(std::uint64_t id) {
   return row;
 }
 
-AcceptedRow Accepted(std::uint64_t id) {
-  AcceptedRow row;
-  row.group_id = id;
-  row.source = "s";
-  row.lease_epoch = 1;
-  row.content_sha256 = std::string(32, static_cast<char>(id));
-  row.completions = {{.outcome = Outcome::kCorrect,
-                      .finish_reason = FinishReason::kLength,
-                      .raw_reward = 0.1,
-                      .reward = -1e-300,
-                      .trained_tokens = 6,
-                      .total_tokens = 7,
-                      .logprob_sum = -12.5,
-                      .token_digest = std::string(16, '\xff'),
-                      .token_sketch = {65535, 0, 1}},
-                     {.outcome = Outcome::kWrong, .version_epoch = UINT64_MAX, .version_step = 3}};
-  row.component_names = {"format", "answer"};
-  row.components = {0.5, 1, 0.25, 0};
-  row.versions = {{1, 3, ""}, {2, 4, ""}};
-  row.collapse = CollapseClass::kMixed;
-  row.history = {1, 4};
-  row.history.Add({2, 5}, 0.5);
-  row.record = {.easy_in_a_row = 1, .last_constant = true, .last_pass = 2, .correct = 0.75};
-  row.payload = {2, 100, 50, 0xFFFFFFFF};
-  return row;
+AcceptedGroup Accepted(std::uint64_t id) {
+  v1::GroupHead head = MakeHead(id, {Outcome::kCorrect, Outcome::kWrong}, {1, 3, ""});
+  head.set_raw_rewards(0, 0.1);
+  head.set_rewards(0, -1e-300);
+  for (const char* name : {"format", "answer"}) head.add_component_names(name);
+  for (const double value : {0.5, 1.0, 0.25, 0.0}) head.add_components(value);
+  PromptHistory history(1, 4);
+  history.Add({2, 5}, 0.5);
+  *head.mutable_history() = ToProto(history);
+  *head.mutable_record() =
+      ToProto({.easy_in_a_row = 1, .last_constant = true, .last_pass = 2, .correct = 0.75});
+  AcceptedGroup group = MakeAccepted(std::move(head));
+  group.payload = {2, 100, 50, 0xFFFFFFFF};
+  return group;
 }
 
 RunRow FirstRun() {
@@ -96,15 +88,14 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   group.holds_slot = true;
   changes.groups = {group};
   changes.accepted = {Accepted(1)};
+  changes.histories[1] = {4, 11};
   changes.collapse["s"].Add(CollapseClass::kMixed);
   ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerSnapshot snapshot = *Open()->Load();
   EXPECT_EQ(snapshot.run, changes.run);
   EXPECT_EQ(snapshot.groups.at(1), group);
   EXPECT_EQ(snapshot.accepted.at(1), changes.accepted[0]);
-  LastVisit visit = {changes.accepted[0].history, {1, 2}};
-  visit.before.correct = visit.before.scored = 0;  // no earlier group is in this ledger
-  EXPECT_EQ(snapshot.last_visits, (std::vector<LastVisit>{{}, visit}));
+  EXPECT_EQ(snapshot.histories, (std::vector<PromptHistory>{{}, {4, 11}}));
   RecentDifficulty difficulty;
   difficulty.Add(1, {{3, 9}, {1, 2}});
   EXPECT_EQ(snapshot.difficulty, (std::map<std::string, RecentDifficulty>{{"s", difficulty}}));
@@ -113,23 +104,61 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   EXPECT_EQ(end.offset, 182);  // 100 + 32 + 50
 }
 
-TEST_F(LedgerTest, CompletionsAreRowsForTheSqliteProgram) {
+// Flips one bit of `column` in the row of `table` that `where` names.
+void Damage(const std::string& path, const std::string& table, const std::string& column,
+            const std::string& where) {
+  const auto database = *Database::Open(path, DatabaseMode::kReadWrite);
+  const Status status = database->Execute("UPDATE " + table + " SET " + column + " WHERE " + where);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+}
+
+TEST_F(LedgerTest, ADamagedHeadIsToldAndCostsItsGroup) {
   LedgerChanges changes;
   changes.run = FirstRun();
-  GroupRow group = Pending(1);
-  group.state = GroupState::kReady;
-  changes.groups = {group};
-  changes.accepted = {Accepted(1)};
+  changes.run->next_group_id = 3;
+  changes.groups = {Pending(1), Pending(2)};
+  for (GroupRow& group : changes.groups) group.state = GroupState::kReady;
+  changes.accepted = {Accepted(1), Accepted(2)};
   ASSERT_TRUE(Open()->Write(changes).ok());
-  const auto database = *Database::Open(path_, DatabaseMode::kReadOnly);
-  EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM completions WHERE group_id = 1"), 2);
-  EXPECT_EQ(
-      *database->QueryInt(
-          "SELECT total_tokens FROM completions WHERE position = 0 AND outcome = 1 AND reward < 0"),
-      7);
-  EXPECT_EQ(*database->QueryInt("SELECT version_step FROM completions WHERE position = 1 AND "
-                                "outcome = 2 AND version_epoch = -1"),
-            3);
+  // One byte of a stored reward.
+  Damage(path_, "accepted", "head = CAST(substr(head, 1, length(head) - 1) || x'77' AS BLOB)",
+         "group_id = 2");
+  const LedgerSnapshot snapshot = *Open()->Load();
+  EXPECT_FALSE(snapshot.accepted.at(1).damaged);
+  EXPECT_TRUE(snapshot.accepted.at(2).damaged);
+  EXPECT_EQ(snapshot.accepted.at(2).id(), 2);
+  EXPECT_THAT(*(*LedgerReader::Open(path_))->DamagedRows(), ElementsAre("row '2' of accepted"));
+}
+
+TEST_F(LedgerTest, ADamagedRowOfAnyTableIsRefusedByName) {
+  const std::pair<const char*, const char*> flips[] = {{"groups", "step = step + 1"},
+                                                       {"groups", "position = position + 4"},
+                                                       {"groups", "state = 'ready'"},
+                                                       {"plans", "summary = summary || x'00'"},
+                                                       {"prompt_history", "correct = correct + 1"},
+                                                       {"run", "planned_step = planned_step + 1"},
+                                                       {"plan_groups", "position = position + 1"},
+                                                       {"collapse", "mixed = mixed + 1"}};
+  for (const auto& [table, flip] : flips) {
+    TempDir folder;
+    const std::string path = folder.path() + "/ledger.db";
+    LedgerChanges changes;
+    changes.run = FirstRun();
+    changes.groups = {Pending(1)};
+    changes.groups[0].state = GroupState::kBatched;
+    changes.groups[0].step = 1;
+    changes.accepted = {Accepted(1)};
+    changes.histories[1] = {4, 11};
+    changes.collapse["s"].Add(CollapseClass::kMixed);
+    changes.plans = {{1, {1}, {}, {}}};
+    ASSERT_TRUE((*Ledger::Open(path))->Write(changes).ok());
+    Damage(path, table, flip, "TRUE");
+    const auto ledger = Ledger::Open(path);
+    const Status status = ledger.ok() ? (*ledger)->Load().status() : ledger.status();
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << table << ": " << flip;
+    EXPECT_THAT(status.message(), HasSubstr(std::string("of table ") + table));
+    EXPECT_THAT(*(*LedgerReader::Open(path))->DamagedRows(), Not(IsEmpty())) << flip;
+  }
 }
 
 TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
@@ -231,48 +260,25 @@ TEST_F(LedgerTest, ChangesAreWrittenCompletelyOrNotAtAll) {
   EXPECT_TRUE(ledger->Write(second).ok());
 }
 
-// Two groups of one prompt are accepted, and taken back from the newer on.
-TEST_F(LedgerTest, ContentThatIsTakenBackLeavesWhatWasBefore) {
+TEST_F(LedgerTest, ContentThatIsTakenBackMayBeAcceptedAgain) {
   const auto ledger = Open();
-  const auto group_of = [](std::uint64_t id, GroupState state) {
-    GroupRow group = Pending(id);
-    group.prompt.row = 7;
-    group.state = state;
-    return group;
-  };
-  const auto history = [&ledger] {
-    const LedgerSnapshot snapshot = *ledger->Load();
-    if (snapshot.last_visits.empty()) return PromptHistory();
-    PromptHistory sum = snapshot.last_visits.at(7).before;
-    sum.Add(snapshot.last_visits.at(7).own, 0.5);
-    return sum;
-  };
   LedgerChanges changes;
   changes.run = FirstRun();
-  changes.groups = {group_of(1, GroupState::kPending), group_of(2, GroupState::kPending)};
+  changes.groups = {Pending(1)};
+  changes.groups[0].state = GroupState::kReady;
+  changes.accepted = {Accepted(1)};
+  changes.histories[1] = {1, 2};
   ASSERT_TRUE(ledger->Write(changes).ok());
-  std::vector<PromptHistory> histories;
-  for (const std::uint64_t id : {1u, 2u}) {
-    histories.push_back(history());
-    changes = {};
-    changes.groups = {group_of(id, GroupState::kReady)};
-    changes.accepted = {Accepted(id)};
-    changes.accepted[0].history = histories.back();
-    ASSERT_TRUE(ledger->Write(changes).ok());
-  }
-  EXPECT_EQ(history().scored, 4);
-  for (const std::uint64_t id : {2u, 1u}) {
-    changes = {};
-    changes.groups = {group_of(id, GroupState::kPending)};
-    changes.returned = {id};
-    ASSERT_TRUE(ledger->Write(changes).ok());
-    EXPECT_EQ(history(), histories[id - 1]);
-    EXPECT_FALSE(ledger->Load()->accepted.contains(id));
-  }
-  EXPECT_EQ(*(*LedgerReader::Open(path_))->WrongHistories(), 0);
+  changes = {};
+  changes.groups = {Pending(1)};
+  changes.returned = {1};
+  changes.histories[1] = {};
+  ASSERT_TRUE(ledger->Write(changes).ok());
+  EXPECT_FALSE(ledger->Load()->accepted.contains(1));
+  EXPECT_EQ(ledger->Load()->histories.at(1), PromptHistory());
   changes.returned.clear();
   changes.accepted = {Accepted(1)};
-  EXPECT_TRUE(ledger->Write(changes).ok());  // it may be accepted again
+  EXPECT_TRUE(ledger->Write(changes).ok());
 }
 
 TEST_F(LedgerTest, StartsVersionsAndCheckpointsComeBack) {

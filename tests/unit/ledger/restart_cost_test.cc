@@ -7,6 +7,7 @@
 #include "lib/ledger/database.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/reader.h"
+#include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -49,16 +50,10 @@ GroupRow EndedGroup(std::uint64_t id) {
   return row;
 }
 
-AcceptedRow ContentOf(std::uint64_t id) {
-  AcceptedRow row;
-  row.group_id = id;
-  row.source = "s";
-  row.lease_epoch = 1;
-  row.content_sha256 = std::string(32, static_cast<char>(id % 100));
-  row.completions = {{.outcome = Outcome::kCorrect, .token_digest = std::string(16, 'd')}};
-  row.collapse = CollapseClass::kUnscorable;
-  row.payload = {1, 100 * id, 50, 0};
-  return row;
+AcceptedGroup ContentOf(std::uint64_t id) {
+  AcceptedGroup group = MakeAccepted(MakeHead(id, {Outcome::kCorrect}));
+  group.payload = {1, 100 * id, 50, 0};
+  return group;
 }
 
 // A run whose groups 1 ... `groups` have all ended, with a version and a skip for every tenth one.

@@ -35,18 +35,20 @@ TEST(SummarizeGroup, KeepsCompletionsByIndexAndEveryVersionOnce) {
   group.prompt_token_ids = {5, 6};
   group.completions = {Make(1, Outcome::kWrong, 0, {{1, 4, "d"}, {2, 4, "d"}}),
                        Make(0, Outcome::kCorrect, 1, {{1, 4, "d"}})};
-  const AcceptedRow row = SummarizeGroup(group);
-  EXPECT_EQ(row.group_id, 9);
-  EXPECT_EQ(row.prompt_tokens, 2);
-  ASSERT_EQ(row.completions.size(), 2);
-  EXPECT_EQ(row.completions[0].outcome, Outcome::kCorrect);
-  EXPECT_EQ(row.completions[0].trained_tokens, 2);
-  EXPECT_EQ(row.completions[0].total_tokens, 3);
-  EXPECT_DOUBLE_EQ(row.completions[0].reward, 0.5);
-  EXPECT_THAT(row.versions, ElementsAre(PolicyVersion{1, 4, ""}, PolicyVersion{2, 4, ""}));
-  EXPECT_THAT(row.component_names, ElementsAre("answer", "format"));
-  EXPECT_THAT(row.components, ElementsAre(1, 7, 0, 7));
-  EXPECT_EQ(row.collapse, CollapseClass::kMixed);
+  const v1::GroupHead head = SummarizeGroup(group);
+  EXPECT_EQ(head.group_id(), 9);
+  EXPECT_EQ(head.prompt_tokens(), 2);
+  ASSERT_EQ(CompletionsOf(head), 2);
+  EXPECT_EQ(OutcomeOf(head, 0), Outcome::kCorrect);
+  EXPECT_EQ(head.trained_lengths(0), 2);
+  EXPECT_EQ(head.lengths(0), 3);
+  EXPECT_DOUBLE_EQ(head.rewards(0), 0.5);
+  ASSERT_EQ(head.versions_size(), 2);
+  EXPECT_EQ(head.versions(0).learner_epoch(), 1U);
+  EXPECT_EQ(head.versions(1).learner_epoch(), 2U);
+  EXPECT_THAT(head.component_names(), ElementsAre("answer", "format"));
+  EXPECT_THAT(head.components(), ElementsAre(1, 7, 0, 7));
+  EXPECT_EQ(ClassOf(head), CollapseClass::kMixed);
 }
 
 TEST(SummarizeGroup, KeepsDigestSketchAndLogprobSumOfTheTokens) {
@@ -54,14 +56,14 @@ TEST(SummarizeGroup, KeepsDigestSketchAndLogprobSumOfTheTokens) {
   group.completions = {Make(0, Outcome::kCorrect, 1, {}), Make(1, Outcome::kWrong, 0, {}),
                        Make(2, Outcome::kWrong, 0, {})};
   group.completions[2].token_ids.back() = 4;
-  const AcceptedRow row = SummarizeGroup(group);
-  EXPECT_EQ(row.completions[0].logprob_sum, -1.75);
+  const v1::GroupHead head = SummarizeGroup(group);
+  EXPECT_EQ(head.logprob_sums(0), -1.75);
   // SHA-256 of 01 00 00 00 02 00 00 00 03 00 00 00.
-  EXPECT_EQ(ToHex(row.completions[0].token_digest), "4636993d3e1da4e9d6b8f87b79e8f7c6");
-  EXPECT_EQ(row.completions[0].token_digest, row.completions[1].token_digest);
-  EXPECT_NE(row.completions[0].token_digest, row.completions[2].token_digest);
-  EXPECT_EQ(Similarity(row.completions[0].token_sketch, row.completions[1].token_sketch), 1);
-  EXPECT_EQ(Similarity(row.completions[0].token_sketch, row.completions[2].token_sketch), 0);
+  EXPECT_EQ(ToHex(TokenDigestOf(head, 0)), "4636993d3e1da4e9d6b8f87b79e8f7c6");
+  EXPECT_EQ(TokenDigestOf(head, 0), TokenDigestOf(head, 1));
+  EXPECT_NE(TokenDigestOf(head, 0), TokenDigestOf(head, 2));
+  EXPECT_EQ(Similarity(TokenSketchOf(head, 0), TokenSketchOf(head, 1)), 1);
+  EXPECT_EQ(Similarity(TokenSketchOf(head, 0), TokenSketchOf(head, 2)), 0);
 }
 
 TEST(SummarizeGroup, AnUnscorableCompletionDoesNotDecideTheClass) {
@@ -70,10 +72,10 @@ TEST(SummarizeGroup, AnUnscorableCompletionDoesNotDecideTheClass) {
   group.completions = {Make(0, Outcome::kUnscorable, nan, {}),
                        Make(1, Outcome::kWrong, 0, {{1, 4, ""}}),
                        Make(2, Outcome::kWrong, 0, {{1, 4, ""}})};
-  const AcceptedRow row = SummarizeGroup(group);
-  EXPECT_EQ(row.collapse, CollapseClass::kAllWrong);
-  EXPECT_DOUBLE_EQ(row.completions[0].raw_reward, 0);
-  EXPECT_THAT(row.components, ElementsAre(0, 0, 0, 7, 0, 7));
+  const v1::GroupHead head = SummarizeGroup(group);
+  EXPECT_EQ(ClassOf(head), CollapseClass::kAllWrong);
+  EXPECT_DOUBLE_EQ(head.raw_rewards(0), 0);
+  EXPECT_THAT(head.components(), ElementsAre(0, 0, 0, 7, 0, 7));
 }
 
 TEST(ContentTag, IsTheBeginningOfTheHashAndNeverZero) {

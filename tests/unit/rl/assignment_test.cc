@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/rl/collapse/acr.h"
+#include "tests/support/make_head.h"
 
 namespace buttress {
 namespace {
@@ -20,30 +21,27 @@ Plan MakePlan(const std::vector<GroupSpec>& groups) {
   Plan plan;
   plan.step = 5;
   for (const GroupSpec& group : groups) {
-    std::vector<Outcome> outcomes;
-    std::vector<double> rewards;
+    v1::GroupHead head = MakeHead(group.id, {}, {1, group.oldest_step, ""});
     for (const double reward : group.rewards) {
       const bool scorable = reward != kUnscored;
-      outcomes.push_back(!scorable     ? Outcome::kUnscorable
-                         : reward == 1 ? Outcome::kCorrect
-                                       : Outcome::kWrong);
-      rewards.push_back(scorable ? reward : 0);
-      plan.lengths.push_back(scorable ? 4 : 0);
-      plan.total_lengths.push_back(5);
-      plan.truncated.push_back(false);
+      AddToHead(!scorable     ? Outcome::kUnscorable
+                : reward == 1 ? Outcome::kCorrect
+                              : Outcome::kWrong,
+                scorable ? reward : 0, 5, head);
+      if (scorable) head.set_trained_lengths(head.trained_lengths_size() - 1, 4);
     }
-    plan.group_ids.push_back(group.id);
-    plan.prompt_lengths.push_back(3);
-    plan.oldest_versions.push_back({1, group.oldest_step, ""});
-    plan.history.push_back({});
-    plan.classes.push_back(ClassifyGroup(rewards, outcomes));
-    plan.collapse.step.Add(plan.classes.back());
-    plan.outcomes.insert(plan.outcomes.end(), outcomes.begin(), outcomes.end());
-    plan.raw_rewards.insert(plan.raw_rewards.end(), rewards.begin(), rewards.end());
-    plan.group_offsets.push_back(static_cast<std::int32_t>(plan.rows()));
+    plan.collapse.step.Add(ClassOf(head));
+    plan.groups.push_back(std::make_shared<const v1::GroupHead>(head));
   }
-  plan.rewards = plan.raw_rewards;
   return plan;
+}
+
+// Changes the head of a group of the plan.
+template <class Change>
+void ChangeHead(Plan& plan, std::size_t k, Change change) {
+  v1::GroupHead head = *plan.groups[k];
+  change(head);
+  plan.groups[k] = std::make_shared<const v1::GroupHead>(head);
 }
 
 class AssignmentTest : public testing::Test {
@@ -159,7 +157,8 @@ TEST_F(AssignmentTest, EachSourceHasAGateOfItsOwn) {
   plan = MakePlan(groups);
   plan.collapse.sources = {{"easy", {.groups = 8, .all_correct = 8}, {}},
                            {"hard", {.groups = 8, .mixed = 8}, {}}};
-  plan.sources = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  for (std::size_t k = 0; k < 16; ++k)
+    ChangeHead(plan, k, [k](v1::GroupHead& head) { head.set_source(k < 8 ? "easy" : "hard"); });
   options.algorithm.advantage = Estimator::kAvspo;
   options.algorithm.avspo.acr_threshold = 0.6;  // above the rate of all groups, one half
   ASSERT_TRUE(Assign().ok());
@@ -172,7 +171,9 @@ TEST_F(AssignmentTest, EachSourceHasAGateOfItsOwn) {
   EXPECT_EQ(summary.sources[0].accuracy(), 1);
   EXPECT_EQ(summary.sources[1].gate_open, 0);
   EXPECT_EQ(summary.sources[1].reward_mean(), 0.5);
-  plan.collapse.sources[0].source = plan.collapse.sources[1].source = "default";
+  for (std::size_t k = 0; k < 16; ++k)
+    ChangeHead(plan, k, [](v1::GroupHead& head) { head.set_source("default"); });
+  plan.collapse.sources = {{"default", plan.collapse.step, {}}};
   ASSERT_TRUE(Assign().ok());
   EXPECT_EQ(summary.virtual_groups, 0);
 }
@@ -203,7 +204,14 @@ TEST_F(AssignmentTest, OnlyAnEstimatorThatReadsComponentsNeedsThem) {
 
 TEST_F(AssignmentTest, AGroupWithoutScorableCompletionsTrainsNothing) {
   plan = MakePlan({{10, {1, 0}}, {11, {kUnscored, kUnscored}}, {12, {0, 1}}});
-  plan.components = {1, 0.5, 0, 0.25, 0, 0, 0, 0, 0, 0.5, 1, 0.25};
+  const auto add_components = [this](std::size_t k, const std::vector<double>& components) {
+    ChangeHead(plan, k, [&](v1::GroupHead& head) {
+      for (const char* name : {"answer", "format"}) head.add_component_names(name);
+      head.mutable_components()->Add(components.begin(), components.end());
+    });
+  };
+  add_components(0, {1, 0.5, 0, 0.25});  // group 11 has no scorable completion, so none
+  add_components(2, {0, 0.5, 1, 0.25});
   for (const Estimator advantage : {Estimator::kGrpo, Estimator::kGdpo}) {
     options.algorithm.advantage = advantage;
     const auto assigned = Assign();
@@ -256,7 +264,8 @@ TEST_F(AssignmentTest, RunsCompletionsWithEntropyAdvantages) {
 
 TEST_F(AssignmentTest, OverlongFilterExcludesCutCompletionsFromTheLossButNotFromTheirGroup) {
   options.algorithm.overlong.filter = true;
-  plan.truncated[1] = true;
+  ChangeHead(plan, 0,
+             [](v1::GroupHead& head) { head.set_finish_reasons(1, v1::FINISH_REASON_LENGTH); });
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
   EXPECT_EQ(assigned->lengths[1], 4);  // as it is read
@@ -275,8 +284,10 @@ TEST_F(AssignmentTest, SoftOverlongPenaltyChangesRewardsAndNotCollapse) {
   options.algorithm.advantage = Estimator::kDrGrpo;
   options.algorithm.overlong.cache = 4;
   options.overlong_length = 6;
-  plan.total_lengths[2] = 6;  // the whole penalty
-  plan.total_lengths[3] = 4;  // half of it
+  ChangeHead(plan, 1, [](v1::GroupHead& head) {
+    head.set_lengths(0, 6);  // the whole penalty
+    head.set_lengths(1, 4);  // half of it
+  });
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
   EXPECT_NEAR(assigned->advantages[2], -0.25, 1e-12);
@@ -334,7 +345,7 @@ TEST_F(AssignmentTest, EachUpdateIsABatchOfItsOwn) {
   for (const MiniBatchOf of : {MiniBatchOf::kPrompts, MiniBatchOf::kCompletions}) {
     options.updates = 3;
     options.mini_batch = of;
-    plan.lengths[0] = 3;
+    ChangeHead(plan, 0, [](v1::GroupHead& head) { head.set_trained_lengths(0, 3); });
     options.algorithm.aggregation = Aggregation::kTokenMean;
     const auto assigned = Assign();
     ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
@@ -342,7 +353,7 @@ TEST_F(AssignmentTest, EachUpdateIsABatchOfItsOwn) {
     std::vector<double> sums(3, 0.0);
     for (std::size_t row = 0; row < 6; ++row) {
       const auto update = static_cast<std::size_t>(assigned->update_of_row[row]);
-      sums.at(update) += assigned->token_weights[row] * plan.lengths[row];
+      sums.at(update) += assigned->token_weights[row] * assigned->lengths[row];
       EXPECT_LT(assigned->micro_batch[row], assigned->rounds[update]);
     }
     for (const double sum : sums) EXPECT_DOUBLE_EQ(sum, 1);

@@ -11,6 +11,7 @@
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
 #include "tests/support/byte_tokenizer.h"
+#include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -38,7 +39,7 @@ class SampleReaderTest : public ::testing::Test {
       row.state = GroupState::kReady;
       changes.accepted.push_back(
           Accepted(id, id == 2 ? Outcome::kCorrect : Outcome::kWrong, *payloads));
-      changes.collapse["s"].Add(changes.accepted.back().collapse);
+      changes.collapse["s"].Add(ClassOf(*changes.accepted.back().head));
     }
     for (const std::uint64_t id : {1u, 2u}) {
       changes.groups[id - 1].state = GroupState::kBatched;
@@ -55,7 +56,7 @@ class SampleReaderTest : public ::testing::Test {
     EXPECT_TRUE(written.ok()) << written.ToString();
   }
 
-  static AcceptedRow Accepted(std::uint64_t id, Outcome outcome, PayloadStore& payloads) {
+  static AcceptedGroup Accepted(std::uint64_t id, Outcome outcome, PayloadStore& payloads) {
     Group group;
     group.group_id = id;
     group.prompt_id = "p";
@@ -71,9 +72,7 @@ class SampleReaderTest : public ::testing::Test {
     completion.raw_reward = completion.reward = outcome == Outcome::kCorrect ? 1 : 0;
     completion.extracted_answer = "7";
     const std::string bytes = EncodeGroup(group);
-    AcceptedRow row = SummarizeGroup(group);
-    row.source = "s";
-    row.lease_epoch = 1;
+    AcceptedGroup row = MakeAccepted(SummarizeGroup(group));
     row.content_sha256 = Sha256Of(bytes);
     row.payload = *payloads.Append({id, 1}, bytes, row.content_sha256);
     return row;
@@ -97,7 +96,7 @@ TEST_F(SampleReaderTest, AGroupHasItsTextsInTheOrderThatWasAskedFor) {
   ASSERT_EQ((*groups)[0].samples.size(), 1U);
   EXPECT_EQ((*groups)[0].samples[0].text, "<b>4");
   EXPECT_EQ((*groups)[0].samples[0].answer, "7");
-  EXPECT_EQ((*groups)[1].samples[0].row.reward, 1);
+  EXPECT_EQ((*groups)[1].head->rewards(0), 1);
   EXPECT_EQ((*groups)[1].why_no_texts, "");
 }
 
@@ -109,7 +108,7 @@ TEST_F(SampleReaderTest, WithoutPayloadOrTokenizerTheRowsAreThereAndTheReason) {
   EXPECT_THAT(group.why_no_texts, HasSubstr("local.coordinator.keep_payloads"));
   EXPECT_FALSE(group.prompt.has_value());
   EXPECT_FALSE(group.samples[0].text.has_value());
-  EXPECT_EQ(group.samples[0].row.total_tokens, 4);
+  EXPECT_EQ(group.head->lengths(0), 4);
 }
 
 TEST_F(SampleReaderTest, AStepHasTheGroupsOfItsPlanThenThoseThatTheyReplaced) {

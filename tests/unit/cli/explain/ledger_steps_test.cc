@@ -9,6 +9,7 @@
 #include "lib/experience/check.h"
 #include "lib/explain/post_mortem.h"
 #include "lib/ledger/ledger.h"
+#include "tests/support/make_head.h"
 #include "tests/support/quickstart_run.h"
 #include "tests/support/temp_dir.h"
 
@@ -54,9 +55,7 @@ class LedgerRun {
     }
     change(group);
     ASSERT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).ToString();
-    AcceptedRow accepted = SummarizeGroup(group);
-    accepted.lease_epoch = 1;
-    accepted.content_sha256 = std::string(32, 'h');
+    const AcceptedGroup accepted = MakeAccepted(SummarizeGroup(group));
     GroupRow row;
     row.group_id = group.group_id;
     row.prompt = {group.prompt_id, group.source, 0, group.group_id, kSize};

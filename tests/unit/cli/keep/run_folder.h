@@ -12,6 +12,7 @@
 #include "lib/config/run_folder.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
+#include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -30,6 +31,7 @@ class RunFolder {
     for (std::uint64_t id = 1; id <= 3; ++id) {
       changes.groups.push_back(Ready(id));
       changes.accepted.push_back(Accepted(id, *payloads));
+      changes.histories[id] = {1, 1};
       changes.collapse["s"].Add(CollapseClass::kUnscorable);
     }
     EXPECT_TRUE(payloads->Sync().ok());
@@ -87,14 +89,10 @@ class RunFolder {
   }
 
  private:
-  static AcceptedRow Accepted(std::uint64_t id, PayloadStore& payloads) {
+  static AcceptedGroup Accepted(std::uint64_t id, PayloadStore& payloads) {
     const std::string bytes(50, static_cast<char>('a' + id));
-    AcceptedRow row;
-    row.group_id = id;
-    row.lease_epoch = 1;
+    AcceptedGroup row = MakeAccepted(MakeHead(id, {Outcome::kCorrect}));
     row.content_sha256 = Sha256Of(bytes);
-    row.completions = {{.outcome = Outcome::kCorrect, .token_digest = std::string(16, 'd')}};
-    row.versions = {{1, 0, ""}};
     row.payload = *payloads.Append({id, 1}, bytes, row.content_sha256);
     return row;
   }

@@ -31,7 +31,7 @@ class ReplayedRun {
     for (const std::vector<int>& outcomes : groups) {
       AddGroup(plan.step, outcomes);
       plan.group_ids.insert(plan.group_ids.begin(), next_id_++);
-      plan.collapse.step.Add(changes_.accepted.back().collapse);
+      plan.collapse.step.Add(ClassOf(*changes_.accepted.back().head));
     }
     plan.collapse.acr_ema = plan.collapse.step.acr();
   }
@@ -50,21 +50,10 @@ class ReplayedRun {
     GroupRow& group = changes_.groups.emplace_back(RunFolder::Ready(next_id_));
     group.state = GroupState::kSettled;
     group.step = step;
-    AcceptedRow& row = changes_.accepted.emplace_back();
-    row.group_id = next_id_;
-    row.lease_epoch = 1;
-    row.content_sha256 = std::string(32, 'h');
-    row.versions = {{1, step - 1, ""}};
-    for (const int correct : outcomes) {
-      row.completions.push_back({.outcome = correct == 1 ? Outcome::kCorrect : Outcome::kWrong,
-                                 .finish_reason = FinishReason::kStop,
-                                 .raw_reward = static_cast<double>(correct),
-                                 .reward = static_cast<double>(correct),
-                                 .trained_tokens = 5,
-                                 .total_tokens = 5,
-                                 .token_digest = std::string(16, 'd')});
-    }
-    row.collapse = ClassifyGroup(row.raw_rewards(), row.outcomes());
+    std::vector<Outcome> judged;
+    for (const int correct : outcomes)
+      judged.push_back(correct == 1 ? Outcome::kCorrect : Outcome::kWrong);
+    changes_.accepted.push_back(MakeAccepted(MakeHead(next_id_, judged, {1, step - 1, ""})));
   }
 
   RunFolder folder_;
@@ -80,7 +69,8 @@ TEST(RunReplayTest, AnotherEstimatorSeesTheBatchesOfTheRunInTheirOrder) {
   ASSERT_TRUE(replay.ok()) << replay.status().ToString();
   ReplayedStep step;
   ASSERT_TRUE(*(*replay)->Next(step));
-  EXPECT_THAT(step.plan.group_ids, ElementsAre(12, 11));
+  EXPECT_EQ(step.plan.groups[0]->group_id(), 12U);
+  EXPECT_EQ(step.plan.groups[1]->group_id(), 11U);
   EXPECT_EQ(step.trained.summary.groups_without_advantage, 1);
   EXPECT_EQ(step.replayed.summary.groups_without_advantage, 0);
   EXPECT_EQ(step.trained.advantages[4], 0) << "the all-wrong group is the second of the plan";

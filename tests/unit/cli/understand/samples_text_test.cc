@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/make_head.h"
+
 namespace buttress {
 namespace {
 
@@ -14,13 +16,14 @@ SampledGroup GroupOf(const std::vector<std::string>& texts) {
   group.group.group_id = 7;
   group.group.step = 3;
   group.group.prompt.prompt_id = "p1";
-  group.collapse = CollapseClass::kMixed;
+  v1::GroupHead head = MakeHead(7, std::vector(texts.size(), Outcome::kWrong));
+  for (int i = 0; i < head.lengths_size(); ++i) head.set_lengths(i, 2);
+  head.set_collapse(v1::COLLAPSE_CLASS_MIXED);
+  group.head = std::make_shared<const v1::GroupHead>(head);
   group.prompt = "1+1=";
   for (const std::string& text : texts) {
     Sample& sample = group.samples.emplace_back();
     sample.text = text;
-    sample.row.outcome = Outcome::kWrong;
-    sample.row.total_tokens = 2;
   }
   return group;
 }
@@ -45,10 +48,12 @@ TEST(SamplesTextTest, LinesBreakAtSpacesAndWithinLongWords) {
 
 TEST(SamplesTextTest, AGroupShowsItsFirstCompletionsAndSaysHowManyThereAre) {
   SampledGroup group = GroupOf({"2", "3", "4", "5", "6"});
-  group.samples[0].row.outcome = Outcome::kCorrect;
-  group.samples[0].row.reward = 1;
-  group.samples[0].row.raw_reward = 1;
-  group.samples[1].row.finish_reason = FinishReason::kLength;
+  v1::GroupHead head = *group.head;
+  head.set_outcomes(0, v1::OUTCOME_CORRECT);
+  head.set_rewards(0, 1);
+  head.set_raw_rewards(0, 1);
+  head.set_finish_reasons(1, v1::FINISH_REASON_LENGTH);
+  group.head = std::make_shared<const v1::GroupHead>(head);
   const std::string text = SamplesText(group, {.columns = 80, .completions = 2});
   EXPECT_THAT(text, HasSubstr("step 3, group 7: mixed, 1 of 5 correct; prompt p1\n  > 1+1=\n"));
   EXPECT_THAT(text, HasSubstr("  0  correct  reward 1.000  2 tokens\n     | 2\n"));

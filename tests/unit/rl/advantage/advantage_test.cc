@@ -73,7 +73,7 @@ void ExpectGolden(const nlohmann::json& row, const AdvantageInput& input,
                   const AdvantageOutput& out) {
   EXPECT_NEAR(input.collapse.step.acr(), row["acr"].get<double>(), kTolerance);
   for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {
-    EXPECT_EQ(CollapseClassName(out.collapse[k]), row["collapse"][k].get<std::string>());
+    EXPECT_EQ(CollapseClassName(input.classes[k]), row["collapse"][k].get<std::string>());
     EXPECT_NEAR(out.decisions[k].weight, row["weights"][k].get<double>(), kTolerance);
     EXPECT_EQ(out.decisions[k].virtual_samples, row["samples"][k].get<double>());
     EXPECT_EQ(out.decisions[k].injected, row["weights"][k].get<double>() > 0);
@@ -118,7 +118,6 @@ TEST(ComputeAdvantagesTest, RewardsAloneGiveTheSameAsRewardsAndOutcomes) {
   const auto without = ComputeAdvantages(input, options);
   ASSERT_TRUE(with_outcomes.ok() && without.ok());
   EXPECT_EQ(with_outcomes->advantages, without->advantages);
-  EXPECT_EQ(with_outcomes->collapse, without->collapse);
 }
 
 TEST(ComputeAdvantagesTest, ShapedRewardsAreNormalisedWhileRawOnesDecideCollapse) {
@@ -131,7 +130,6 @@ TEST(ComputeAdvantagesTest, ShapedRewardsAreNormalisedWhileRawOnesDecideCollapse
   options.eps = 0;
   const auto out = ComputeAdvantages(input, options);
   ASSERT_TRUE(out.ok());
-  EXPECT_EQ(out->collapse[0], CollapseClass::kAllCorrect);
   EXPECT_EQ(out->advantages, (std::vector<double>{1, -1, 1, -1, 0, 0, 0, 0}));
 }
 
@@ -168,8 +166,7 @@ TEST(ComputeAdvantagesTest, RefusesCollapseCountsOfAnotherBatch) {
   const TestBatch batch({{1, 0}, {1, 1}});
   AdvantageInput input = batch.input();
   input.collapse.step = {};
-  EXPECT_NE(ErrorOf(input).find("a recount of the batch gives 1 of 2"), std::string::npos)
-      << ErrorOf(input);
+  EXPECT_NE(ErrorOf(input).find("the batch has 1 of 2"), std::string::npos) << ErrorOf(input);
 }
 
 TEST(ComputeAdvantagesTest, RefusesAdvantagesThatAreNotFinite) {
@@ -189,7 +186,6 @@ TEST(ComputeAdvantagesTest, ABatchWithoutScorableCompletionsIsZeroForEveryEstima
     const auto out = ComputeAdvantages(batch.input(), options);
     ASSERT_TRUE(out.ok()) << out.status().message();
     EXPECT_EQ(out->advantages, std::vector<double>(3, 0.0)) << info.name();
-    EXPECT_EQ(out->collapse, std::vector<CollapseClass>(2, CollapseClass::kUnscorable));
   }
 }
 

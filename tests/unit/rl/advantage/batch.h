@@ -35,6 +35,7 @@ class TestBatch {
       offsets_.push_back(static_cast<std::int32_t>(rewards_.size()));
       history_.emplace_back();
     }
+    classes_ = ClassifyGroups(rewards_, outcomes_, offsets_);
     collapse_ = MakeCollapseSnapshot(rewards_, outcomes_, offsets_, history_);
   }
 
@@ -48,9 +49,7 @@ class TestBatch {
   // The sources of the groups, in the order of names, and their counts in the steps before.
   void set_sources(std::vector<SourceCollapse> sources, std::vector<std::int32_t> of_group) {
     for (std::size_t k = 0; k < of_group.size(); ++k) {
-      sources[static_cast<std::size_t>(of_group[k])].step.Add(
-          ClassifyGroup(GroupRows<const double>(rewards_, offsets_, k),
-                        GroupRows<const Outcome>(outcomes_, offsets_, k)));
+      sources[static_cast<std::size_t>(of_group[k])].step.Add(classes_[k]);
     }
     collapse_.sources = std::move(sources);
     sources_ = std::move(of_group);
@@ -67,6 +66,7 @@ class TestBatch {
     input.components = components_;
     input.lengths = lengths_;
     input.group_offsets = offsets_;
+    input.classes = classes_;
     input.history = history_;
     input.sources = sources_;
     input.collapse = collapse_;
@@ -80,6 +80,7 @@ class TestBatch {
   std::vector<Outcome> outcomes_;
   std::vector<std::int32_t> lengths_;
   std::vector<std::int32_t> offsets_;
+  std::vector<CollapseClass> classes_;
   std::vector<PromptHistory> history_;
   std::vector<std::int32_t> sources_;
   CollapseSnapshot collapse_;

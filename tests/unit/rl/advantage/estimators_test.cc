@@ -41,6 +41,8 @@ TEST(EstimatorsTest, OutcomesMustBeKnownWhereTheyAreNeeded) {
   EXPECT_EQ(ErrorOf(input, options), "");  // a rate may be partial credit
   const std::vector<double> signed_rewards = {1, -1, 0, 0};
   input.rewards = input.raw_rewards = signed_rewards;
+  const auto classes = ClassifyGroups(signed_rewards, {}, input.group_offsets);
+  input.classes = classes;
   input.collapse = MakeCollapseSnapshot(signed_rewards, {}, input.group_offsets, input.history);
   EXPECT_NE(ErrorOf(input, options).find("a_grae needs success rates"), std::string::npos);
 }
@@ -55,7 +57,8 @@ TEST(EstimatorsTest, RewardsThatDifferByRoundingGiveNothing) {
     const auto out = ComputeAdvantages(batch.input(), options);
     ASSERT_TRUE(out.ok()) << out.status().message();
     EXPECT_EQ(out->advantages, std::vector<double>(12, 0.0)) << ChoiceName(estimator);
-    for (const CollapseClass collapse : out->collapse) EXPECT_NE(collapse, CollapseClass::kMixed);
+    for (const CollapseClass collapse : batch.input().classes)
+      EXPECT_NE(collapse, CollapseClass::kMixed);
   }
 }
 
