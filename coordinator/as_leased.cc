@@ -2,23 +2,18 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "lib/base/digest.h"
 #include "lib/base/random.h"
+#include "lib/experience/codec.h"
+#include "lib/experience/group.h"
 
 namespace buttress {
 
-SampledAs SampledAsOf(const Group& group) {
-  SampledAs sampled{group.source, PromptDigest(group.prompt_token_ids), {}, {}};
-  for (const Completion& completion : group.completions) {
-    if (!completion.token_ids.empty())
-      sampled.sampling.emplace_back(completion.index, completion.sampling);
-    for (const Segment& segment : completion.segments) {
-      if (std::ranges::find(sampled.versions, segment.version) == sampled.versions.end())
-        sampled.versions.push_back(segment.version);
-    }
-  }
+SampledAs SampledAsOf(const v1::Group& group) {
+  SampledAs sampled{
+      group.head().source(), PromptDigest(PromptOf(group)), *FromProto(group.sampling()), {}};
+  for (const v1::PolicyVersion& version : group.head().versions())
+    sampled.versions.push_back(*FromProto(version));
   return sampled;
 }
 
@@ -47,13 +42,8 @@ Status CheckAsLeased(Turn& turn, const GroupRow& group, const SampledAs& sampled
     leased = turn.leased_prompts.emplace(group.group_id, PromptDigest(prompt.token_ids)).first;
   }
   if (sampled.prompt_digest != leased->second) return refuse("other prompt tokens");
-  const SamplingParams own = SamplingOf(turn.terms, group.prompt);
-  for (const auto& [index, sampling] : sampled.sampling) {
-    SamplingParams expected = own;
-    expected.seed = MixSeed(own.seed, static_cast<std::uint64_t>(index));
-    if (sampling != expected)
-      return refuse(fmt::format("completion {} has other sampling parameters", index));
-  }
+  if (sampled.sampling != SamplingOf(turn.terms, group.prompt))
+    return refuse("other sampling parameters");
   for (const PolicyVersion& version : sampled.versions) {
     const std::string announced = turn.scheduler.DigestOf(version).value_or("");
     if (announced.empty() || version.digest != announced) {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "buttress/v1/experience.pb.h"
 #include "coordinator/coordinator_loop.h"
 #include "lib/experience/types.h"
 
@@ -17,11 +17,12 @@ namespace buttress {
 struct SampledAs {
   std::string source;
   std::string prompt_digest;
-  std::vector<std::pair<std::int32_t, SamplingParams>> sampling;  // by index; those with tokens
-  std::vector<PolicyVersion> versions;                            // each once, with its digest
+  SamplingParams sampling;
+  std::vector<PolicyVersion> versions;  // each once, with its digest
 };
 
-SampledAs SampledAsOf(const Group& group);
+// REQUIRES: the group has passed CheckGroup.
+SampledAs SampledAsOf(const v1::Group& group);
 
 // SHA-256 of the tokens.
 std::string PromptDigest(std::span<const std::int32_t> token_ids);

@@ -17,6 +17,7 @@
 #include "coordinator/service.h"
 #include "lib/base/digest.h"
 #include "lib/base/log.h"
+#include "lib/experience/group.h"
 #include "lib/rpc/channel.h"
 
 namespace buttress {
@@ -231,14 +232,15 @@ Status SubmitCall::BeginGroup(v1::SubmitHeader& header) {
 Status SubmitCall::ParseGroup() {
   if (Sha256Of(bytes_) != header_.content_sha256())
     return InvalidArgument("the bytes do not have the SHA-256 of the header");
-  BUTTRESS_ASSIGN_OR_RETURN(const Group group, DecodeGroup(bytes_, limits_));
-  if (group.group_id != header_.lease().group_id() || group.worker_id != header_.worker_id()) {
+  BUTTRESS_ASSIGN_OR_RETURN(v1::Group group, DecodeGroup(bytes_, limits_));
+  const v1::GroupHead& head = group.head();
+  if (head.group_id() != header_.lease().group_id() || head.worker_id() != header_.worker_id()) {
     return InvalidArgument(fmt::format(
         "header names group {} of worker '{}', content is group {} of '{}'",
-        header_.lease().group_id(), header_.worker_id(), group.group_id, group.worker_id));
+        header_.lease().group_id(), header_.worker_id(), head.group_id(), head.worker_id()));
   }
-  submission_.head = SummarizeGroup(group);
   sampled_ = SampledAsOf(group);
+  submission_.head = SummarizeGroup(std::move(group));
   return OkStatus();
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/experience/group.h"
 #include "lib/experience/plan.h"
-#include "lib/experience/types.h"
 
 namespace buttress {
 
@@ -26,8 +26,8 @@ class BatchSource {
 
   // Returns groups of the step's plan, in the order of `group_ids`. kAborted if other groups take
   // the places of some of them in the plan: the caller asks for the plan again.
-  virtual Result<std::vector<Group>> Fetch(std::int64_t step,
-                                           std::span<const std::uint64_t> group_ids) = 0;
+  virtual Result<std::vector<v1::Group>> Fetch(std::int64_t step,
+                                               std::span<const std::uint64_t> group_ids) = 0;
 
   // Reports that the optimizer step is done.
   virtual Status Commit(std::int64_t step) = 0;

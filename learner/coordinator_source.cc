@@ -74,8 +74,8 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
   return reply;
 }
 
-Result<std::vector<Group>> CoordinatorSource::Fetch(std::int64_t step,
-                                                    std::span<const std::uint64_t> group_ids) {
+Result<std::vector<v1::Group>> CoordinatorSource::Fetch(std::int64_t step,
+                                                        std::span<const std::uint64_t> group_ids) {
   v1::FetchGroupsRequest request;
   request.set_run_id(run_id_);
   request.set_learner_epoch(learner_epoch_);

@@ -49,8 +49,8 @@ class CoordinatorSource : public BatchSource {
   std::int64_t steps() const { return steps_; }
 
   Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds wait) override;
-  Result<std::vector<Group>> Fetch(std::int64_t step,
-                                   std::span<const std::uint64_t> group_ids) override;
+  Result<std::vector<v1::Group>> Fetch(std::int64_t step,
+                                       std::span<const std::uint64_t> group_ids) override;
   Status Commit(std::int64_t step) override;
 
   // Sets the line of steps.jsonl that the next Commit and Checkpointed carry.

@@ -42,8 +42,8 @@ std::string WeightsFolder(const RunConfig& config) { return JoinPath(config.loca
 std::string UnscorableReason(const StepState& state) {
   std::map<std::string, int> counts;
   for (const FetchedGroup& fetched : state.groups) {
-    for (const Completion& completion : fetched.group.completions) {
-      if (completion.outcome == Outcome::kUnscorable) ++counts[completion.unscorable_reason];
+    for (const std::string& reason : fetched.group.unscorable_reasons()) {
+      if (!reason.empty()) ++counts[reason];
     }
   }
   const auto commonest =

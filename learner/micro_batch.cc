@@ -25,14 +25,14 @@ MicroBatch GatherMicroBatch(const StepState& state, std::int32_t update, std::in
   const Assignment& assignment = state.assignment;
   MicroBatch batch;
   for (const FetchedGroup& fetched : state.groups) {
-    for (const Completion& completion : fetched.group.completions) {
-      const std::size_t row = fetched.row(completion);
+    const v1::Group& group = fetched.group;
+    for (int i = 0; i < fetched.completions(); ++i) {
+      const std::size_t row = fetched.row(i);
       if (assignment.update_of_row[row] != update || assignment.micro_batch[row] != round) continue;
-      batch.tokens.Add(fetched.group.prompt_token_ids, completion.token_ids,
-                       completion.trained_spans);
+      batch.tokens.Add(PromptOf(group), TokensOf(group, i), TrainedSpansOf(group, i));
       batch.rows.push_back(row);
-      batch.lengths.push_back(TrainedLength(completion));
-      AppendTrainedLogprobs(completion, batch.sampler_logprobs);
+      batch.lengths.push_back(group.head().trained_lengths(i));
+      AppendTrainedLogprobs(group, i, batch.sampler_logprobs);
       const std::size_t end = batch.sampler_logprobs.size();
       batch.advantages.resize(end, static_cast<float>(assignment.advantages[row]));
       batch.weights.resize(end, static_cast<float>(assignment.token_weights[row]));

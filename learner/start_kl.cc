@@ -35,16 +35,15 @@ Result<double> Measure(Transformer& model, const ModelPathConfig& start, const T
 TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, const StartKlBounds& bounds) {
   TokenBatch batch;
   for (const FetchedGroup& fetched : groups) {
-    const Group& group = fetched.group;
-    for (const Completion& completion : group.completions) {
-      if (completion.outcome == Outcome::kUnscorable || TrainedLength(completion) == 0) continue;
-      const auto tokens =
-          static_cast<std::int64_t>(group.prompt_token_ids.size() + completion.token_ids.size());
-      const bool fits =
-          batch.trained_tokens() + TrainedLength(completion) <= bounds.trained_tokens &&
-          batch.input_tokens() + tokens <= bounds.pass_tokens;
+    const v1::Group& group = fetched.group;
+    for (int i = 0; i < fetched.completions(); ++i) {
+      const std::int64_t trained = group.head().trained_lengths(i);
+      if (trained == 0) continue;
+      const std::int64_t tokens = group.prompt_token_ids_size() + group.head().lengths(i);
+      const bool fits = batch.trained_tokens() + trained <= bounds.trained_tokens &&
+                        batch.input_tokens() + tokens <= bounds.pass_tokens;
       if (!batch.empty() && !fits) return batch;
-      batch.Add(group.prompt_token_ids, completion.token_ids, completion.trained_spans);
+      batch.Add(PromptOf(group), TokensOf(group, i), TrainedSpansOf(group, i));
     }
   }
   return batch;

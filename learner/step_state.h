@@ -20,13 +20,13 @@ enum class StepEnd {
 };
 
 struct FetchedGroup {
-  Group group;
+  v1::Group group;
   std::size_t first_row = 0;  // row of completion 0 in the plan
   bool constant = false;      // the raw rewards are all equal
 
-  std::size_t row(const Completion& completion) const {
-    return first_row + static_cast<std::size_t>(completion.index);
-  }
+  int completions() const { return Completions(group.head()); }
+
+  std::size_t row(int i) const { return first_row + static_cast<std::size_t>(i); }
 };
 
 // Log-probs of the trained tokens of this rank's completions, by row of the step.

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <span>
 #include <vector>
-
-#include "lib/rl/collapse/response_probe.h"
 
 namespace buttress {
 namespace {
@@ -73,52 +72,41 @@ void MeasureGradient(const GradientMass& mass, StepMeasurements& measured) {
 
 }  // namespace
 
-void AppendTrainedLogprobs(const Completion& completion, std::vector<float>& logprobs) {
-  const TokenSpan all{0, static_cast<std::int32_t>(completion.token_ids.size())};
-  const std::span<const TokenSpan> spans = completion.trained_spans;
-  for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans) {
-    logprobs.insert(logprobs.end(), completion.logprobs.begin() + span.begin,
-                    completion.logprobs.begin() + span.end);
-  }
+void AppendTrainedLogprobs(const v1::Group& group, int i, std::vector<float>& logprobs) {
+  const std::span<const float> all = LogprobsOf(group, i);
+  for (const TokenSpan& span : TrainedSpansOf(group, i))
+    logprobs.insert(logprobs.end(), all.begin() + span.begin, all.begin() + span.end);
 }
 
-void StepSums::AddGroup(const Group& group) {
+// A model that was fitted to a format gives few distinct responses, all of them well formed.
+void StepSums::AddGroup(const v1::Group& group) {
+  std::set<std::vector<std::int32_t>> seen;
   std::vector<float> logprobs;
-  for (const Completion& completion : group.completions) {
-    if (completion.outcome != Outcome::kUnscorable) AppendTrainedLogprobs(completion, logprobs);
-  }
-  for (const float logprob : logprobs) {
-    if (!std::isfinite(logprob)) continue;
-    values[kSampledNats] -= logprob;
-    values[kSampledTokens] += 1;
-  }
-  const auto judged = [](Outcome outcome) {
-    return outcome == Outcome::kCorrect || outcome == Outcome::kWrong;
-  };
-  for (const Completion& completion : group.completions) {
-    if (!judged(completion.outcome) || !judged(completion.second_outcome)) continue;
+  for (int i = 0; i < Completions(group.head()); ++i) {
+    const Outcome outcome = OutcomeOf(group.head(), i);
+    if (outcome == Outcome::kUnscorable) continue;
+    AppendTrainedLogprobs(group, i, logprobs);
+    const std::span<const std::int32_t> tokens = TokensOf(group, i);
+    values[kResponses] += 1;
+    values[kDistinct] += seen.emplace(tokens.begin(), tokens.end()).second ? 1 : 0;
+    values[kFormatted] += ExtractedAnswerOf(group, i).empty() ? 0 : 1;
+    const Outcome second = SecondOutcomeOf(group, i);
+    if (second != Outcome::kCorrect && second != Outcome::kWrong) continue;
     values[kTwiceVerified] += 1;
-    values[kDisagreed] += completion.outcome == completion.second_outcome ? 0 : 1;
+    values[kDisagreed] += outcome == second ? 0 : 1;
   }
-  ResponseProbe probe;
-  probe.Add(group);
-  values[kResponses] += Number(probe.responses);
-  values[kDistinct] += Number(probe.distinct);
-  values[kFormatted] += Number(probe.formatted);
+  for (const float logprob : logprobs) values[kSampledNats] -= logprob;
+  values[kSampledTokens] += Number(static_cast<std::int64_t>(logprobs.size()));
 }
 
-void StepSums::AddAges(const Completion& completion, std::int64_t step) {
-  const std::vector<Segment>& segments = completion.segments;
-  const TokenSpan all{0, static_cast<std::int32_t>(completion.token_ids.size())};
-  const std::span<const TokenSpan> spans = completion.trained_spans;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const std::int32_t end = i + 1 < segments.size() ? segments[i + 1].first_token : all.end;
+void StepSums::AddAges(const v1::Group& group, int i, std::int64_t step) {
+  const std::vector<TokenSpan> trained = TrainedSpansOf(group, i);
+  for (const auto& [sampled, version] : VersionSpansOf(group, i)) {
     std::int64_t tokens = 0;
-    for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans)
-      tokens +=
-          std::max(0, std::min(end, span.end) - std::max(segments[i].first_token, span.begin));
-    const std::int64_t age =
-        std::max<std::int64_t>(0, step - 1 - static_cast<std::int64_t>(segments[i].version.step));
+    for (const TokenSpan& span : trained)
+      tokens += std::max(0, std::min(sampled.end, span.end) - std::max(sampled.begin, span.begin));
+    const auto trained_steps = static_cast<std::int64_t>(group.head().versions(version).step());
+    const std::int64_t age = std::max<std::int64_t>(0, step - 1 - trained_steps);
     const auto bin = static_cast<std::size_t>(std::min<std::int64_t>(age, kAgeBins - 1));
     values[kAgeCounts + bin] += Number(tokens);
     values[kAgeSum] += Number(tokens * age);

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "lib/collectives/collective.h"
-#include "lib/experience/types.h"
+#include "lib/experience/group.h"
 #include "lib/measure/measurements.h"
 #include "lib/rl/assignment.h"
 #include "lib/rl/loss/loss.h"
@@ -22,9 +22,9 @@ struct StepSums {
     kWeightCounts = static_cast<std::size_t>(LossMetric::kCount),  // kWeightBins of them
     kSampledNats = kWeightCounts + kWeightBins,                    // minus the recorded log-probs
     kSampledTokens,
-    kResponses,  // the three counts of ResponseProbe
-    kDistinct,
-    kFormatted,
+    kResponses,       // scorable completions
+    kDistinct,        // different token sequences among them, within their group
+    kFormatted,       // with an answer that the verifier could extract
     kTwiceVerified,   // completions with a verdict of both verifiers
     kDisagreed,       // of them: the verdicts differ
     kKlMass,          // KlGradientMass of all tokens
@@ -46,11 +46,11 @@ struct StepSums {
   double operator[](Index index) const { return values[index]; }
 
   // Adds the recorded log-probs and the responses of a group, whether it is trained or not.
-  void AddGroup(const Group& group);
+  void AddGroup(const v1::Group& group);
 
-  // Adds the ages of the trained tokens of a completion in the loss of `step`. The age of a token
+  // Adds the ages of the trained tokens of completion `i` in the loss of `step`. The age of a token
   // is the number of versions from the one that sampled it to the one that the step starts from.
-  void AddAges(const Completion& completion, std::int64_t step);
+  void AddAges(const v1::Group& group, int i, std::int64_t step);
 
   void Add(const StepSums& other);
 
@@ -63,8 +63,9 @@ struct StepSums {
   Buffer buffer() { return {values.data(), kCount, DType::kFloat64}; }
 };
 
-// Appends the recorded log-probs of the trained tokens, in the order of TokenBatch.
-void AppendTrainedLogprobs(const Completion& completion, std::vector<float>& logprobs);
+// Appends the recorded log-probs of the trained tokens of completion `i`, in the order of
+// TokenBatch.
+void AppendTrainedLogprobs(const v1::Group& group, int i, std::vector<float>& logprobs);
 
 // Fills the measurements of loss, entropy and responses. Losses are means over the `updates` whose
 // losses are in the sums; shares and means over no tokens are kNotMeasured. Pure.

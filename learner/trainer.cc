@@ -220,12 +220,12 @@ Status Trainer::SubtractKlFromRewards(StepState& state) {
 std::vector<double> Trainer::ReferenceKl(const StepState& state) const {
   std::vector<double> kl(state.assignment.advantages.size(), 0.0);
   for (const FetchedGroup& fetched : state.groups) {
-    for (const Completion& completion : fetched.group.completions) {
-      const std::size_t row = fetched.row(completion);
+    for (int i = 0; i < fetched.completions(); ++i) {
+      const std::size_t row = fetched.row(i);
       const auto reference = state.reference_logprobs.find(row);
       if (reference == state.reference_logprobs.end()) continue;
       std::vector<float> sampler;
-      AppendTrainedLogprobs(completion, sampler);
+      AppendTrainedLogprobs(fetched.group, i, sampler);
       const at::Tensor sampler_T = torch::tensor(sampler);
       const at::Tensor estimate_T =
           KlEstimate(sampler_T, torch::tensor(reference->second), loss_.kl_estimator);
@@ -270,12 +270,12 @@ Status Trainer::MarkCovarianceTokens(StepState& state) {
   if (!MarksTokens(options_.run.algorithm.loss)) return OkStatus();
   std::vector<MarkedRow> rows;
   for (const FetchedGroup& fetched : state.groups) {
-    for (const Completion& completion : fetched.group.completions) {
-      const std::size_t row = fetched.row(completion);
+    for (int i = 0; i < fetched.completions(); ++i) {
+      const std::size_t row = fetched.row(i);
       if (state.assignment.token_weights[row] == 0) continue;
       MarkedRow& marked = rows.emplace_back(
           MarkedRow{static_cast<std::int64_t>(row), state.assignment.advantages[row], {}});
-      AppendTrainedLogprobs(completion, marked.logprobs);
+      AppendTrainedLogprobs(fetched.group, i, marked.logprobs);
     }
   }
   const RandomKey key{MixSeed(options_.run.seed, HashText("token marks")),
@@ -291,10 +291,10 @@ Status Trainer::MarkCovarianceTokens(StepState& state) {
 Status Trainer::MakeUpdates(StepState& state) {
   for (const FetchedGroup& fetched : state.groups) {
     state.sums.AddGroup(fetched.group);
-    for (const Completion& completion : fetched.group.completions) {
-      const std::size_t row = fetched.row(completion);
+    for (int i = 0; i < fetched.completions(); ++i) {
+      const std::size_t row = fetched.row(i);
       if (state.assignment.micro_batch[row] >= 0 && state.assignment.token_weights[row] != 0)
-        state.sums.AddAges(completion, state.step);
+        state.sums.AddAges(fetched.group, i, state.step);
     }
   }
   const std::int64_t updates = state.assignment.updates();

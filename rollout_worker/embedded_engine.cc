@@ -61,11 +61,6 @@ class VersionHistory {
   bool stepped_ = false;
 };
 
-struct Sample {
-  SampleRequest request;
-  double submitted_seconds = 0;
-};
-
 // What an engine that ran out of memory may lower, for the error.
 std::string SizesToLower(const GeneratorOptions& options) {
   return c10::str("lower local.worker.kv_cache_tokens (", options.kv_cache_tokens,
@@ -111,7 +106,7 @@ class EmbeddedEngine final : public InferenceEngine {
           c10::str("the engine has ", inside_, " samples; submit again after some have ended"));
     }
     ++inside_;
-    submitted_.push_back({std::move(request), MonotonicSeconds()});
+    submitted_.push_back(std::move(request));
     changed_.NotifyAll();
     return OkStatus();
   }
@@ -184,10 +179,9 @@ class EmbeddedEngine final : public InferenceEngine {
     MutexLock lock(mutex_);
     for (const SampleId& id : std::exchange(cancelled_, {})) {
       const auto queued = std::find_if(submitted_.begin(), submitted_.end(),
-                                       [&](const Sample& s) { return s.request.id == id; });
-      const auto running = std::find_if(samples_.begin(), samples_.end(), [&](const auto& entry) {
-        return entry.second.request.id == id;
-      });
+                                       [&](const SampleRequest& s) { return s.id == id; });
+      const auto running = std::find_if(samples_.begin(), samples_.end(),
+                                        [&](const auto& entry) { return entry.second.id == id; });
       if (queued != submitted_.end()) {
         results.push_back(Ended(*queued, FinishReason::kAbort, Cancelled("cancelled")));
         submitted_.erase(queued);
@@ -228,7 +222,7 @@ class EmbeddedEngine final : public InferenceEngine {
   // Passes submitted samples to the generator. While an update waits for the samples in flight, new
   // samples wait for the update.
   void AddSubmitted() {
-    std::deque<Sample> submitted;
+    std::deque<SampleRequest> submitted;
     {
       MutexLock lock(mutex_);
       if (update_.has_value()) return;
@@ -237,16 +231,16 @@ class EmbeddedEngine final : public InferenceEngine {
     std::vector<EngineResult> results;
     std::int64_t prompt_tokens = 0;
     const Status ready = submitted.empty() ? OkStatus() : EnsureGenerator();
-    for (Sample& sample : submitted) {
+    for (SampleRequest& sample : submitted) {
       const std::uint64_t key = next_key_++;
-      const Status added = ready.ok() ? generator_->Add(key, sample.request.prompt_token_ids,
-                                                        sample.request.sampling, tokenizer_)
-                                      : ready;
+      const Status added =
+          ready.ok() ? generator_->Add(key, sample.prompt_token_ids, sample.sampling, tokenizer_)
+                     : ready;
       if (!added.ok()) {
         results.push_back(Ended(sample, FinishReason::kError, added));
         continue;
       }
-      prompt_tokens += static_cast<std::int64_t>(sample.request.prompt_token_ids.size());
+      prompt_tokens += static_cast<std::int64_t>(sample.prompt_token_ids.size());
       samples_.emplace(key, std::move(sample));
     }
     MutexLock lock(mutex_);
@@ -317,26 +311,23 @@ class EmbeddedEngine final : public InferenceEngine {
     }
   }
 
-  static EngineResult Ended(const Sample& sample, FinishReason reason, Status status) {
+  static EngineResult Ended(const SampleRequest& sample, FinishReason reason, Status status) {
     EngineResult result;
-    result.id = sample.request.id;
-    result.completion.index = sample.request.id.index;
-    result.completion.sampling = sample.request.sampling;
-    result.completion.finish_reason = reason;
-    result.completion.generation_seconds = MonotonicSeconds() - sample.submitted_seconds;
+    result.id = sample.id;
+    result.finish_reason = reason;
     result.status = std::move(status);
     return result;
   }
 
-  EngineResult Finished(const Sample& sample, GeneratedSequence sequence) const {
+  EngineResult Finished(const SampleRequest& sample, GeneratedSequence sequence) const {
     const bool failed = sequence.finish_reason == FinishReason::kError;
     EngineResult result =
         Ended(sample, sequence.finish_reason,
               failed ? Internal("a logit is NaN or infinite; check the weights of the model")
                      : OkStatus());
-    result.completion.segments = history_.SegmentsOf(sequence);
-    result.completion.token_ids = std::move(sequence.token_ids);
-    result.completion.logprobs = std::move(sequence.logprobs);
+    result.segments = history_.SegmentsOf(sequence);
+    result.token_ids = std::move(sequence.token_ids);
+    result.logprobs = std::move(sequence.logprobs);
     return result;
   }
 
@@ -355,14 +346,14 @@ class EmbeddedEngine final : public InferenceEngine {
 
   std::unique_ptr<Generator> generator_;  // null after a failed step, until the next sample
   VersionHistory history_;
-  std::unordered_map<std::uint64_t, Sample> samples_;  // by key of the generator
+  std::unordered_map<std::uint64_t, SampleRequest> samples_;  // by key of the generator
   std::uint64_t next_key_ = 0;
 
   Mutex update_mutex_;  // held during UpdateWeights; locked before mutex_
   mutable Mutex mutex_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mutex_) = false;
-  std::deque<Sample> submitted_ GUARDED_BY(mutex_);
+  std::deque<SampleRequest> submitted_ GUARDED_BY(mutex_);
   std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
   std::vector<EngineResult> results_ GUARDED_BY(mutex_);
   std::size_t inside_ GUARDED_BY(mutex_) = 0;  // samples submitted and not yet returned by Poll

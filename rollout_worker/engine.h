@@ -33,12 +33,23 @@ struct SampleRequest {
   PolicyVersion min_version = {};
 };
 
+// The tokens from first_token up to the next segment were sampled from `version`.
+struct Segment {
+  std::int32_t first_token = 0;
+  PolicyVersion version;
+
+  bool operator==(const Segment&) const = default;
+};
+
 // The result of one sample: finished (stop, length), failed (error), cancelled (abort), or given
 // back because no server could sample it for some time (abort with kUnavailable), which is no fault
-// of the sample. Not scored.
+// of the sample. T tokens.
 struct EngineResult {
   SampleId id;
-  Completion completion;
+  std::vector<std::int32_t> token_ids;  // [T], including the stop token
+  std::vector<float> logprobs;          // [T], nats, under the distribution that was sampled
+  std::vector<Segment> segments;        // in order; cover all tokens
+  FinishReason finish_reason = FinishReason::kUnspecified;
   Status status;  // not OK if finish_reason is error
 };
 

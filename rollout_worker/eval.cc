@@ -87,30 +87,29 @@ class Evaluation {
     const auto row = static_cast<std::int64_t>(sequence.key) / completions_;
     BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
     ScoreRequest request;
-    request.id.group_id = static_cast<std::uint64_t>(row);
     request.source = prompt.source;
     request.answer = prompt.answer;
     request.extra_json = prompt.extra_json;
     BUTTRESS_ASSIGN_OR_RETURN(request.prompt,
                               tokenizer_.Decode(prompt.token_ids, SpecialTokens::kKeep));
-    request.completion.sampling = sampling;
-    request.completion.finish_reason = sequence.finish_reason;
-    request.completion.token_ids = std::move(sequence.token_ids);
+    request.sampling = sampling;
+    request.sample.id.group_id = static_cast<std::uint64_t>(row);
+    request.sample.finish_reason = sequence.finish_reason;
+    request.sample.token_ids = std::move(sequence.token_ids);
     while (!scoring_.Submit(request).ok()) Count(scoring_.Poll(kPollWait));
     return OkStatus();
   }
 
   void Count(const std::vector<ScoredCompletion>& scored) {
-    for (const ScoredCompletion& one : scored) {
-      const Completion& completion = one.completion;
+    for (const auto& [sample, verdict, second_outcome] : scored) {
       ++result_.completions;
-      result_.scores.Add(static_cast<std::int64_t>(one.id.group_id), completion);
-      result_.correct += completion.outcome == Outcome::kCorrect ? 1 : 0;
-      result_.wrong += completion.outcome == Outcome::kWrong ? 1 : 0;
-      result_.unscorable += completion.outcome == Outcome::kUnscorable ? 1 : 0;
-      result_.truncated += completion.finish_reason == FinishReason::kLength ? 1 : 0;
-      result_.tokens += static_cast<std::int64_t>(completion.token_ids.size());
-      if (completion.outcome != Outcome::kUnscorable) result_.raw_reward += completion.raw_reward;
+      result_.scores.Add(static_cast<std::int64_t>(sample.id.group_id), verdict);
+      result_.correct += verdict.outcome == Outcome::kCorrect ? 1 : 0;
+      result_.wrong += verdict.outcome == Outcome::kWrong ? 1 : 0;
+      result_.unscorable += verdict.outcome == Outcome::kUnscorable ? 1 : 0;
+      result_.truncated += sample.finish_reason == FinishReason::kLength ? 1 : 0;
+      result_.tokens += static_cast<std::int64_t>(sample.token_ids.size());
+      result_.raw_reward += verdict.raw_reward;
     }
   }
 

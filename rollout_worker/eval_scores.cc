@@ -2,17 +2,17 @@
 
 namespace buttress {
 
-void EvalScores::Add(std::int64_t row, const Completion& completion) {
+void EvalScores::Add(std::int64_t row, const Verdict& verdict) {
   PromptScores& prompt = prompts_[row];
-  const bool correct = completion.outcome == Outcome::kCorrect;
-  if (!correct && completion.outcome != Outcome::kWrong) return;
+  const bool correct = verdict.outcome == Outcome::kCorrect;
+  if (!correct && verdict.outcome != Outcome::kWrong) return;
   ++prompt.successes.scored;
   prompt.successes.correct += correct ? 1 : 0;
-  if (completion.extracted_answer.empty()) {
+  if (verdict.given.empty()) {
     ++prompt.blank;
     return;
   }
-  Answer& answer = prompt.answers[completion.extracted_answer];
+  Answer& answer = prompt.answers[verdict.given];
   (correct ? answer.correct : answer.wrong) += 1;
 }
 

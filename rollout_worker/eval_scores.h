@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "lib/experience/types.h"
 #include "lib/rl/eval/pass_at_k.h"
+#include "lib/verify/verifier.h"
 
 namespace buttress {
 
 // Not thread-safe.
 class EvalScores {
  public:
-  // Adds a scored completion of prompt `row`. Rates ignore unscorable completions.
-  void Add(std::int64_t row, const Completion& completion);
+  // Adds the verdict of a completion of prompt `row`. Rates ignore unscorable completions.
+  void Add(std::int64_t row, const Verdict& verdict);
 
   // Returns pass@k over the prompts with at least k scored completions. REQUIRES: 1 <= k <=
   // kMaxVotes.

@@ -99,8 +99,8 @@ WaitReason GenerationLoop::CurrentWait(const EngineStats& stats) const {
 }
 
 void GenerationLoop::HandleResult(EngineResult result) {
-  metrics_.Count(result.completion);
-  const FinishReason reason = result.completion.finish_reason;
+  metrics_.Count(result);
+  const FinishReason reason = result.finish_reason;
   if (reason == FinishReason::kAbort && result.status.code() == StatusCode::kUnavailable) {
     if (!groups_.IsWanted(result.id)) return;
     Log(kWarn, "no server samples; the worker returns the lease",

@@ -8,6 +8,7 @@
 
 #include "lib/base/random.h"
 #include "lib/experience/codec.h"
+#include "lib/experience/group.h"
 
 namespace buttress {
 namespace {
@@ -19,6 +20,77 @@ bool SameWeights(const PolicyVersion& a, const PolicyVersion& b) {
 bool MaySample(const Lease& lease, const PolicyVersion& loaded) {
   return lease.exact_version ? SameWeights(loaded, lease.min_version)
                              : !OlderThan(loaded, lease.min_version);
+}
+
+using ScoredCompletions = std::vector<std::optional<ScoredCompletion>>;
+
+void AppendCompletion(const ScoredCompletion& scored, v1::Group& group) {
+  const auto& [sample, verdict, second_outcome] = scored;
+  AppendTokens(group, sample.token_ids, sample.logprobs, sample.finish_reason);
+  std::vector<double> components;
+  if (verdict.outcome != Outcome::kUnscorable) {
+    for (const VerdictPart& part : verdict.parts) components.push_back(part.raw_reward);
+  }
+  AppendReward(*group.mutable_head(), verdict.outcome, verdict.raw_reward, ShapedReward(verdict),
+               components);
+  group.add_unscorable_reasons(verdict.unscorable_reason);
+  group.add_extracted_answers(verdict.given);
+  group.add_second_outcomes(static_cast<v1::Outcome>(second_outcome));
+}
+
+// Fills the versions, and the segments if there are several.
+void AppendVersions(const ScoredCompletions& completions, v1::Group& group) {
+  std::vector<PolicyVersion> versions;
+  for (const auto& scored : completions) {
+    for (const Segment& segment : scored->sample.segments) versions.push_back(segment.version);
+  }
+  std::ranges::sort(versions, OlderThan);
+  const auto same = std::ranges::unique(versions);
+  versions.erase(same.begin(), same.end());
+  for (const PolicyVersion& version : versions)
+    *group.mutable_head()->add_versions() = ToProto(version);
+  if (versions.size() < 2) return;
+  for (std::size_t i = 0; i < completions.size(); ++i) {
+    for (const Segment& segment : completions[i]->sample.segments) {
+      v1::Segment& added = *group.add_segments();
+      added.set_completion(static_cast<std::int32_t>(i));
+      added.set_first_token(segment.first_token);
+      added.set_version(static_cast<std::int32_t>(
+          std::ranges::lower_bound(versions, segment.version, OlderThan) - versions.begin()));
+    }
+  }
+}
+
+// REQUIRES: all completions are scored.
+v1::Group GroupOf(const Lease& lease, const std::string& worker_id,
+                  const ScoredCompletions& completions) {
+  v1::Group group;
+  v1::GroupHead& head = *group.mutable_head();
+  head.set_group_id(lease.ref.group_id);
+  head.set_prompt_id(lease.prompt_id);
+  head.set_source(lease.source);
+  head.set_worker_id(worker_id);
+  head.set_prompt_tokens(static_cast<std::int32_t>(lease.prompt_token_ids.size()));
+  group.mutable_prompt_token_ids()->Add(lease.prompt_token_ids.begin(),
+                                        lease.prompt_token_ids.end());
+  *group.mutable_sampling() = ToProto(lease.sampling);
+  // The parts of all scorable ones are the same.
+  const auto scorable = std::ranges::find_if(completions, [](const auto& scored) {
+    return scored->verdict.outcome != Outcome::kUnscorable;
+  });
+  for (const VerdictPart& part :
+       scorable == completions.end() ? std::vector<VerdictPart>() : (*scorable)->verdict.parts) {
+    head.add_component_names(part.name);
+    head.add_component_weights(part.weight);
+  }
+  for (const auto& scored : completions) AppendCompletion(*scored, group);
+  AppendVersions(completions, group);
+  const auto is_empty = [](const std::string& text) { return text.empty(); };
+  if (std::ranges::all_of(group.unscorable_reasons(), is_empty)) group.clear_unscorable_reasons();
+  if (std::ranges::all_of(group.extracted_answers(), is_empty)) group.clear_extracted_answers();
+  if (std::ranges::all_of(group.second_outcomes(), [](int outcome) { return outcome == 0; }))
+    group.clear_second_outcomes();
+  return group;
 }
 
 }  // namespace
@@ -109,13 +181,12 @@ std::optional<ScoreRequest> HeldGroups::MakeScoreRequest(EngineResult result) co
   if (held == nullptr) return std::nullopt;
   const Lease& lease = held->work.lease;
   ScoreRequest request;
-  request.id = result.id;
+  request.sampling = lease.sampling;
   request.source = lease.source;
   request.prompt = held->work.prompt_text;
   request.answer = lease.answer;
   request.extra_json = lease.extra_json;
-  request.completion = std::move(result.completion);
-  request.completion.index = result.id.index;
+  request.sample = std::move(result);
   return request;
 }
 
@@ -131,27 +202,16 @@ std::optional<SampleRequest> HeldGroups::Retry(const SampleId& id) {
 
 void HeldGroups::AddScored(ScoredCompletion scored) {
   MutexLock lock(mutex_);
-  if (FindSampling(scored.id) == nullptr) return;
-  Held& held = held_.at(scored.id.group_id);
-  held.scored[static_cast<std::size_t>(scored.id.index)] = std::move(scored.completion);
+  const SampleId id = scored.sample.id;
+  if (FindSampling(id) == nullptr) return;
+  Held& held = held_.at(id.group_id);
+  held.scored[static_cast<std::size_t>(id.index)] = std::move(scored);
   if (--held.missing > 0) return;
-  held.encoded = Encode(held);
+  held.encoded = EncodedGroup::Of(GroupOf(held.work.lease, worker_id_, held.scored));
+  held.scored.clear();
   held.encoded_bytes = held.encoded.bytes.size();
   held.phase = Phase::kComplete;
   NotifyLocked();
-}
-
-EncodedGroup HeldGroups::Encode(Held& held) const {
-  Lease& lease = held.work.lease;
-  Group group;
-  group.group_id = lease.ref.group_id;
-  group.prompt_id = std::move(lease.prompt_id);
-  group.source = std::move(lease.source);
-  group.prompt_token_ids = std::move(lease.prompt_token_ids);
-  group.worker_id = worker_id_;
-  for (std::optional<Completion>& completion : held.scored)
-    group.completions.push_back(*std::move(completion));
-  return EncodedGroup::Of(group);
 }
 
 std::optional<CompleteGroup> HeldGroups::WaitForComplete(std::chrono::milliseconds timeout) {

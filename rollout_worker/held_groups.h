@@ -127,11 +127,11 @@ class HeldGroups {
   struct Held {
     WorkerLease work;
     Phase phase = Phase::kWaiting;
-    std::vector<std::optional<Completion>> scored;  // [n]
-    std::vector<bool> retried;                      // [n]
-    std::int32_t missing = 0;                       // completions that are not scored
-    EncodedGroup encoded;                           // while complete
-    std::size_t encoded_bytes = 0;                  // while complete or submitting
+    std::vector<std::optional<ScoredCompletion>> scored;  // [n]
+    std::vector<bool> retried;                            // [n]
+    std::int32_t missing = 0;                             // completions that are not scored
+    EncodedGroup encoded;                                 // while complete
+    std::size_t encoded_bytes = 0;                        // while complete or submitting
   };
 
   using Groups = std::map<std::uint64_t, Held>;  // by group id
@@ -139,7 +139,6 @@ class HeldGroups {
   const Held* FindSampling(const SampleId& id) const REQUIRES(mutex_);
   Groups::iterator Find(const LeaseRef& ref) REQUIRES(mutex_);
   std::vector<SampleId> Erase(Groups::iterator held) REQUIRES(mutex_);
-  EncodedGroup Encode(Held& held) const REQUIRES(mutex_);
   // Returns the leases of the waiting groups for which `predicate` holds.
   template <class Predicate>
   void ReturnWaitingIf(ReturnReason reason, Predicate predicate) REQUIRES(mutex_);

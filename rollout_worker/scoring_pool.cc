@@ -128,9 +128,7 @@ class ThreadedScoringPool : public ScoringPool {
     while (!stop.stop_requested()) {
       std::vector<ScoreRequest> requests = NextBatch(next);
       if (requests.empty()) continue;
-      Score(requests);
-      for (ScoreRequest& request : requests) {
-        ScoredCompletion scored{request.id, std::move(request.completion)};
+      for (ScoredCompletion& scored : Score(requests)) {
         const bool pushed = results_.Push(scored, std::chrono::milliseconds(0));
         BUTTRESS_CHECK(pushed, "the queue has room for all requests inside");
       }
@@ -153,17 +151,17 @@ class ThreadedScoringPool : public ScoringPool {
     return requests;
   }
 
-  // REQUIRES: all requests have the same verifier.
-  void Score(std::vector<ScoreRequest>& requests) {
+  // Moves the samples. REQUIRES: all requests have the same verifier.
+  std::vector<ScoredCompletion> Score(std::vector<ScoreRequest>& requests) {
     std::vector<std::string> responses(requests.size());
-    std::vector<Verdict> verdicts(requests.size());
+    std::vector<ScoredCompletion> scored(requests.size());
     std::vector<std::size_t> sent;
     std::vector<VerifyRequest> batch;
     const std::int64_t started_ms = clock_.MonotonicMs();
     const double started = MonotonicSeconds();
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (const Status decoded = Decode(requests[i].completion, responses[i]); !decoded.ok()) {
-        verdicts[i] = Unscorable(decoded.message());
+      if (const Status decoded = Decode(requests[i], responses[i]); !decoded.ok()) {
+        scored[i].verdict = Unscorable(decoded.message());
         continue;
       }
       sent.push_back(i);
@@ -173,21 +171,23 @@ class ThreadedScoringPool : public ScoringPool {
     if (!batch.empty()) {
       std::vector<Verdict> judged = verifier.VerifyBatch(batch);
       BUTTRESS_CHECK(judged.size() == batch.size(), "a verdict for each request");
-      for (std::size_t i = 0; i < sent.size(); ++i) verdicts[sent[i]] = std::move(judged[i]);
+      for (std::size_t i = 0; i < sent.size(); ++i) scored[sent[i]].verdict = std::move(judged[i]);
     }
     const double seconds = (MonotonicSeconds() - started) / static_cast<double>(requests.size());
     const bool late =
         !verifier.bounds_time() && clock_.MonotonicMs() - started_ms > options_.timeout.count();
     for (std::size_t i = 0; i < sent.size() && options_.second; ++i) {
-      ScoreRequest& request = requests[sent[i]];
-      request.completion.second_outcome =
-          options_.second->Check(request.id, batch[i], verdicts[sent[i]]);
+      ScoredCompletion& one = scored[sent[i]];
+      one.second_outcome =
+          options_.second->Check(requests[sent[i]].sample.id, batch[i], one.verdict);
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (late) verdicts[i] = Unscorable(std::string(kTimeout));
-      Fill(requests[i], responses[i], std::move(verdicts[i]), seconds);
+      if (late) scored[i].verdict = Unscorable(std::string(kTimeout));
+      Complete(requests[i], responses[i], seconds, scored[i].verdict);
+      scored[i].sample = std::move(requests[i].sample);
     }
     if (const auto slow = slow_.Poll(MonotonicSeconds())) TellSlow(*slow);
+    return scored;
   }
 
   void TellSlow(const SlowReward& slow) const {
@@ -200,33 +200,36 @@ class ThreadedScoringPool : public ScoringPool {
   }
 
   VerifyRequest MakeRequest(const ScoreRequest& request, std::string_view response) const {
-    const std::vector<Segment>& segments = request.completion.segments;
+    const EngineResult& sample = request.sample;
+    const std::vector<Segment>& segments = sample.segments;
     return {.prompt = request.prompt,
             .response = response,
             .answer = request.answer,
             .extra_json = request.extra_json,
-            .truncated = request.completion.finish_reason == FinishReason::kLength,
-            .tokens = static_cast<std::int64_t>(request.completion.token_ids.size()),
+            .truncated = sample.finish_reason == FinishReason::kLength,
+            .tokens = static_cast<std::int64_t>(sample.token_ids.size()),
             .source = request.source,
-            .token_ids = request.completion.token_ids,
+            .token_ids = sample.token_ids,
             .step = segments.empty() ? -1 : static_cast<std::int64_t>(segments.back().version.step),
             .steps = steps_};
   }
 
   // kFailedPrecondition with the reason if the completion has no text to verify.
-  Status Decode(const Completion& completion, std::string& response) const {
-    if (completion.finish_reason != FinishReason::kStop &&
-        completion.finish_reason != FinishReason::kLength)
+  Status Decode(const ScoreRequest& request, std::string& response) const {
+    const EngineResult& sample = request.sample;
+    if (sample.finish_reason != FinishReason::kStop &&
+        sample.finish_reason != FinishReason::kLength)
       return FailedPrecondition("generation did not finish");
-    Result<std::string> decoded = ResponseText(tokenizer_, completion.token_ids,
-                                               completion.finish_reason, completion.sampling);
+    Result<std::string> decoded =
+        ResponseText(tokenizer_, sample.token_ids, sample.finish_reason, request.sampling);
     if (!decoded.ok()) return decoded.status().Annotate("decode");
     response = *std::move(decoded);
     return OkStatus();
   }
 
-  // Counts `verdict`, adds the noise and stores it in the completion.
-  void Fill(ScoreRequest& request, std::string_view response, Verdict verdict, double seconds) {
+  // Counts `verdict`, adds the noise, and brings it within the bounds of ScoredCompletion.
+  void Complete(const ScoreRequest& request, std::string_view response, double seconds,
+                Verdict& verdict) {
     const double reward = ShapedReward(verdict);
     if (verdict.outcome != Outcome::kUnscorable && !InBounds(verdict, reward))
       verdict = Unscorable(fmt::format(
@@ -243,24 +246,11 @@ class ThreadedScoringPool : public ScoringPool {
       metrics.seconds.Observe(part.seconds);
       slow_.Add(part.name, part.seconds);
     }
-    if (verdict.outcome == Outcome::kUnscorable) Tell(request.id, verdict.unscorable_reason);
+    if (verdict.outcome == Outcome::kUnscorable) Tell(request.sample.id, verdict.unscorable_reason);
     if (options_.noise) options_.noise->Apply(request.prompt, response, verdict);
-    Store(std::move(verdict), request.completion);
-  }
-
-  static void Store(Verdict verdict, Completion& completion) {
-    const bool scored = verdict.outcome != Outcome::kUnscorable;
-    completion.outcome = verdict.outcome;
-    completion.raw_reward = scored ? verdict.raw_reward : 0;
-    completion.reward = scored ? ShapedReward(verdict) : 0;
-    completion.unscorable_reason = FirstBytes(verdict.unscorable_reason, kMaxReasonBytes);
-    completion.extracted_answer = FirstBytes(verdict.given, kMaxExtractedBytes);
-    completion.components.clear();
-    for (std::size_t i = 0; scored && i < verdict.parts.size(); ++i) {
-      VerdictPart& part = verdict.parts[i];
-      completion.components.push_back(
-          {.name = std::move(part.name), .value = part.raw_reward, .weight = part.weight});
-    }
+    if (verdict.outcome == Outcome::kUnscorable) verdict.raw_reward = 0;
+    verdict.unscorable_reason = FirstBytes(verdict.unscorable_reason, kMaxReasonBytes);
+    verdict.given = FirstBytes(verdict.given, kMaxExtractedBytes);
   }
 
   // Logs the first completion of each kind without a verdict. A kind is the reason up to its first

@@ -1,6 +1,6 @@
 // Decodes and verifies completions on its own threads, in parallel with generation.
 //
-//   Submit ──► requests ──► threads: decode, verify, fill the reward fields ──► results ──► Poll
+//   Submit ──► requests ──► threads: decode, verify ──► results ──► Poll
 //
 // Bound: at most `capacity` requests are inside (submitted and not yet polled). Submit rejects more
 // instead of waiting, so that one thread can both submit and poll.
@@ -25,19 +25,20 @@
 namespace buttress {
 
 struct ScoreRequest {
-  SampleId id;
+  EngineResult sample;
+  SamplingParams sampling;
   std::string source;      // selects the verifier
   std::string prompt;      // rendered text
   std::string answer;      // the dataset's reference answer
   std::string extra_json;  // the dataset's row
-  Completion completion;
 };
 
-// The completion with outcome, raw_reward, reward, components, unscorable_reason and
-// extracted_answer set.
 struct ScoredCompletion {
-  SampleId id;
-  Completion completion;
+  EngineResult sample;
+  // With one part for each reward component. Its texts are within lib/base/reward_bounds.h, and the
+  // rewards of an unscorable one are 0.
+  Verdict verdict;
+  Outcome second_outcome = Outcome::kUnspecified;  // by run.reward.second, if it looked
 };
 
 struct ScoringOptions {

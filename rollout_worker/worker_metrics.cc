@@ -98,11 +98,11 @@ void WorkerMetrics::SetState(WorkerState now) {
     state[i]->Set(i == static_cast<std::size_t>(now) ? 1 : 0);
 }
 
-void WorkerMetrics::Count(const Completion& completion) {
-  prometheus::Counter* counter = completions[static_cast<std::size_t>(completion.finish_reason)];
+void WorkerMetrics::Count(const EngineResult& result) {
+  prometheus::Counter* counter = completions[static_cast<std::size_t>(result.finish_reason)];
   if (counter != nullptr) counter->Increment();
-  generated_tokens.Increment(static_cast<double>(completion.token_ids.size()));
-  completion_tokens.Observe(static_cast<double>(completion.token_ids.size()));
+  generated_tokens.Increment(static_cast<double>(result.token_ids.size()));
+  completion_tokens.Observe(static_cast<double>(result.token_ids.size()));
 }
 
 void WorkerMetrics::CountWait(WaitReason reason, double seconds) {

@@ -28,7 +28,7 @@ struct WorkerMetrics {
   void SetState(WorkerState state);
 
   // Counts a completion of the engine (generation loop).
-  void Count(const Completion& completion);
+  void Count(const EngineResult& result);
 
   void CountWait(WaitReason reason, double seconds);
   void CountWeightFailure(WeightStage stage);

@@ -22,6 +22,7 @@
 #include "lib/base/random.h"
 #include "lib/config/load.h"
 #include "lib/experience/codec.h"
+#include "lib/experience/group.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/grpc_status.h"
@@ -181,31 +182,31 @@ class SimulatedWorker {
     return message;
   }
 
-  Group Sample(const v1::Lease& lease, std::int64_t tokens) const {
+  v1::Group Sample(const v1::Lease& lease, std::int64_t tokens) const {
     RandomStream random({lease.ref().group_id(), 0});
-    Group group;
-    group.group_id = lease.ref().group_id();
-    group.prompt_id = lease.prompt_id();
-    group.source = lease.source();
-    group.worker_id = id_;
-    group.prompt_token_ids.assign(lease.prompt_token_ids().begin(), lease.prompt_token_ids().end());
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(lease.completions()); ++i) {
-      Completion completion;
-      completion.index = i;
+    v1::Group group;
+    v1::GroupHead& head = *group.mutable_head();
+    head.set_group_id(lease.ref().group_id());
+    head.set_prompt_id(lease.prompt_id());
+    head.set_source(lease.source());
+    head.set_worker_id(id_);
+    head.set_prompt_tokens(lease.prompt_token_ids_size());
+    *head.add_versions() = lease.min_version();
+    group.mutable_prompt_token_ids()->Add(lease.prompt_token_ids().begin(),
+                                          lease.prompt_token_ids().end());
+    *group.mutable_sampling() = lease.sampling();
+    for (std::uint32_t i = 0; i < lease.completions(); ++i) {
+      std::vector<std::int32_t> token_ids;
+      std::vector<float> logprobs;
       for (std::int64_t t = 0; t < tokens; ++t) {
-        completion.token_ids.push_back(static_cast<std::int32_t>(random.Below(kVocabulary)));
-        completion.logprobs.push_back(static_cast<float>(-5 * random.Uniform()));
+        token_ids.push_back(static_cast<std::int32_t>(random.Below(kVocabulary)));
+        logprobs.push_back(static_cast<float>(-5 * random.Uniform()));
       }
-      completion.sampling = *FromProto(lease.sampling());
-      completion.sampling.seed = MixSeed(completion.sampling.seed, static_cast<std::uint64_t>(i));
-      completion.segments = {{0,
-                              {lease.min_version().learner_epoch(), lease.min_version().step(),
-                               lease.min_version().digest()}}};
-      completion.finish_reason = FinishReason::kLength;
-      completion.outcome = random.Uniform() < 0.5 ? Outcome::kCorrect : Outcome::kWrong;
-      completion.raw_reward = completion.reward = completion.outcome == Outcome::kCorrect ? 1 : 0;
-      completion.extracted_answer = "42";
-      group.completions.push_back(std::move(completion));
+      const bool correct = random.Uniform() < 0.5;
+      AppendTokens(group, token_ids, logprobs, FinishReason::kLength);
+      AppendReward(head, correct ? Outcome::kCorrect : Outcome::kWrong, correct ? 1 : 0,
+                   correct ? 1 : 0);
+      group.add_extracted_answers("42");
     }
     return group;
   }

@@ -49,10 +49,10 @@ Result<double> Time(InferenceEngine& engine, const Flags& flags, std::int64_t co
   for (std::int64_t ended = 0; ended < completions;) {
     for (const EngineResult& result : engine.Poll(kPoll)) {
       BUTTRESS_RETURN_IF_ERROR(result.status);
-      if (static_cast<std::int32_t>(result.completion.token_ids.size()) != new_tokens) {
-        return FailedPrecondition(c10::str(
-            "a completion ended after ", result.completion.token_ids.size(), " of ", new_tokens,
-            " tokens; the benchmark needs a model without end-of-sequence token"));
+      if (static_cast<std::int32_t>(result.token_ids.size()) != new_tokens) {
+        return FailedPrecondition(
+            c10::str("a completion ended after ", result.token_ids.size(), " of ", new_tokens,
+                     " tokens; the benchmark needs a model without end-of-sequence token"));
       }
       ++ended;
     }

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
+#include "lib/experience/group.h"
 #include "lib/samples/sample_reader.h"
 
 namespace buttress {
@@ -88,7 +89,7 @@ void AddPayload(const ShowFlags& flags, const AcceptedGroup& accepted, ordered_j
   state = {{"segment", accepted.payload.segment},
            {"offset", accepted.payload.offset},
            {"bytes", accepted.payload.bytes}};
-  const Result<Group> group = ReadPayload(payloads, accepted);
+  const Result<v1::Group> group = ReadPayload(payloads, accepted);
   if (!group.ok()) {
     const bool deleted = group.status().code() == StatusCode::kNotFound;
     state["state"] = deleted ? "deleted" : "damaged";
@@ -97,12 +98,12 @@ void AddPayload(const ShowFlags& flags, const AcceptedGroup& accepted, ordered_j
   }
   state["state"] = "whole";
   const std::unique_ptr<Tokenizer> tokenizer = LoadRunTokenizer(flags.folder, flags.model);
-  AddText(tokenizer.get(), group->prompt_token_ids, json["prompt_content"]);
-  for (const Completion& completion : group->completions) {
-    ordered_json& row = json["completions"][static_cast<std::size_t>(completion.index)];
-    AddText(tokenizer.get(), completion.token_ids, row);
-    if (!completion.extracted_answer.empty()) row["answer"] = completion.extracted_answer;
-    if (!completion.unscorable_reason.empty()) row["unscorable"] = completion.unscorable_reason;
+  AddText(tokenizer.get(), PromptOf(*group), json["prompt_content"]);
+  for (int i = 0; i < Completions(group->head()); ++i) {
+    ordered_json& row = json["completions"][static_cast<std::size_t>(i)];
+    AddText(tokenizer.get(), TokensOf(*group, i), row);
+    if (const auto answer = ExtractedAnswerOf(*group, i); !answer.empty()) row["answer"] = answer;
+    if (const auto why = UnscorableReasonOf(*group, i); !why.empty()) row["unscorable"] = why;
   }
 }
 

@@ -11,6 +11,10 @@
 
 namespace buttress {
 
+namespace v1 {
+class Group;
+}
+
 // What CheckGroup accepts at most. The defaults only keep sizes sane; the coordinator knows the
 // bounds of the run.
 struct GroupLimits {
@@ -28,20 +32,22 @@ inline constexpr float kMinLogprob = -1000;
 
 // Returns OK if
 //   - prompt id, source and worker id are valid UTF-8, not empty, and at most 4096 bytes long;
-//   - there are 1 to max_completions completions, whose indices are 0 ... n - 1 in any order;
+//   - there are 1 to max_completions completions, and every column has the length that they, their
+//     lengths and the reward components give it;
 //   - each token has a log-prob from kMinLogprob to kMaxLogprob;
 //   - token ids are in [0, vocab_size);
-//   - segments start at 0, rise, stay inside the tokens, and their versions never become older;
-//     a completion without tokens has no segments;
-//   - trained spans are not empty, in order, disjoint, and inside the tokens;
-//   - finish reason and outcome are set; an unscorable completion has a reason, a scorable one has
-//     tokens, and rewards and components within kMaxReward;
-//   - the components, if there are any, give the rewards: the raw reward is the first one, the
-//     reward their weighted sum;
-//   - all scorable completions have the same components in the same order;
+//   - versions are in order; segments cover all tokens if there are several, name each version, and
+//     versions never become older within a completion;
+//   - trained spans are not empty, in order, disjoint, and inside the tokens, and give the trained
+//     lengths;
+//   - finish reason and outcome are set; an unscorable completion has a reason and rewards of 0, a
+//     scorable one has tokens, and rewards and components within kMaxReward;
+//   - the components, if there are any, give the rewards: the raw reward is one of them, the reward
+//     their weighted sum;
 //   - texts and the list of components are within the bounds of lib/base/reward_bounds.h.
-// Otherwise kInvalidArgument, such as "completion 3: 12 log-probs for 14 tokens; ...".
-Status CheckGroup(const Group& group, const GroupLimits& limits = {});
+// Otherwise kInvalidArgument, such as "completion 3: logprobs[5] = nan; expected ...". It does not
+// look at what the coordinator fills.
+Status CheckGroup(const v1::Group& group, const GroupLimits& limits = {});
 
 // Returns OK if every head passes CheckGroupHead and its source is one that the snapshot counts.
 // Otherwise kInvalidArgument, which names the group.

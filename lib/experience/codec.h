@@ -1,8 +1,8 @@
 // Conversion between the values of this folder and the messages of proto/buttress/v1.
 //
 // ToProto never fails. FromProto returns kInvalidArgument, with the name of the field, for a number
-// that the value cannot hold or that makes no sense on its own; check.h checks whole groups and
-// plans. FromProto(ToProto(x)) == x. All functions are pure.
+// that the value cannot hold or that makes no sense on its own; check.h checks whole plans.
+// FromProto(ToProto(x)) == x. All functions are pure.
 #pragma once
 
 #include <string>
@@ -21,8 +21,6 @@ namespace buttress {
 
 v1::PolicyVersion ToProto(const PolicyVersion& version);
 v1::SamplingParams ToProto(const SamplingParams& sampling);
-v1::Completion ToProto(const Completion& completion);
-v1::Group ToProto(const Group& group);
 v1::LeaseRef ToProto(const LeaseRef& ref);
 v1::Lease ToProto(const Lease& lease);
 v1::ReturnedLease ToProto(const ReturnedLease& returned);
@@ -37,8 +35,6 @@ v1::PlanSummary ToProto(const CollapseSnapshot& collapse, const DrawnTotals& dra
 Result<PolicyVersion> FromProto(const v1::PolicyVersion& proto);
 // The temperature is finite and not negative, top_p is in (0, 1], max_tokens is at least 1.
 Result<SamplingParams> FromProto(const v1::SamplingParams& proto);
-Result<Completion> FromProto(const v1::Completion& proto);
-Result<Group> FromProto(const v1::Group& proto);
 LeaseRef FromProto(const v1::LeaseRef& proto);
 // The prompt has tokens, and 1 to kMaxCompletions completions are asked for.
 Result<Lease> FromProto(const v1::Lease& proto);
@@ -51,12 +47,5 @@ Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto);
 // The plan passes CheckPlan.
 Result<Plan> FromProto(v1::Plan&& proto);
 Status FromProto(const v1::PlanSummary& proto, CollapseSnapshot& collapse, DrawnTotals& drawn);
-
-// Returns the bytes that are submitted and stored as the payload. Equal groups give equal bytes.
-std::string EncodeGroup(const Group& group);
-
-// Parses and checks a payload. kInvalidArgument for bytes that are not a group or that CheckGroup
-// rejects.
-Result<Group> DecodeGroup(std::string_view bytes, const GroupLimits& limits = {});
 
 }  // namespace buttress

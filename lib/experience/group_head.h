@@ -2,6 +2,7 @@
 // message itself is what the ledger keeps, what a plan holds and what estimators read.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,7 +21,9 @@ namespace buttress {
 // A head does not change once its group is accepted.
 using GroupHeadPtr = std::shared_ptr<const v1::GroupHead>;
 
-// Returns the number of completions, n.
+// Return the number of completions, n.
+inline int Completions(const v1::GroupHead& head) { return head.outcomes_size(); }
+
 inline std::size_t CompletionsOf(const v1::GroupHead& head) {
   return static_cast<std::size_t>(head.outcomes_size());
 }
@@ -34,17 +37,25 @@ inline std::span<const double> RewardsOf(const v1::GroupHead& head) {
   return {head.rewards().data(), CompletionsOf(head)};
 }
 
-inline Outcome OutcomeOf(const v1::GroupHead& head, std::size_t i) {
+template <std::integral Index>
+Outcome OutcomeOf(const v1::GroupHead& head, Index i) {
   return static_cast<Outcome>(head.outcomes(static_cast<int>(i)));
 }
 
-inline bool IsScorable(const v1::GroupHead& head, std::size_t i) {
+template <std::integral Index>
+FinishReason FinishReasonOf(const v1::GroupHead& head, Index i) {
+  return static_cast<FinishReason>(head.finish_reasons(static_cast<int>(i)));
+}
+
+template <std::integral Index>
+bool IsScorable(const v1::GroupHead& head, Index i) {
   return OutcomeOf(head, i) != Outcome::kUnscorable;
 }
 
 // Returns whether the completion was cut at the token limit.
-inline bool IsTruncated(const v1::GroupHead& head, std::size_t i) {
-  return head.finish_reasons(static_cast<int>(i)) == v1::FINISH_REASON_LENGTH;
+template <std::integral Index>
+bool IsTruncated(const v1::GroupHead& head, Index i) {
+  return FinishReasonOf(head, i) == FinishReason::kLength;
 }
 
 std::vector<Outcome> OutcomesOf(const v1::GroupHead& head);

@@ -26,14 +26,6 @@ std::string ToString(const PolicyVersion& version) {
   return std::to_string(version.learner_epoch) + ":" + std::to_string(version.step);
 }
 
-std::int32_t TrainedLength(const Completion& completion) {
-  if (completion.trained_spans.empty())
-    return static_cast<std::int32_t>(completion.token_ids.size());
-  std::int32_t length = 0;
-  for (const TokenSpan& span : completion.trained_spans) length += span.end - span.begin;
-  return length;
-}
-
 PromptHistory::PromptHistory(std::int64_t group_correct, std::int64_t group_scored)
     : correct(group_correct),
       scored(group_scored),

@@ -1,5 +1,5 @@
-// Values that describe a completion and how it was sampled: group, completion, policy version,
-// sampling parameters. Field by field they match proto/buttress/v1/experience.proto.
+// Values that describe how a completion was sampled and judged. Field by field they match
+// proto/buttress/v1/experience.proto; a group is the message itself (group.h).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace buttress {
 
-// The numbers equal those of v1::Outcome, so the codec casts.
+// The numbers equal those of v1::Outcome, so that they are cast.
 enum class Outcome : std::uint8_t { kUnspecified = 0, kCorrect = 1, kWrong = 2, kUnscorable = 3 };
 
 // The numbers equal those of v1::FinishReason.
@@ -52,65 +52,12 @@ struct SamplingParams {
   bool operator==(const SamplingParams&) const = default;
 };
 
-// The tokens from first_token up to the next segment were sampled from `version`.
-struct Segment {
-  std::int32_t first_token = 0;
-  PolicyVersion version;
-
-  bool operator==(const Segment&) const = default;
-};
-
 // The tokens [begin, end) of a completion.
 struct TokenSpan {
   std::int32_t begin = 0;
   std::int32_t end = 0;
 
   bool operator==(const TokenSpan&) const = default;
-};
-
-struct RewardComponent {
-  std::string name;
-  double value = 0;
-  double weight = 1;
-
-  bool operator==(const RewardComponent&) const = default;
-};
-
-// One response to a prompt. T is the number of its tokens.
-struct Completion {
-  std::int32_t index = 0;               // in its group
-  std::vector<std::int32_t> token_ids;  // [T], including the stop token
-  std::vector<float> logprobs;          // [T], nats, under the distribution that was sampled
-  SamplingParams sampling;
-  std::vector<Segment> segments;
-  std::vector<TokenSpan> trained_spans;  // empty: all tokens are trained
-  FinishReason finish_reason = FinishReason::kUnspecified;
-  Outcome outcome = Outcome::kUnspecified;
-  std::string unscorable_reason;
-  double raw_reward = 0;  // before shaping
-  double reward = 0;      // shaped total
-  std::vector<RewardComponent> components;
-  std::string parent_id;  // earlier turn of the same conversation
-  std::string extracted_answer;
-  double generation_seconds = 0;
-  Outcome second_outcome = Outcome::kUnspecified;  // by run.reward.second, if it looked
-
-  bool operator==(const Completion&) const = default;
-};
-
-// Returns the number of tokens that are trained.
-std::int32_t TrainedLength(const Completion& completion);
-
-// The completions of one prompt under one lease.
-struct Group {
-  std::uint64_t group_id = 0;
-  std::string prompt_id;
-  std::string source;
-  std::vector<std::int32_t> prompt_token_ids;
-  std::vector<Completion> completions;
-  std::string worker_id;
-
-  bool operator==(const Group&) const = default;
 };
 
 // Completions of a prompt's earlier groups: those judged correct, and those judged correct or

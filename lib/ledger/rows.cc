@@ -1,64 +1,12 @@
 #include "lib/ledger/rows.h"
 
 #include <algorithm>
-#include <bit>
-#include <numeric>
-#include <span>
+#include <cstring>
 
 #include "lib/base/check.h"
-#include "lib/base/digest.h"
-#include "lib/base/minhash.h"
+#include "lib/experience/group.h"
 
 namespace buttress {
-namespace {
-
-static_assert(std::endian::native == std::endian::little,
-              "TokenDigest hashes token ids as they are in memory");
-
-std::string TokenDigest(std::span<const std::int32_t> token_ids) {
-  constexpr std::size_t kDigestBytes = 16;
-  return Sha256Of({reinterpret_cast<const char*>(token_ids.data()), token_ids.size_bytes()})
-      .substr(0, kDigestBytes);
-}
-
-// The rewards of an unscorable completion have no meaning and may be NaN: 0 stands for them.
-void AddCompletion(const Completion& completion, v1::GroupHead& head) {
-  const bool scorable = completion.outcome != Outcome::kUnscorable;
-  head.add_outcomes(static_cast<v1::Outcome>(completion.outcome));
-  head.add_finish_reasons(static_cast<v1::FinishReason>(completion.finish_reason));
-  head.add_raw_rewards(scorable ? completion.raw_reward : 0.0);
-  head.add_rewards(scorable ? completion.reward : 0.0);
-  head.add_lengths(static_cast<std::int32_t>(completion.token_ids.size()));
-  head.add_trained_lengths(scorable ? TrainedLength(completion) : 0);
-  head.add_logprob_sums(
-      std::accumulate(completion.logprobs.begin(), completion.logprobs.end(), 0.0));
-  *head.mutable_token_digests() += TokenDigest(completion.token_ids);
-  const MinHash sketch = SketchTokens(completion.token_ids);
-  head.mutable_token_sketches()->append(reinterpret_cast<const char*>(sketch.data()),
-                                        sizeof(sketch));
-  for (int c = 0; c < head.component_names_size(); ++c) {
-    const auto part = static_cast<std::size_t>(c);
-    head.add_components(part < completion.components.size() ? completion.components[part].value
-                                                            : 0.0);
-  }
-}
-
-void AddVersions(const Group& group, v1::GroupHead& head) {
-  std::vector<PolicyVersion> versions;
-  for (const Completion& completion : group.completions) {
-    for (const Segment& segment : completion.segments)
-      versions.push_back({segment.version.learner_epoch, segment.version.step, ""});
-  }
-  std::ranges::sort(versions, OlderThan);
-  versions.erase(std::unique(versions.begin(), versions.end()), versions.end());
-  for (const PolicyVersion& version : versions) {
-    v1::PolicyVersion* out = head.add_versions();
-    out->set_learner_epoch(version.learner_epoch);
-    out->set_step(version.step);
-  }
-}
-
-}  // namespace
 
 std::string_view GroupStateName(GroupState state) {
   static constexpr std::array<std::string_view, kGroupStates> kNames = {
@@ -77,25 +25,9 @@ std::string_view DropReasonName(DropReason reason) {
   return kNames[static_cast<std::size_t>(reason)];
 }
 
-v1::GroupHead SummarizeGroup(const Group& group) {
-  v1::GroupHead head;
-  head.set_group_id(group.group_id);
-  head.set_prompt_id(group.prompt_id);
-  head.set_source(group.source);
-  head.set_worker_id(group.worker_id);
-  head.set_prompt_tokens(static_cast<std::int32_t>(group.prompt_token_ids.size()));
-  std::vector<const Completion*> ordered;
-  for (const Completion& completion : group.completions) ordered.push_back(&completion);
-  std::ranges::sort(ordered, {}, &Completion::index);
-  for (const Completion* completion : ordered) {
-    if (head.component_names_size() > 0) break;
-    for (const RewardComponent& part : completion->components) {
-      head.add_component_names(part.name);
-      head.add_component_weights(part.weight);
-    }
-  }
-  for (const Completion* completion : ordered) AddCompletion(*completion, head);
-  AddVersions(group, head);
+v1::GroupHead SummarizeGroup(v1::Group group) {
+  FillDerivedColumns(group);
+  v1::GroupHead head = std::move(*group.mutable_head());
   head.set_collapse(
       static_cast<v1::CollapseClass>(ClassifyGroup(RawRewardsOf(head), OutcomesOf(head))));
   return head;

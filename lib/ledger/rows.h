@@ -163,7 +163,7 @@ struct AcceptedGroup {
 
 // Returns the head of `group`. The scheduler fills source, history and record when it accepts the
 // group.
-v1::GroupHead SummarizeGroup(const Group& group);
+v1::GroupHead SummarizeGroup(v1::Group group);
 
 // The prompt's record in a head, and back.
 PromptRecord RecordOf(const v1::GroupHead& head);

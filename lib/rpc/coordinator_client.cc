@@ -218,9 +218,9 @@ CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local
   return options;
 }
 
-EncodedGroup EncodedGroup::Of(const Group& group) {
+EncodedGroup EncodedGroup::Of(const v1::Group& group) {
   EncodedGroup encoded;
-  encoded.bytes = EncodeGroup(group);
+  encoded.bytes = group.SerializeAsString();
   encoded.sha256 = Sha256Of(encoded.bytes);
   return encoded;
 }
@@ -293,12 +293,13 @@ namespace {
 
 // Appends the group of `bytes` to `groups` if it is the next one that `request` asks for.
 Status AppendFetched(const v1::FetchGroupsRequest& request, std::uint64_t group_id,
-                     const std::string& bytes, std::vector<Group>& groups) {
-  auto group = DecodeGroup(bytes);
+                     const std::string& bytes, std::vector<v1::Group>& groups) {
+  Result<v1::Group> group = ParseGroup(bytes);
   if (!group.ok()) return DataLoss(fmt::format("group {}: {}", group_id, group.status().message()));
   const auto next = static_cast<int>(groups.size());
-  if (next >= request.group_ids_size() || group->group_id != request.group_ids(next)) {
-    return DataLoss(fmt::format("group {} arrived in the place of another group", group->group_id));
+  if (next >= request.group_ids_size() || group->head().group_id() != request.group_ids(next)) {
+    return DataLoss(
+        fmt::format("group {} arrived in the place of another group", group->head().group_id()));
   }
   groups.push_back(*std::move(group));
   return OkStatus();
@@ -306,8 +307,9 @@ Status AppendFetched(const v1::FetchGroupsRequest& request, std::uint64_t group_
 
 }  // namespace
 
-Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsRequest& request) {
-  std::vector<Group> groups;
+Result<std::vector<v1::Group>> CoordinatorClient::FetchGroups(
+    const v1::FetchGroupsRequest& request) {
+  std::vector<v1::Group> groups;
   const auto attempt = [&](const std::shared_ptr<Stub>& stub) -> Status {
     groups.clear();
     grpc::ClientContext context;

@@ -17,8 +17,7 @@
 #include "lib/base/credentials.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/experience/codec.h"
-#include "lib/experience/types.h"
+#include "lib/experience/group.h"
 
 namespace buttress {
 
@@ -44,7 +43,7 @@ struct EncodedGroup {
   std::string bytes;
   std::string sha256;  // 32 bytes
 
-  static EncodedGroup Of(const Group& group);
+  static EncodedGroup Of(const v1::Group& group);
 };
 
 // Thread-safe. Every function blocks the calling thread and may return kUnavailable or
@@ -73,9 +72,9 @@ class CoordinatorClient {
   // Long poll of up to request.wait_ms. After a response without a plan the caller asks again.
   Result<v1::PlanBatchResponse> PlanBatch(const v1::PlanBatchRequest& request);
 
-  // Returns the groups of request.group_ids in that order, decoded and checked. kDataLoss if a
-  // payload is not the requested group.
-  Result<std::vector<Group>> FetchGroups(const v1::FetchGroupsRequest& request);
+  // Returns the groups of request.group_ids in that order; they were checked when they were
+  // accepted. kDataLoss if a payload is not the requested group.
+  Result<std::vector<v1::Group>> FetchGroups(const v1::FetchGroupsRequest& request);
 
   Status Commit(const v1::CommitRequest& request);
   Status AnnounceWeights(const v1::AnnounceWeightsRequest& request);

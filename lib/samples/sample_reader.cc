@@ -7,7 +7,6 @@
 #include "lib/base/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
-#include "lib/experience/codec.h"
 
 namespace buttress {
 
@@ -37,11 +36,11 @@ std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std
   return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
 }
 
-Result<Group> ReadPayload(const PayloadReader& payloads, const AcceptedGroup& accepted) {
+Result<v1::Group> ReadPayload(const PayloadReader& payloads, const AcceptedGroup& accepted) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes, payloads.Read(accepted.payload));
   if (Sha256Of(bytes) != accepted.content_sha256)
     return DataLoss("the payload has another digest than the ledger");
-  Result<Group> group = DecodeGroup(bytes);
+  Result<v1::Group> group = ParseGroup(bytes);
   if (!group.ok()) return DataLoss(group.status().message());
   return group;
 }
@@ -86,7 +85,7 @@ void SampleReader::AddTexts(const AcceptedGroup& accepted, SampledGroup& sampled
     return;
   }
   // A reader of its own, which keeps no segment open that the coordinator deletes.
-  const Result<Group> group = ReadPayload(PayloadReader(payload_folder_), accepted);
+  const Result<v1::Group> group = ReadPayload(PayloadReader(payload_folder_), accepted);
   if (!group.ok()) {
     sampled.why_no_texts =
         group.status().code() == StatusCode::kNotFound
@@ -95,14 +94,12 @@ void SampleReader::AddTexts(const AcceptedGroup& accepted, SampledGroup& sampled
             : group.status().message();
     return;
   }
-  sampled.prompt = TextOf(group->prompt_token_ids);
-  for (const Completion& completion : group->completions) {
-    const auto index = static_cast<std::size_t>(completion.index);
-    if (index >= sampled.samples.size()) continue;
-    Sample& sample = sampled.samples[index];
-    sample.text = TextOf(completion.token_ids);
-    sample.answer = completion.extracted_answer;
-    sample.unscorable = completion.unscorable_reason;
+  sampled.prompt = TextOf(PromptOf(*group));
+  for (int i = 0; i < Completions(group->head()); ++i) {
+    Sample& sample = sampled.samples[static_cast<std::size_t>(i)];
+    sample.text = TextOf(TokensOf(*group, i));
+    sample.answer = ExtractedAnswerOf(*group, i);
+    sample.unscorable = UnscorableReasonOf(*group, i);
   }
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
-#include "lib/experience/types.h"
+#include "lib/experience/group.h"
 #include "lib/ledger/payload_reader.h"
 #include "lib/ledger/reader.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -27,7 +27,7 @@ std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std
 
 // Returns the group that the payload holds. kNotFound if the payload was deleted, kDataLoss if it
 // is damaged.
-Result<Group> ReadPayload(const PayloadReader& payloads, const AcceptedGroup& accepted);
+Result<v1::Group> ReadPayload(const PayloadReader& payloads, const AcceptedGroup& accepted);
 
 // What the payload adds to a completion of a head.
 struct Sample {

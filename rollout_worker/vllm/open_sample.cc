@@ -65,19 +65,16 @@ StopMatcher OpenSample::NewMatcher() const {
 EngineResult OpenSample::Ended(FinishReason reason, Status status) const {
   EngineResult result;
   result.id = request.id;
-  result.completion.index = request.id.index;
-  result.completion.sampling = request.sampling;
-  result.completion.finish_reason = reason;
-  result.completion.generation_seconds = MonotonicSeconds() - submitted_seconds_;
+  result.finish_reason = reason;
   result.status = std::move(status);
   return result;
 }
 
 EngineResult OpenSample::Finished(FinishReason reason) {
   EngineResult result = Ended(reason, OkStatus());
-  result.completion.token_ids = std::move(token_ids_);
-  result.completion.logprobs = std::move(logprobs_);
-  result.completion.segments = std::move(segments_);
+  result.token_ids = std::move(token_ids_);
+  result.logprobs = std::move(logprobs_);
+  result.segments = std::move(segments_);
   return result;
 }
 

@@ -73,7 +73,6 @@ class OpenSample {
 
   const Tokenizer* const tokenizer_;
   const std::int32_t max_tokens_;
-  const double submitted_seconds_ = MonotonicSeconds();
   Backoff backoff_;
   StopMatcher stops_;  // has read the tokens of this attempt and of those before it
   int attempts_ = 0;

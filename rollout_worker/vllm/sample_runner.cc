@@ -320,7 +320,7 @@ void SampleRunner::End(Place sample, EngineResult result) {
 void SampleRunner::Deliver(EngineResult result) {
   MutexLock lock(mutex_);
   stats_.running = static_cast<std::int64_t>(running_.size());
-  stats_.generated_tokens += static_cast<std::int64_t>(result.completion.token_ids.size());
+  stats_.generated_tokens += static_cast<std::int64_t>(result.token_ids.size());
   results_.push_back(std::move(result));
   changed_.NotifyAll();
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/experience/codec.h"
+#include "lib/experience/group.h"
 #include "lib/weights/manifest_wire.h"
 #include "lib/weights/publisher.h"
 #include "tests/support/fake_coordinator.h"
@@ -155,24 +156,22 @@ class VllmWorkerTest : public ::testing::Test {
     const Seen seen = coordinator_.seen();
     EXPECT_TRUE(seen.returned.empty()) << TextOf(log());
     for (const auto& [lease, group] : seen.accepted) {
-      ASSERT_EQ(group.completions.size(), kCompletions);
-      for (const Completion& completion : group.completions) ExpectTokensOfSegments(completion);
+      ASSERT_EQ(Completions(group.head()), static_cast<int>(kCompletions));
+      for (int i = 0; i < Completions(group.head()); ++i) ExpectTokensOfSegments(group, i);
     }
   }
 
-  void ExpectTokensOfSegments(const Completion& completion) {
+  void ExpectTokensOfSegments(const v1::Group& group, int i) {
     std::vector<std::int32_t> expected;
-    for (std::size_t i = 0; i < completion.segments.size(); ++i) {
-      const auto begin = static_cast<std::size_t>(completion.segments[i].first_token);
-      const std::size_t end = i + 1 < completion.segments.size()
-                                  ? static_cast<std::size_t>(completion.segments[i + 1].first_token)
-                                  : completion.token_ids.size();
-      const auto tokens = ScriptedVllm::Tokens(
-          VersionFolder(JoinPath(dir_.path(), "weights"), completion.segments[i].version),
-          kPromptTokens + begin, kPromptTokens + end);
+    for (const auto& [sampled, version] : VersionSpansOf(group, i)) {
+      const auto tokens =
+          ScriptedVllm::Tokens(VersionFolder(JoinPath(dir_.path(), "weights"),
+                                             *FromProto(group.head().versions(version))),
+                               kPromptTokens + static_cast<std::size_t>(sampled.begin),
+                               kPromptTokens + static_cast<std::size_t>(sampled.end));
       expected.insert(expected.end(), tokens.begin(), tokens.end());
     }
-    EXPECT_EQ(completion.token_ids, expected);
+    EXPECT_THAT(TokensOf(group, i), ::testing::ElementsAreArray(expected));
   }
 
   static inline std::string model_;

@@ -39,6 +39,7 @@ TORCH_USERS = (
 )
 MESSAGE_USERS = (
     "lib/experience/",
+    "lib/ledger/",
     "lib/weights/",
     "lib/rpc/",
     "coordinator/",

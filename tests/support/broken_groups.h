@@ -10,77 +10,94 @@
 #include <vector>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
-#include "lib/base/random.h"
 #include "lib/experience/codec.h"
-#include "lib/experience/types.h"
+#include "lib/experience/group.h"
 #include "lib/rpc/channel.h"
 
 namespace buttress {
 
 struct BrokenGroup {
   const char* what;
-  void (*make)(Group& group);
+  void (*make)(v1::Group& group);
 };
 
+inline void SetRewards(v1::Group& g, double raw_reward, double reward) {
+  g.mutable_head()->set_raw_rewards(0, raw_reward);
+  g.mutable_head()->set_rewards(0, reward);
+}
+
+inline void AddComponent(v1::Group& g, const std::string& name) {
+  v1::GroupHead& head = *g.mutable_head();
+  head.add_component_names(name);
+  head.add_component_weights(1);
+  head.mutable_components()->Resize(Completions(head) * head.component_names_size(), 1);
+}
+
 inline constexpr BrokenGroup kBrokenGroups[] = {
-    {"other prompt tokens", [](Group& g) { g.prompt_token_ids.back() ^= 1; }},
-    {"fewer prompt tokens", [](Group& g) { g.prompt_token_ids.resize(1); }},
-    {"another source", [](Group& g) { g.source = "easier"; }},
-    {"another prompt", [](Group& g) { g.prompt_id += "'"; }},
-    {"a prompt id of 1 MiB", [](Group& g) { g.prompt_id.assign(1 << 20, 'x'); }},
-    {"another temperature", [](Group& g) { g.completions[0].sampling.temperature = 0.1; }},
-    {"another seed", [](Group& g) { ++g.completions[1].sampling.seed; }},
-    {"no limit of tokens", [](Group& g) { g.completions[0].sampling.max_tokens = 1 << 20; }},
-    {"a reward that its components do not give",
-     [](Group& g) {
-       g.completions[0].raw_reward = -5;
-       g.completions[0].reward = 1e6;
-       g.completions[0].components = {{"exact", 1, 1}};
+    {"other prompt tokens",
+     [](v1::Group& g) { g.set_prompt_token_ids(0, g.prompt_token_ids(0) ^ 1); }},
+    {"fewer prompt tokens",
+     [](v1::Group& g) {
+       g.mutable_prompt_token_ids()->Truncate(1);
+       g.mutable_head()->set_prompt_tokens(1);
      }},
-    {"a reward beside its raw reward, and no components",
-     [](Group& g) {
-       g.completions[0].raw_reward = -5;
-       g.completions[0].reward = 1e6;
-       g.completions[0].components.clear();
+    {"another source", [](v1::Group& g) { g.mutable_head()->set_source("easier"); }},
+    {"another prompt", [](v1::Group& g) { g.mutable_head()->mutable_prompt_id()->append("'"); }},
+    {"a prompt id of 1 MiB",
+     [](v1::Group& g) { g.mutable_head()->set_prompt_id(std::string(1 << 20, 'x')); }},
+    {"another temperature", [](v1::Group& g) { g.mutable_sampling()->set_temperature(0.1); }},
+    {"another seed", [](v1::Group& g) { g.mutable_sampling()->set_seed(g.sampling().seed() + 1); }},
+    {"no limit of tokens", [](v1::Group& g) { g.mutable_sampling()->set_max_tokens(1 << 20); }},
+    {"a reward that its components do not give",
+     [](v1::Group& g) {
+       AddComponent(g, "exact");
+       SetRewards(g, -5, 1e6);
      }},
     {"other weights",
-     [](Group& g) { g.completions[0].segments[0].version.digest = std::string(32, 'w'); }},
-    {"a huge reward", [](Group& g) { g.completions[0].reward = 1e308; }},
-    {"a log-prob of no token", [](Group& g) { g.completions[0].logprobs[0] = -3e38F; }},
+     [](v1::Group& g) { g.mutable_head()->mutable_versions(0)->set_digest(std::string(32, 'w')); }},
+    {"a reward next to its raw reward, and no components",
+     [](v1::Group& g) { SetRewards(g, -5, 1e6); }},
+    {"a huge reward", [](v1::Group& g) { SetRewards(g, 1, 1e308); }},
+    {"a log-prob of no token", [](v1::Group& g) { g.set_logprobs(0, -3e38F); }},
     {"20,000 components",
-     [](Group& g) {
-       for (Completion& completion : g.completions)
-         completion.components.assign(20000, {std::string(490, 'x'), 0, 1});
+     [](v1::Group& g) {
+       for (int i = 0; i < 20000; ++i) g.mutable_head()->add_component_names(std::string(490, 'x'));
      }},
     {"a reason of 5 MiB",
-     [](Group& g) {
-       g.completions[0].outcome = Outcome::kUnscorable;
-       g.completions[0].unscorable_reason.assign(5 << 20, 'x');
+     [](v1::Group& g) {
+       g.mutable_head()->set_outcomes(0, v1::OUTCOME_UNSCORABLE);
+       SetRewards(g, 0, 0);
+       g.mutable_unscorable_reasons()->Add(std::string(5 << 20, 'x'));
+       g.mutable_unscorable_reasons()->Add("");
      }},
 };
 
 // What an honest worker could submit under `lease`: completions of three tokens, the first correct,
-// the others wrong.
-inline Group HonestGroup(const v1::Lease& lease, const std::string& worker_id,
-                         const PolicyVersion& version) {
-  Group group;
-  group.group_id = lease.ref().group_id();
-  group.prompt_id = lease.prompt_id();
-  group.source = lease.source();
-  group.prompt_token_ids.assign(lease.prompt_token_ids().begin(), lease.prompt_token_ids().end());
-  group.worker_id = worker_id;
+// the others wrong. The first one can have more tokens.
+inline v1::Group HonestGroup(const v1::Lease& lease, const std::string& worker_id,
+                             const PolicyVersion& version, std::size_t first_tokens = 3) {
+  constexpr float kLogprobs[] = {-0.5F, -1.0F, -0.25F};
+  v1::Group group;
+  v1::GroupHead& head = *group.mutable_head();
+  head.set_group_id(lease.ref().group_id());
+  head.set_prompt_id(lease.prompt_id());
+  head.set_source(lease.source());
+  head.set_worker_id(worker_id);
+  head.set_prompt_tokens(lease.prompt_token_ids_size());
+  *head.add_versions() = ToProto(version);
+  group.mutable_prompt_token_ids()->Add(lease.prompt_token_ids().begin(),
+                                        lease.prompt_token_ids().end());
+  *group.mutable_sampling() = lease.sampling();
   for (std::uint32_t i = 0; i < lease.completions(); ++i) {
-    Completion completion;
-    completion.index = static_cast<std::int32_t>(i);
-    completion.sampling = *FromProto(lease.sampling());
-    completion.sampling.seed = MixSeed(completion.sampling.seed, i);
-    completion.token_ids = {7, 8, 9};
-    completion.logprobs = {-0.5F, -1.0F, -0.25F};
-    completion.segments = {{0, version}};
-    completion.finish_reason = FinishReason::kStop;
-    completion.outcome = i == 0 ? Outcome::kCorrect : Outcome::kWrong;
-    completion.raw_reward = completion.reward = i == 0 ? 1 : 0;
-    group.completions.push_back(completion);
+    std::vector<std::int32_t> tokens;
+    std::vector<float> logprobs;
+    for (std::size_t t = 0; t < (i == 0 ? first_tokens : 3); ++t) {
+      tokens.push_back(7 + static_cast<std::int32_t>(t % 3));
+      logprobs.push_back(kLogprobs[t % 3]);
+    }
+    AppendTokens(group, tokens, logprobs, FinishReason::kStop);
+    AppendReward(head, i == 0 ? Outcome::kCorrect : Outcome::kWrong, i == 0 ? 1 : 0,
+                 i == 0 ? 1 : 0);
   }
   return group;
 }

@@ -156,7 +156,7 @@ grpc::Status FakeCoordinator::Take(const v1::SubmitHeader& header, const std::st
     --refuse_submissions_;
     return {refusal_, "told to refuse"};
   }
-  const Result<Group> group = DecodeGroup(bytes);
+  const Result<v1::Group> group = DecodeGroup(bytes);
   if (!group.ok() || Sha256Of(bytes) != header.content_sha256() ||
       bytes.size() != header.total_bytes()) {
     return {grpc::StatusCode::INVALID_ARGUMENT, group.status().ToString()};

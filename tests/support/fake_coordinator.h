@@ -45,7 +45,7 @@ class FakeCoordinator : public v1::Coordinator::Service {
   // lock held: use the fields of Seen.
   struct Seen {
     int registrations = 0;
-    std::map<LeaseRef, Group> accepted;
+    std::map<LeaseRef, v1::Group> accepted;
     std::map<LeaseRef, v1::ReturnReason> returned;
     std::map<LeaseRef, int> finished;
     v1::ExchangeRequest last;  // latest Exchange

@@ -70,7 +70,7 @@ void FakeEngine::Cancel(SampleId id) {
   if (found == in_flight_.end()) return;
   EngineResult result;
   result.id = id;
-  result.completion.finish_reason = FinishReason::kAbort;
+  result.finish_reason = FinishReason::kAbort;
   in_flight_.erase(found);
   results_.push_back(std::move(result));
   cancelled_.insert(id);
@@ -122,28 +122,25 @@ void FakeEngine::SetServers(std::vector<ServerState> servers) {
 EngineResult FakeEngine::Complete(const SampleRequest& request) {
   EngineResult result;
   result.id = request.id;
-  Completion& completion = result.completion;
-  completion.index = request.id.index;
-  completion.sampling = request.sampling;
   if (!available_) {
-    completion.finish_reason = FinishReason::kAbort;
+    result.finish_reason = FinishReason::kAbort;
     result.status = Unavailable("no server serves");
     return result;
   }
   if (fail_ > 0) {
     --fail_;
-    completion.finish_reason = FinishReason::kError;
+    result.finish_reason = FinishReason::kError;
     result.status = error_;
     return result;
   }
   RandomStream random({request.sampling.seed, 0});
   const std::uint64_t length = 1 + random.Below(kLongest);
   for (std::uint64_t i = 0; i < length; ++i) {
-    completion.token_ids.push_back(static_cast<std::int32_t>(random.Below(kVocabulary)));
-    completion.logprobs.push_back(-1.0F);
+    result.token_ids.push_back(static_cast<std::int32_t>(random.Below(kVocabulary)));
+    result.logprobs.push_back(-1.0F);
   }
-  completion.segments = {{0, version_}};
-  completion.finish_reason = truncate_ > 0 ? FinishReason::kLength : FinishReason::kStop;
+  result.segments = {{0, version_}};
+  result.finish_reason = truncate_ > 0 ? FinishReason::kLength : FinishReason::kStop;
   if (truncate_ > 0) --truncate_;
   return result;
 }

@@ -15,13 +15,9 @@ class FakeScoring : public ScoringPool {
 
   Status Submit(ScoreRequest& request) override {
     MutexLock lock(mutex_);
-    Completion& completion = request.completion;
-    const bool correct = completion.token_ids.front() % 2 == 0;
-    completion.outcome = correct ? Outcome::kCorrect : Outcome::kWrong;
-    completion.raw_reward = correct ? 1 : 0;
-    completion.reward = completion.raw_reward;
-    completion.components = {{"even", completion.raw_reward, 1}};
-    scored_.push_back({request.id, std::move(completion)});
+    Verdict verdict = request.sample.token_ids.front() % 2 == 0 ? Correct("", "") : Wrong("", "");
+    verdict.parts.push_back({"even", 1, verdict.outcome, verdict.raw_reward, "", 0});
+    scored_.push_back({std::move(request.sample), std::move(verdict)});
     return OkStatus();
   }
 

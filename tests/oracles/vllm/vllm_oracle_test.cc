@@ -114,7 +114,7 @@ class VllmOracleTest : public ::testing::Test {
 
   // `model`'s log-probs of a completion at that temperature.
   static at::Tensor Logprobs(Transformer& model, const SampleRequest& request,
-                             const Completion& completion) {
+                             const EngineResult& completion) {
     const at::NoGradGuard no_grad;
     std::vector<std::int64_t> tokens(request.prompt_token_ids.begin(),
                                      request.prompt_token_ids.end());
@@ -155,11 +155,11 @@ class VllmOracleTest : public ::testing::Test {
       ASSERT_FALSE(results.empty()) << "nothing in a minute";
       for (const EngineResult& result : results) {
         ASSERT_TRUE(result.status.ok()) << result.status.ToString();
-        EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, version}}));
+        EXPECT_EQ(result.segments, (std::vector<Segment>{{0, version}}));
         const SampleRequest request = Request(result.id.index);
-        const at::Tensor theirs_M = torch::tensor(result.completion.logprobs);
-        const at::Tensor ours_M = Logprobs(*model_, request, result.completion);
-        const at::Tensor exact_M = Logprobs(*exact_, request, result.completion);
+        const at::Tensor theirs_M = torch::tensor(result.logprobs);
+        const at::Tensor ours_M = Logprobs(*model_, request, result);
+        const at::Tensor exact_M = Logprobs(*exact_, request, result);
         Add(theirs_M, ours_M, from_ours);
         Add(theirs_M, exact_M, from_exact);
         Add(ours_M, exact_M, ours_from_exact);
@@ -230,10 +230,10 @@ TEST_F(VllmOracleTest, CompletionsInFlightGoOnUnderNewWeightsAndACancelledOneEnd
     const auto results = engine_->Poll(std::chrono::seconds(60));
     ASSERT_FALSE(results.empty()) << "nothing in a minute";
     for (const EngineResult& result : results) {
-      const bool cancelled = result.id.index == kCompletions - 1 &&
-                             result.completion.finish_reason == FinishReason::kAbort;
+      const bool cancelled =
+          result.id.index == kCompletions - 1 && result.finish_reason == FinishReason::kAbort;
       EXPECT_TRUE(result.status.ok() || cancelled) << result.status.ToString();
-      EXPECT_EQ(result.completion.token_ids.size(), result.completion.logprobs.size());
+      EXPECT_EQ(result.token_ids.size(), result.logprobs.size());
       ++ended;
     }
   }

@@ -162,11 +162,12 @@ class ServiceTest : public testing::Test {
   }
 
   // One right and one wrong completion.
-  Group Sample(const v1::Lease& lease, const std::string& worker = "w0") const {
-    return HonestGroup(lease, worker, version_);
+  v1::Group Sample(const v1::Lease& lease, const std::string& worker = "w0",
+                   std::size_t first_tokens = 3) const {
+    return HonestGroup(lease, worker, version_, first_tokens);
   }
 
-  Result<v1::SubmitResult> Submit(const v1::Lease& lease, const Group& group,
+  Result<v1::SubmitResult> Submit(const v1::Lease& lease, const v1::Group& group,
                                   const std::string& worker = "w0") {
     return client_.SubmitGroup(Self(worker), lease.ref(), EncodedGroup::Of(group));
   }
@@ -190,7 +191,13 @@ class ServiceTest : public testing::Test {
     return client_.PlanBatch(request);
   }
 
-  Result<std::vector<Group>> Fetch(const v1::Plan& plan) {
+  static std::vector<std::string> PayloadsOf(const std::vector<v1::Group>& groups) {
+    std::vector<std::string> bytes;
+    for (const v1::Group& group : groups) bytes.push_back(group.SerializeAsString());
+    return bytes;
+  }
+
+  Result<std::vector<v1::Group>> Fetch(const v1::Plan& plan) {
     v1::FetchGroupsRequest request;
     request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
@@ -396,17 +403,16 @@ TEST_F(ServiceTest, PlanAndPayloadsAreTheSameForEveryRequest) {
   EXPECT_EQ(first->plan().collapse().step().mixed(), 2U);
   const auto groups = Fetch(first->plan());
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
-  EXPECT_EQ(*groups, *Fetch(second->plan()));
-  EXPECT_EQ(groups->front().group_id, first->plan().group_ids(0));
-  EXPECT_EQ(groups->front().completions.front().logprobs,
-            (std::vector<float>{-0.5F, -1.0F, -0.25F}));
+  EXPECT_EQ(PayloadsOf(*groups), PayloadsOf(*Fetch(second->plan())));
+  EXPECT_EQ(groups->front().head().group_id(), first->plan().group_ids(0));
+  EXPECT_THAT(LogprobsOf(groups->front(), 0), ::testing::ElementsAre(-0.5F, -1.0F, -0.25F));
 }
 
 TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
   Begin();
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
-  const Group group = Sample(leases.front());
+  const v1::Group group = Sample(leases.front());
   EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_ACCEPTED);
   EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_DUPLICATE);
   const auto status = client_.GetRunStatus();
@@ -445,17 +451,17 @@ TEST_F(ServiceTest, MalformedGroupsAreRefusedAndCounted) {
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
   const v1::Lease& lease = leases.front();
-  Group group = Sample(lease);
-  group.completions[0].logprobs.pop_back();
+  v1::Group group = Sample(lease);
+  group.mutable_logprobs()->RemoveLast();
   EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(GroupsByState()["leased"], 0U) << "the first one ended the lease";
   group = Sample(lease);
-  group.completions.push_back(group.completions[0]);
-  group.completions.back().index = 2;
+  AppendTokens(group, std::vector<std::int32_t>{7}, std::vector<float>{-1.0F}, FinishReason::kStop);
+  AppendReward(*group.mutable_head(), Outcome::kWrong, 0, 0);
   EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument)
       << "more completions than were asked for";
   group = Sample(lease);
-  group.group_id += 1;
+  group.mutable_head()->set_group_id(lease.ref().group_id() + 1);
   EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument)
       << "not the leased group";
   EncodedGroup garbage{"not a group", std::string(32, 'x')};
@@ -470,17 +476,15 @@ TEST_F(ServiceTest, ALargeGroupArrivesInChunksAndComesBackWhole) {
   Begin();
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
-  Group group = Sample(leases.front());
   constexpr std::size_t kTokens = kChunkBytes / 2;  // at 5 bytes each
-  group.completions.front().token_ids.assign(kTokens, 7);
-  group.completions.front().logprobs.assign(kTokens, -0.5F);
+  const v1::Group group = Sample(leases.front(), "w0", kTokens);
   EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_ACCEPTED);
   FillBatch();
   const auto plan = Plan(1);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   const auto groups = Fetch(plan->plan());
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
-  EXPECT_EQ(groups->front(), group);
+  EXPECT_EQ(groups->front().SerializeAsString(), group.SerializeAsString());
 }
 
 TEST_F(ServiceTest, ABrokenGroupIsRefusedAndEndsItsLease) {
@@ -493,7 +497,7 @@ TEST_F(ServiceTest, ABrokenGroupIsRefusedAndEndsItsLease) {
     ASSERT_TRUE(Join(worker, RunConfigHash(config_)).ok());
     const auto leases = Lease(1, worker);
     ASSERT_EQ(leases.size(), 1U);
-    Group group = Sample(leases.front(), worker);
+    v1::Group group = Sample(leases.front(), worker);
     broken.make(group);
     EXPECT_EQ(Submit(leases.front(), group, worker).status().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(*Submit(leases.front(), Sample(leases.front(), worker), worker),
@@ -528,10 +532,11 @@ TEST_F(ServiceTest, AWorkerThatLeavesInTheMiddleOfAGroupKeepsItsLease) {
     stream->WritesDone();
     EXPECT_FALSE(stream->Finish().ok());
   }
-  EXPECT_FALSE(Submit(leases.front(), Group{}, "w1").ok());
+  EXPECT_FALSE(Submit(leases.front(), v1::Group(), "w1").ok());
   v1::RegisterWorkerRequest other = Self("w0");
   other.set_incarnation(kIncarnation + 1);
-  EXPECT_FALSE(client_.SubmitGroup(other, leases.front().ref(), EncodedGroup::Of(Group{})).ok());
+  EXPECT_FALSE(
+      client_.SubmitGroup(other, leases.front().ref(), EncodedGroup::Of(v1::Group())).ok());
   EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
 }
 
@@ -542,7 +547,7 @@ TEST_F(ServiceTest, AWorkerWhoseGroupsAreRefusedIsSetAside) {
   for (int i = 0; i < 3; ++i) {
     const auto leases = Lease(1, "broken");
     ASSERT_EQ(leases.size(), 1U);
-    Group group = Sample(leases.front(), "broken");
+    v1::Group group = Sample(leases.front(), "broken");
     kBrokenGroups[0].make(group);
     EXPECT_FALSE(Submit(leases.front(), group, "broken").ok());
     auto returned = ExchangeOf("broken", 0);
@@ -567,7 +572,7 @@ TEST_F(ServiceTest, ABrokenGroupIsRefusedAfterARestartToo) {
   ASSERT_EQ(leases.size(), 1U);
   Restart();
   ASSERT_TRUE(client_.RegisterWorker(Self("w0")).ok());
-  Group group = Sample(leases.front());
+  v1::Group group = Sample(leases.front());
   kBrokenGroups[0].make(group);
   EXPECT_EQ(Submit(leases.front(), group).status().code(), StatusCode::kInvalidArgument);
 }
@@ -609,15 +614,13 @@ TEST_F(ServiceTest, ALargeGroupWithoutALeaseIsAnsweredAsASmallOne) {
   Begin();
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
-  Group group = Sample(leases.front());
-  group.completions.front().token_ids.assign(kChunkBytes / 2, 7);
-  group.completions.front().logprobs.assign(kChunkBytes / 2, -0.5F);
+  v1::Group group = Sample(leases.front(), "w0", kChunkBytes / 2);
   v1::Lease old = leases.front();
   old.mutable_ref()->set_lease_epoch(old.ref().lease_epoch() + 1);
   EXPECT_EQ(*Submit(old, group), v1::SUBMIT_RESULT_STALE_FENCE);
   EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_ACCEPTED);
   EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_DUPLICATE);
-  group.completions.front().logprobs.front() = -0.25F;
+  group.set_logprobs(0, -0.25F);
   EXPECT_EQ(Submit(leases.front(), group).status().code(), StatusCode::kAlreadyExists);
 }
 
@@ -992,7 +995,7 @@ TEST_F(ServiceTest, ARestartLosesNothingThatWasAcknowledged) {
   Restart();
   EXPECT_EQ(GroupsByState(), before);
   EXPECT_EQ(Plan(2)->plan().SerializeAsString(), planned->plan().SerializeAsString());
-  EXPECT_EQ(*Fetch(planned->plan()), *payloads);
+  EXPECT_EQ(PayloadsOf(*Fetch(planned->plan())), PayloadsOf(*payloads));
   EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 0)).status().code(), StatusCode::kNotFound);
   ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
   EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED)
@@ -1029,7 +1032,7 @@ TEST_F(ServiceTest, APayloadWithoutALedgerRowIsCutOffAndItsGroupIsAcceptedAgain)
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   const auto groups = Fetch(plan->plan());
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
-  for (std::size_t i = 0; i < leases.size(); ++i) EXPECT_EQ((*groups)[i], Sample(leases[i]));
+  EXPECT_EQ(PayloadsOf(*groups), PayloadsOf({Sample(leases[0]), Sample(leases[1])}));
 }
 
 TEST_F(ServiceTest, WhatIsAcknowledgedSurvivesAPowerFailure) {

@@ -13,14 +13,6 @@ TEST(PolicyVersionTest, IsOrderedByEpochAndThenStep) {
   EXPECT_EQ(ToString({2, 14, ""}), "2:14");
 }
 
-TEST(TrainedLengthTest, CountsAllTokensWithoutSpansAndTheSpansOtherwise) {
-  Completion completion;
-  completion.token_ids.assign(10, 1);
-  EXPECT_EQ(TrainedLength(completion), 10);
-  completion.trained_spans = {{0, 3}, {7, 10}};
-  EXPECT_EQ(TrainedLength(completion), 6);  // 3 + 3
-}
-
 TEST(PromptHistoryTest, RecentGroupsWeighMore) {
   PromptHistory history;
   history.Add({8, 8}, 0.5);

@@ -11,6 +11,7 @@
 #include "lib/base/random.h"
 #include "lib/config/run_config.h"
 #include "lib/rl/collapse/acr.h"
+#include "tests/support/test_group.h"
 #include "tests/unit/learner/small_model.h"
 
 namespace buttress {
@@ -26,7 +27,7 @@ inline RunSettings SmallRun() {
 }
 
 // Adds the head of a group to a plan.
-inline void AppendToPlan(const Group& group, Plan& plan) {
+inline void AppendToPlan(const v1::Group& group, Plan& plan) {
   plan.groups.push_back(std::make_shared<const v1::GroupHead>(SummarizeGroup(group)));
   plan.collapse.step.Add(ClassOf(*plan.groups.back()));
 }
@@ -53,13 +54,13 @@ class FakeSource : public BatchSource {
     return reply;
   }
 
-  Result<std::vector<Group>> Fetch(std::int64_t step,
-                                   std::span<const std::uint64_t> group_ids) override {
+  Result<std::vector<v1::Group>> Fetch(std::int64_t step,
+                                       std::span<const std::uint64_t> group_ids) override {
     if (damaged_plans > 0) {
       --damaged_plans;
       return Aborted("another group takes its place");
     }
-    std::vector<Group> groups;
+    std::vector<v1::Group> groups;
     for (const std::uint64_t id : group_ids)
       groups.push_back(MakeGroup(step, static_cast<std::int64_t>(id - FirstId(step))));
     if (change) change(groups);
@@ -77,34 +78,34 @@ class FakeSource : public BatchSource {
   bool finished = false;
   bool all_constant = false;
   std::int64_t cut_completion = -1;  // of every group, at the token limit
-  std::function<void(std::vector<Group>&)> change;
+  std::function<void(std::vector<v1::Group>&)> change;
   std::vector<std::int64_t> committed;
 
  private:
   std::uint64_t FirstId(std::int64_t step) const { return static_cast<std::uint64_t>(100 * step); }
 
-  Group MakeGroup(std::int64_t step, std::int64_t k) const {
+  v1::Group MakeGroup(std::int64_t step, std::int64_t k) const {
     RandomStream random({static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(k)});
-    Group group;
-    group.group_id = FirstId(step) + static_cast<std::uint64_t>(k);
-    group.prompt_id = "p" + std::to_string(k);
-    for (std::uint64_t t = 0, n = 2 + random.Below(4); t < n; ++t)
-      group.prompt_token_ids.push_back(Token(random));
+    std::vector<std::int32_t> prompt;
+    for (std::uint64_t t = 0, n = 2 + random.Below(4); t < n; ++t) prompt.push_back(Token(random));
+    v1::Group group = NewGroup(FirstId(step) + static_cast<std::uint64_t>(k), prompt);
+    group.mutable_head()->clear_versions();
     for (std::int64_t i = 0; i < run_.sampling.group_size; ++i) {
-      Completion completion;
-      completion.index = static_cast<std::int32_t>(i);
+      std::vector<std::int32_t> tokens;
+      std::vector<float> logprobs;
       for (std::uint64_t t = 0, n = 1 + random.Below(7); t < n; ++t) {
-        completion.token_ids.push_back(Token(random));
-        completion.logprobs.push_back(static_cast<float>(-std::log(13.0) - 0.1 * random.Uniform()));
+        tokens.push_back(Token(random));
+        logprobs.push_back(static_cast<float>(-std::log(13.0) - 0.1 * random.Uniform()));
       }
-      completion.finish_reason = i == cut_completion ? FinishReason::kLength : FinishReason::kStop;
+      AppendTokens(group, tokens, logprobs,
+                   i == cut_completion ? FinishReason::kLength : FinishReason::kStop);
       // Of a mixed group, completion 1 is always right and 2 always wrong.
       const bool constant = all_constant || k < 2;
       const bool correct = constant ? k % 2 == 1 : i == 1 || (i != 2 && random.Below(2) == 1);
-      completion.outcome = correct ? Outcome::kCorrect : Outcome::kWrong;
-      if (k == 2 && i == 0) completion.outcome = Outcome::kUnscorable;
-      completion.raw_reward = completion.reward = completion.outcome == Outcome::kCorrect ? 1 : 0;
-      group.completions.push_back(completion);
+      Outcome outcome = correct ? Outcome::kCorrect : Outcome::kWrong;
+      if (k == 2 && i == 0) outcome = Outcome::kUnscorable;
+      const double reward = outcome == Outcome::kCorrect ? 1 : 0;
+      AppendReward(*group.mutable_head(), outcome, reward, reward);
     }
     return group;
   }

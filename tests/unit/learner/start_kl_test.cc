@@ -6,21 +6,19 @@
 #include <cmath>
 
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_group.h"
 #include "tests/unit/learner/small_model.h"
 
 namespace buttress {
 namespace {
 
 FetchedGroup TwoCompletions() {
-  FetchedGroup fetched;
-  fetched.group.prompt_token_ids = {1, 2};
+  FetchedGroup fetched{NewGroup(1)};
   for (int i = 0; i < 3; ++i) {
-    Completion& completion = fetched.group.completions.emplace_back();
-    completion.index = i;
-    completion.token_ids = {3, 4, 5, 6};
-    completion.outcome = i == 0 ? Outcome::kUnscorable : Outcome::kWrong;
+    AppendCompletion(fetched.group, {3, 4, 5, 6}, i == 0 ? Outcome::kUnscorable : Outcome::kWrong,
+                     0);
   }
-  fetched.group.completions[2].trained_spans = {{0, 3}};
+  AddTrainedSpan(fetched.group, 2, {0, 3});
   return fetched;
 }
 

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "tests/support/test_group.h"
+
 namespace buttress {
 namespace {
 
@@ -48,18 +50,15 @@ TEST(StepSumsTest, SumsOfRanksBecomeSharesAndQuantiles) {
 
 TEST(StepSumsTest, CompletionsThatTwoVerifiersJudgedCountOnceWithTheirDisagreement) {
   using enum Outcome;
-  Group group;
+  v1::Group group = NewGroup(1);
   for (const auto& [first, second] : {std::pair{kCorrect, kCorrect},
                                       {kWrong, kCorrect},
                                       {kWrong, kUnspecified},
                                       {kWrong, kUnscorable},
                                       {kUnscorable, kWrong},
                                       {kWrong, kWrong}}) {
-    Completion& completion = group.completions.emplace_back();
-    completion.token_ids = {1};
-    completion.logprobs = {-1};
-    completion.outcome = first;
-    completion.second_outcome = second;
+    AppendCompletion(group, {1}, first, 0);
+    group.add_second_outcomes(static_cast<v1::Outcome>(second));
   }
   StepSums sums;
   sums.AddGroup(group);
@@ -69,6 +68,23 @@ TEST(StepSumsTest, CompletionsThatTwoVerifiersJudgedCountOnceWithTheirDisagreeme
   EXPECT_DOUBLE_EQ(measured.disagreement, 1.0 / 3);
   MeasureSums(StepSums(), 1, measured);
   EXPECT_TRUE(std::isnan(measured.disagreement));
+}
+
+TEST(StepSumsTest, DistinctAndWellFormedResponsesOfTheScorableAreCountedByGroup) {
+  v1::Group group = NewGroup(1);
+  AppendCompletion(group, {1, 2}, Outcome::kCorrect, 1);
+  AppendCompletion(group, {1, 2}, Outcome::kCorrect, 1);
+  AppendCompletion(group, {1, 3}, Outcome::kWrong, 0);
+  AppendCompletion(group, {9}, Outcome::kUnscorable, 0);
+  for (const char* answer : {"2", "2", "", "9"}) group.add_extracted_answers(answer);
+  StepSums sums;
+  sums.AddGroup(group);
+  sums.AddGroup(group);  // another group with the same texts
+  EXPECT_EQ(sums[StepSums::kResponses], 6);
+  EXPECT_EQ(sums[StepSums::kDistinct], 4);
+  EXPECT_EQ(sums[StepSums::kFormatted], 4);
+  EXPECT_EQ(sums[StepSums::kSampledTokens], 12);
+  EXPECT_EQ(sums[StepSums::kSampledNats], 12);
 }
 
 TEST(StepSumsTest, ThePriceIsInTokensDrawnForEachThatIsKept) {
@@ -106,11 +122,17 @@ TEST(StepSumsTest, WhatAStepWithoutTokensCannotKnowIsNotMeasured) {
 }
 
 TEST(StepSumsTest, EveryTrainedTokenHasTheAgeOfTheVersionThatSampledIt) {
-  Completion completion;
-  completion.token_ids.assign(10, 1);
-  completion.segments = {{0, {1, 3, ""}}, {4, {2, 5, ""}}, {8, {2, 6, ""}}};
+  v1::Group group = NewGroup(1, {1}, {1, 3, ""});
+  AppendCompletion(group, {7}, Outcome::kWrong, 0);
+  AppendCompletion(group, std::vector<std::int32_t>(10, 1), Outcome::kWrong, 0);
+  *group.mutable_head()->add_versions() = ToProto(PolicyVersion{2, 5, ""});
+  *group.mutable_head()->add_versions() = ToProto(PolicyVersion{2, 6, ""});
+  AddSegment(group, 0, 0, 0);
+  AddSegment(group, 1, 0, 0);
+  AddSegment(group, 1, 4, 1);
+  AddSegment(group, 1, 8, 2);
   StepSums all;
-  all.AddAges(completion, 7);  // starts from version 6: ages 3 x4, 1 x4, 0 x2
+  all.AddAges(group, 1, 7);  // starts from version 6: ages 3 x4, 1 x4, 0 x2
   StepMeasurements measured;
   MeasureSums(all, 1, measured);
   EXPECT_EQ(measured.accepted_tokens, 10);
@@ -119,9 +141,10 @@ TEST(StepSumsTest, EveryTrainedTokenHasTheAgeOfTheVersionThatSampledIt) {
   EXPECT_EQ(measured.token_age_p99, 3);
   EXPECT_DOUBLE_EQ(measured.freshness, (4 / 4.0 + 4 / 2.0 + 2) / 10);
 
-  completion.trained_spans = {{2, 5}, {9, 10}};
+  AddTrainedSpan(group, 1, {2, 5});
+  AddTrainedSpan(group, 1, {9, 10});
   StepSums some;
-  some.AddAges(completion, 40);  // ages 36 x2, 34, 33: all in the last bin
+  some.AddAges(group, 1, 40);  // ages 36 x2, 34, 33: all in the last bin
   MeasureSums(some, 1, measured);
   EXPECT_EQ(measured.accepted_tokens, 4);
   EXPECT_DOUBLE_EQ(measured.token_age_mean, (2 * 36 + 34 + 33) / 4.0);

@@ -437,17 +437,21 @@ TEST_F(TrainerTest, AFinishedRunHasNoFurtherStep) {
 }
 
 TEST_F(TrainerTest, AFetchedGroupThatDiffersFromThePlanIsRejected) {
-  source.change = [](std::vector<Group>& groups) {
-    groups[3].completions[1].token_ids.push_back(1);
-    groups[3].completions[1].logprobs.push_back(-1);
-  };
-  Make();
-  EXPECT_EQ(trainer->Step(1, Never).status().code(), StatusCode::kDataLoss);
+  const std::function<void(v1::GroupHead&)> changes[] = {
+      [](v1::GroupHead& head) { head.set_trained_lengths(1, head.trained_lengths(1) + 1); },
+      [](v1::GroupHead& head) { head.set_rewards(1, 1 - head.rewards(1)); },
+      [](v1::GroupHead& head) { head.add_outcomes(v1::OUTCOME_WRONG); },
+      [](v1::GroupHead& head) { head.set_group_id(head.group_id() + 1); }};
+  for (const auto& change : changes) {
+    source.change = [&](std::vector<v1::Group>& groups) { change(*groups[3].mutable_head()); };
+    Make();
+    EXPECT_EQ(trainer->Step(1, Never).status().code(), StatusCode::kDataLoss);
+  }
 }
 
 TEST_F(TrainerTest, ATokenOutsideTheVocabularyReturnsAnError) {
-  source.change = [](std::vector<Group>& groups) {
-    for (Group& g : groups) g.prompt_token_ids[0] = 1000000;
+  source.change = [](std::vector<v1::Group>& groups) {
+    for (v1::Group& g : groups) g.set_prompt_token_ids(0, 1000000);
   };
   Make();
   EXPECT_EQ(trainer->Step(1, Never).status().code(), StatusCode::kInternal);

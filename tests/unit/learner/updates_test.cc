@@ -31,17 +31,13 @@ class RecordedSource : public BatchSource {
  public:
   explicit RecordedSource(const json& golden) {
     for (const json& of : golden["groups"]) {
-      Group& group = groups_.emplace_back();
-      group.group_id = groups_.size();
-      group.prompt_token_ids = of["prompt"].get<std::vector<std::int32_t>>();
+      v1::Group& group = groups_.emplace_back(
+          NewGroup(groups_.size() + 1, of["prompt"].get<std::vector<std::int32_t>>()));
+      group.mutable_head()->clear_versions();
       for (std::size_t i = 0; i < of["completions"].size(); ++i) {
-        Completion& completion = group.completions.emplace_back();
-        completion.index = static_cast<std::int32_t>(i);
-        completion.token_ids = of["completions"][i].get<std::vector<std::int32_t>>();
-        completion.logprobs.assign(completion.token_ids.size(), -1.0F);
-        completion.raw_reward = completion.reward = of["rewards"][i].get<double>();
-        completion.outcome = completion.reward > 0 ? Outcome::kCorrect : Outcome::kWrong;
-        completion.finish_reason = FinishReason::kStop;
+        const double reward = of["rewards"][i].get<double>();
+        AppendCompletion(group, of["completions"][i].get<std::vector<std::int32_t>>(),
+                         reward > 0 ? Outcome::kCorrect : Outcome::kWrong, reward);
       }
     }
   }
@@ -50,12 +46,12 @@ class RecordedSource : public BatchSource {
     PlanReply reply;
     reply.plan.emplace();
     reply.plan->step = static_cast<std::uint64_t>(step);
-    for (const Group& group : groups_) AppendToPlan(group, *reply.plan);
+    for (const v1::Group& group : groups_) AppendToPlan(group, *reply.plan);
     return reply;
   }
 
-  Result<std::vector<Group>> Fetch(std::int64_t, std::span<const std::uint64_t> ids) override {
-    std::vector<Group> fetched;
+  Result<std::vector<v1::Group>> Fetch(std::int64_t, std::span<const std::uint64_t> ids) override {
+    std::vector<v1::Group> fetched;
     for (const std::uint64_t id : ids) fetched.push_back(groups_.at(id - 1));
     return fetched;
   }
@@ -63,7 +59,7 @@ class RecordedSource : public BatchSource {
   Status Commit(std::int64_t) override { return OkStatus(); }
 
  private:
-  std::vector<Group> groups_;
+  std::vector<v1::Group> groups_;
 };
 
 RunSettings RunOf(const json& golden, const json& peer) {

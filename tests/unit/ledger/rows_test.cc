@@ -3,38 +3,38 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "lib/base/digest.h"
+#include "tests/support/test_group.h"
 
 namespace buttress {
 namespace {
 
 using ::testing::ElementsAre;
 
-Completion Make(std::int32_t index, Outcome outcome, double reward,
-                std::vector<PolicyVersion> versions) {
-  Completion completion;
-  completion.index = index;
-  completion.token_ids = {1, 2, 3};
-  completion.logprobs = {-0.5F, -0.25F, -1};
-  completion.trained_spans = {{0, 2}};
-  completion.outcome = outcome;
-  completion.raw_reward = reward;
-  completion.reward = reward / 2;
-  for (std::size_t i = 0; i < versions.size(); ++i)
-    completion.segments.push_back({static_cast<std::int32_t>(i), versions[i]});
-  if (outcome != Outcome::kUnscorable)
-    completion.components = {{"answer", reward, 0.5}, {"format", 7, 0}};
-  return completion;
+// Appends three tokens, of which two are trained.
+void Add(v1::Group& group, Outcome outcome, double reward, std::int32_t last_token = 3) {
+  AppendTokens(group, std::vector<std::int32_t>{1, 2, last_token},
+               std::vector<float>{-0.5F, -0.25F, -1}, FinishReason::kStop);
+  const std::vector<double> components = {reward, 7};
+  AppendReward(*group.mutable_head(), outcome, reward, reward / 2,
+               outcome == Outcome::kUnscorable ? std::vector<double>() : components);
+  AddTrainedSpan(group, Completions(group.head()) - 1, {0, 2});
 }
 
-TEST(SummarizeGroup, KeepsCompletionsByIndexAndEveryVersionOnce) {
-  Group group;
-  group.group_id = 9;
-  group.prompt_token_ids = {5, 6};
-  group.completions = {Make(1, Outcome::kWrong, 0, {{1, 4, "d"}, {2, 4, "d"}}),
-                       Make(0, Outcome::kCorrect, 1, {{1, 4, "d"}})};
+v1::Group Empty() {
+  v1::Group group = NewGroup(9, {5, 6}, {1, 4, std::string(32, 'd')});
+  for (const char* name : {"answer", "format"}) group.mutable_head()->add_component_names(name);
+  return group;
+}
+
+TEST(SummarizeGroup, KeepsColumnsAndEveryVersionOnce) {
+  v1::Group group = Empty();
+  *group.mutable_head()->add_versions() = ToProto(PolicyVersion{2, 4, std::string(32, 'e')});
+  Add(group, Outcome::kCorrect, 1);
+  Add(group, Outcome::kWrong, 0);
+  AddSegment(group, 0, 0, 0);
+  AddSegment(group, 1, 0, 0);
+  AddSegment(group, 1, 1, 1);
   const v1::GroupHead head = SummarizeGroup(group);
   EXPECT_EQ(head.group_id(), 9);
   EXPECT_EQ(head.prompt_tokens(), 2);
@@ -43,19 +43,17 @@ TEST(SummarizeGroup, KeepsCompletionsByIndexAndEveryVersionOnce) {
   EXPECT_EQ(head.trained_lengths(0), 2);
   EXPECT_EQ(head.lengths(0), 3);
   EXPECT_DOUBLE_EQ(head.rewards(0), 0.5);
-  ASSERT_EQ(head.versions_size(), 2);
-  EXPECT_EQ(head.versions(0).learner_epoch(), 1U);
-  EXPECT_EQ(head.versions(1).learner_epoch(), 2U);
+  EXPECT_EQ(head.versions_size(), 2);
   EXPECT_THAT(head.component_names(), ElementsAre("answer", "format"));
   EXPECT_THAT(head.components(), ElementsAre(1, 7, 0, 7));
   EXPECT_EQ(ClassOf(head), CollapseClass::kMixed);
 }
 
 TEST(SummarizeGroup, KeepsDigestSketchAndLogprobSumOfTheTokens) {
-  Group group;
-  group.completions = {Make(0, Outcome::kCorrect, 1, {}), Make(1, Outcome::kWrong, 0, {}),
-                       Make(2, Outcome::kWrong, 0, {})};
-  group.completions[2].token_ids.back() = 4;
+  v1::Group group = Empty();
+  Add(group, Outcome::kCorrect, 1);
+  Add(group, Outcome::kWrong, 0);
+  Add(group, Outcome::kWrong, 0, 4);
   const v1::GroupHead head = SummarizeGroup(group);
   EXPECT_EQ(head.logprob_sums(0), -1.75);
   // SHA-256 of 01 00 00 00 02 00 00 00 03 00 00 00.
@@ -67,11 +65,10 @@ TEST(SummarizeGroup, KeepsDigestSketchAndLogprobSumOfTheTokens) {
 }
 
 TEST(SummarizeGroup, AnUnscorableCompletionDoesNotDecideTheClass) {
-  Group group;
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  group.completions = {Make(0, Outcome::kUnscorable, nan, {}),
-                       Make(1, Outcome::kWrong, 0, {{1, 4, ""}}),
-                       Make(2, Outcome::kWrong, 0, {{1, 4, ""}})};
+  v1::Group group = Empty();
+  Add(group, Outcome::kUnscorable, 1);
+  Add(group, Outcome::kWrong, 0);
+  Add(group, Outcome::kWrong, 0);
   const v1::GroupHead head = SummarizeGroup(group);
   EXPECT_EQ(ClassOf(head), CollapseClass::kAllWrong);
   EXPECT_DOUBLE_EQ(head.raw_rewards(0), 0);

@@ -88,14 +88,11 @@ TEST_F(EmbeddedEngineTest, EverySampleEndsOnceWithAllOfItsFields) {
   auto results = Collect(*engine, 10);
   for (const auto& [index, result] : results) {
     EXPECT_TRUE(result.status.ok());
-    const Completion& completion = result.completion;
-    EXPECT_EQ(completion.index, index);
+    const EngineResult& completion = result;
     EXPECT_EQ(completion.token_ids.size(), completion.logprobs.size());
-    EXPECT_EQ(completion.sampling.seed, static_cast<std::uint64_t>(index));
     EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, Version(0)}}));
     EXPECT_TRUE(completion.finish_reason == FinishReason::kStop ||
                 completion.finish_reason == FinishReason::kLength);
-    EXPECT_GT(completion.generation_seconds, 0);
   }
   EXPECT_TRUE(engine->Poll(std::chrono::milliseconds(0)).empty());
   EXPECT_EQ(engine->stats().running, 0);
@@ -110,7 +107,7 @@ TEST_F(EmbeddedEngineTest, ASampleThatCannotRunFailsAndTheOthersContinue) {
   ASSERT_TRUE(engine->Submit(bad).ok());
   ASSERT_TRUE(engine->Submit(Request(1, 4)).ok());
   auto results = Collect(*engine, 2);
-  EXPECT_EQ(results[0].completion.finish_reason, FinishReason::kError);
+  EXPECT_EQ(results[0].finish_reason, FinishReason::kError);
   EXPECT_EQ(results[0].status.code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(results[1].status.ok());
 }
@@ -120,7 +117,7 @@ TEST_F(EmbeddedEngineTest, SamplesEndAtTheTokensAndTextsOfTheirSamplingAlone) {
   SampleRequest free = Request(0, 40);
   free.sampling.temperature = 0;
   ASSERT_TRUE(engine->Submit(free).ok());
-  const auto tokens = Collect(*engine, 1)[0].completion.token_ids;
+  const auto tokens = Collect(*engine, 1)[0].token_ids;
   ASSERT_EQ(tokens.size(), 40U);
   const std::string text = *tokenizer_.Decode(tokens, SpecialTokens::kKeep);
 
@@ -133,8 +130,8 @@ TEST_F(EmbeddedEngineTest, SamplesEndAtTheTokensAndTextsOfTheirSamplingAlone) {
   ASSERT_TRUE(engine->Submit(by_token).ok());
   ASSERT_TRUE(engine->Submit(by_text).ok());
   const auto results = Collect(*engine, 2);
-  const auto& first = results.at(1).completion;
-  const auto& second = results.at(2).completion;
+  const auto& first = results.at(1);
+  const auto& second = results.at(2);
   EXPECT_EQ(first.token_ids.size(), text.find(static_cast<char>(tokens[4])) + 1);
   EXPECT_EQ(second.token_ids.size(), text.find(by_text.sampling.stop[0]) + 3);
   EXPECT_EQ(first.finish_reason, FinishReason::kStop);
@@ -158,7 +155,7 @@ TEST_F(EmbeddedEngineTest, ACancelledSampleEndsAborted) {
   engine->Cancel({7, 1, 0});
   engine->Cancel({7, 1, 99});
   auto results = Collect(*engine, 1);
-  EXPECT_EQ(results[0].completion.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(results[0].finish_reason, FinishReason::kAbort);
   EXPECT_EQ(results[0].status.code(), StatusCode::kCancelled);
 }
 
@@ -168,7 +165,7 @@ TEST_F(EmbeddedEngineTest, NewWeightsServeSamplesSubmittedAfterThem) {
   ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
   EXPECT_EQ(engine->version(), Version(3));
   ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
-  const Completion completion = Collect(*engine, 1)[0].completion;
+  const EngineResult completion = Collect(*engine, 1)[0];
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, Version(3)}}));
 
   const auto model = Transformer::Load(manifest.folder, ModelDtype::kFloat32, {});
@@ -200,7 +197,7 @@ TEST_F(EmbeddedEngineTest, SamplesInFlightHaveASegmentForEachVersion) {
     for (auto& [index, result] : Collect(*engine, 16 - results.size()))
       results.push_back(std::move(result));
     for (const EngineResult& result : results) {
-      const std::vector<Segment>& segments = result.completion.segments;
+      const std::vector<Segment>& segments = result.segments;
       if (segments.size() == 1) continue;
       ++crossed;
       ASSERT_THAT(segments, SizeIs(2));
@@ -217,8 +214,7 @@ TEST_F(EmbeddedEngineTest, DrainFinishesSamplesInFlightUnderTheOldWeights) {
   for (std::int32_t i = 0; i < 8; ++i) ASSERT_TRUE(engine->Submit(Request(i, 30)).ok());
   const Status updated = engine->UpdateWeights(OtherWeights(2), InFlight::kDrain);
   ASSERT_TRUE(updated.ok());
-  for (const auto& [index, result] : Collect(*engine, 8))
-    EXPECT_THAT(result.completion.segments, SizeIs(1));
+  for (const auto& [index, result] : Collect(*engine, 8)) EXPECT_THAT(result.segments, SizeIs(1));
 }
 
 TEST_F(EmbeddedEngineTest, AbortEndsSamplesInFlight) {
@@ -226,8 +222,8 @@ TEST_F(EmbeddedEngineTest, AbortEndsSamplesInFlight) {
   for (std::int32_t i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(Request(i, 240)).ok());
   ASSERT_TRUE(engine->UpdateWeights(OtherWeights(2), InFlight::kAbort).ok());
   for (const auto& [index, result] : Collect(*engine, 4)) {
-    const bool aborted = result.completion.finish_reason == FinishReason::kAbort;
-    EXPECT_TRUE(aborted || result.completion.segments == (std::vector<Segment>{{0, Version(2)}}) ||
+    const bool aborted = result.finish_reason == FinishReason::kAbort;
+    EXPECT_TRUE(aborted || result.segments == (std::vector<Segment>{{0, Version(2)}}) ||
                 result.status.ok());
   }
 }
@@ -235,7 +231,7 @@ TEST_F(EmbeddedEngineTest, AbortEndsSamplesInFlight) {
 TEST_F(EmbeddedEngineTest, AWrongFolderChangesNothing) {
   const auto engine = MakeEngine();
   ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
-  const auto before = Collect(*engine, 1)[0].completion.token_ids;
+  const auto before = Collect(*engine, 1)[0].token_ids;
   WeightManifest manifest;
   manifest.version = Version(5);
   manifest.folder = std::string(BUTTRESS_GOLDEN) + "/qwen2_untied";
@@ -244,7 +240,7 @@ TEST_F(EmbeddedEngineTest, AWrongFolderChangesNothing) {
   EXPECT_THAT(status.message(), HasSubstr("model.embed_tokens.weight has shape"));
   EXPECT_EQ(engine->version(), Version(0));
   ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
-  EXPECT_EQ(Collect(*engine, 1)[0].completion.token_ids, before);
+  EXPECT_EQ(Collect(*engine, 1)[0].token_ids, before);
 }
 
 TEST_F(EmbeddedEngineTest, ABadModelFolderIsAStatus) {

@@ -6,10 +6,10 @@ namespace buttress {
 namespace {
 
 void Add(EvalScores& scores, std::int64_t row, Outcome outcome, const std::string& answer) {
-  Completion completion;
-  completion.outcome = outcome;
-  completion.extracted_answer = answer;
-  scores.Add(row, completion);
+  Verdict verdict;
+  verdict.outcome = outcome;
+  verdict.given = answer;
+  scores.Add(row, verdict);
 }
 
 TEST(EvalScoresTest, RatesAreMeansOverPrompts) {

@@ -49,12 +49,12 @@ class RewardYaml : public ::testing::Test {
   void Submit(const std::string& source, const std::string& response, const std::string& answer,
               Outcome expected) {
     ScoreRequest request;
-    request.id.index = static_cast<std::int32_t>(expected_.size());
+    request.sample.id.index = static_cast<std::int32_t>(expected_.size());
     request.source = source;
     request.answer = answer;
-    request.completion.token_ids.assign(response.begin(), response.end());
-    for (std::int32_t& token : request.completion.token_ids) token &= 0xff;
-    request.completion.finish_reason = FinishReason::kStop;
+    request.sample.token_ids.assign(response.begin(), response.end());
+    for (std::int32_t& token : request.sample.token_ids) token &= 0xff;
+    request.sample.finish_reason = FinishReason::kStop;
     expected_.push_back(expected);
     ASSERT_TRUE(pool_->Submit(request).ok());
   }
@@ -88,10 +88,10 @@ TEST_F(RewardYaml, ScoresGsm8kAndMathByTheirSources) {
   std::size_t scored = 0;
   while (scored < expected_.size()) {
     for (const ScoredCompletion& one : pool_->Poll(std::chrono::milliseconds(20000))) {
-      const Completion& completion = one.completion;
-      EXPECT_EQ(completion.outcome, expected_[static_cast<std::size_t>(one.id.index)])
-          << one.id.index << " " << completion.unscorable_reason;
-      EXPECT_EQ(completion.reward, completion.raw_reward + 0.25);
+      const auto index = static_cast<std::size_t>(one.sample.id.index);
+      EXPECT_EQ(one.verdict.outcome, expected_[index])
+          << index << " " << one.verdict.unscorable_reason;
+      EXPECT_EQ(ShapedReward(one.verdict), one.verdict.raw_reward + 0.25);
       ++scored;
     }
   }

@@ -15,6 +15,7 @@ namespace buttress {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr milliseconds kLong(20000);
@@ -97,16 +98,16 @@ class BatchingVerifiers : public VerifierSet, public Verifier {
 
 ScoreRequest Request(std::int32_t index, std::string_view response,
                      FinishReason reason = FinishReason::kStop) {
-  ScoreRequest request{.id = {.group_id = 3, .lease_epoch = 1, .index = index},
+  ScoreRequest request{.sample = {},
+                       .sampling = {},
                        .source = "puzzle",
                        .prompt = "71>08:",
                        .answer = "7 1 > 8",
-                       .extra_json = "{}",
-                       .completion = {}};
-  request.completion.index = index;
-  request.completion.token_ids.assign(response.begin(), response.end());
-  if (reason == FinishReason::kStop) request.completion.token_ids.push_back(256);
-  request.completion.finish_reason = reason;
+                       .extra_json = "{}"};
+  request.sample.id = {.group_id = 3, .lease_epoch = 1, .index = index};
+  request.sample.token_ids.assign(response.begin(), response.end());
+  if (reason == FinishReason::kStop) request.sample.token_ids.push_back(256);
+  request.sample.finish_reason = reason;
   return request;
 }
 
@@ -127,11 +128,11 @@ class ScoringPoolTest : public ::testing::Test {
   }
 
   // Returns the one completion that is scored.
-  static Completion ScoreOne(ScoringPool& pool, ScoreRequest request) {
+  static Verdict ScoreOne(ScoringPool& pool, ScoreRequest request) {
     EXPECT_TRUE(pool.Submit(request).ok());
     const std::vector<ScoredCompletion> scored = pool.Poll(kLong);
     EXPECT_EQ(scored.size(), 1U);
-    return scored.empty() ? Completion() : scored.front().completion;
+    return scored.empty() ? Verdict() : scored.front().verdict;
   }
 
   EndTokenizer tokenizer_;
@@ -141,10 +142,10 @@ class ScoringPoolTest : public ::testing::Test {
 
 TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
   const auto pool = StartReal({.threads = 3, .timeout = kLong, .capacity = 64});
-  std::map<std::int32_t, Completion> scored;
+  std::map<std::int32_t, Verdict> scored;
   const auto take = [&](milliseconds timeout) {
     for (ScoredCompletion& one : pool->Poll(timeout)) {
-      EXPECT_TRUE(scored.emplace(one.id.index, one.completion).second) << one.id.index;
+      EXPECT_TRUE(scored.emplace(one.sample.id.index, one.verdict).second) << one.sample.id.index;
     }
   };
   for (std::int32_t i = 0; i < 1000; ++i) {
@@ -153,14 +154,14 @@ TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
   }
   while (pool->inside() > 0) take(kLong);
   ASSERT_EQ(scored.size(), 1000U);
-  for (const auto& [index, completion] : scored) {
+  for (const auto& [index, verdict] : scored) {
     const bool right = index % 4 == 0;
-    EXPECT_EQ(completion.outcome, right ? Outcome::kCorrect : Outcome::kWrong);
-    EXPECT_EQ(completion.raw_reward, right ? 1 : 0);
-    EXPECT_EQ(completion.reward, completion.raw_reward);
-    EXPECT_EQ(completion.extracted_answer, right ? "7+1 = 8" : "7-1 = 6");
-    ASSERT_EQ(completion.components.size(), 1U);
-    EXPECT_EQ(completion.components[0].name, "countdown");
+    EXPECT_EQ(verdict.outcome, right ? Outcome::kCorrect : Outcome::kWrong);
+    EXPECT_EQ(verdict.raw_reward, right ? 1 : 0);
+    EXPECT_EQ(ShapedReward(verdict), verdict.raw_reward);
+    EXPECT_EQ(verdict.given, right ? "7+1 = 8" : "7-1 = 6");
+    ASSERT_EQ(verdict.parts.size(), 1U);
+    EXPECT_EQ(verdict.parts[0].name, "countdown");
   }
   const std::string exposed = metrics_.Expose();
   EXPECT_THAT(
@@ -181,11 +182,12 @@ TEST_F(ScoringPoolTest, NoiseTurnsWhatIsStoredAndNotWhatIsSaidOfTheVerifier) {
   const RewardNoiseConfig config = {.false_positive = 1, .false_negative = 0};
   const auto pool = StartReal(
       {.timeout = kLong, .second = second, .noise = RewardNoise::Make(config, 7, metrics_)});
-  const Completion completion = ScoreOne(*pool, Request(0, "7-1"));
-  EXPECT_EQ(completion.outcome, Outcome::kCorrect);
-  EXPECT_EQ(completion.raw_reward, 1);
-  EXPECT_EQ(completion.reward, 1);
-  EXPECT_EQ(completion.components, (std::vector<RewardComponent>{{"countdown", 1, 1}}));
+  const Verdict verdict = ScoreOne(*pool, Request(0, "7-1"));
+  EXPECT_EQ(verdict.outcome, Outcome::kCorrect);
+  EXPECT_EQ(verdict.raw_reward, 1);
+  EXPECT_EQ(ShapedReward(verdict), 1);
+  ASSERT_EQ(verdict.parts.size(), 1U);
+  EXPECT_EQ(verdict.parts[0].raw_reward, 1);
   const std::string exposed = metrics_.Expose();
   EXPECT_THAT(exposed, HasSubstr("_verifier_results_total{result=\"wrong\","
                                  "verifier=\"countdown\"} 1"));
@@ -201,13 +203,15 @@ TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeAndIsCountedByPart) {
   auto set = VerifierSet::Make(config);
   ASSERT_TRUE(set.ok()) << set.status().ToString();
   const auto pool = ScoringPool::Start(*std::move(set), tokenizer_, {.timeout = kLong}, metrics_);
-  const Completion completion = ScoreOne(*pool, Request(0, "7-1"));
-  EXPECT_EQ(completion.outcome, Outcome::kWrong);
-  EXPECT_EQ(completion.raw_reward, 0);
-  EXPECT_EQ(completion.reward, 0.5);
-  const std::vector<RewardComponent> parts = {
-      {"countdown", 0, 1}, {"length", 1, 0.5}, {"exact", 0, -0.25}};
-  EXPECT_EQ(completion.components, parts);
+  const Verdict verdict = ScoreOne(*pool, Request(0, "7-1"));
+  EXPECT_EQ(verdict.outcome, Outcome::kWrong);
+  EXPECT_EQ(verdict.raw_reward, 0);
+  EXPECT_EQ(ShapedReward(verdict), 0.5);
+  std::vector<std::tuple<std::string, double, double>> parts;
+  for (const VerdictPart& part : verdict.parts)
+    parts.emplace_back(part.name, part.raw_reward, part.weight);
+  EXPECT_THAT(parts, ElementsAre(std::tuple("countdown", 0, 1), std::tuple("length", 1, 0.5),
+                                 std::tuple("exact", 0, -0.25)));
   const std::string exposed = metrics_.Expose();
   EXPECT_THAT(
       exposed,
@@ -234,7 +238,7 @@ TEST_F(ScoringPoolTest, AVerifierIsToldTokensAndProgressAndMayNotApply) {
       {.timeout = kLong});
   pool->SetSteps(30);
   ScoreRequest request = Request(0, "7");
-  request.completion.segments = {{0, {1, 11, ""}}, {1, {1, 12, ""}}};
+  request.sample.segments = {{0, {1, 11, ""}}, {1, {1, 12, ""}}};
   EXPECT_EQ(ScoreOne(*pool, request).outcome, Outcome::kUnscorable);
   EXPECT_EQ(token_ids, (std::vector<std::int32_t>{'7', 256}));
   EXPECT_EQ(step, 12);
@@ -265,7 +269,7 @@ TEST_F(ScoringPoolTest, ABatchContainsWaitingRequestsOfOneVerifierInOrder) {
   std::map<std::int32_t, std::string> given;
   while (given.size() < 8) {
     for (const ScoredCompletion& one : pool->Poll(kLong))
-      given[one.id.index] = one.completion.extracted_answer;
+      given[one.sample.id.index] = one.verdict.given;
   }
   EXPECT_EQ(sizes, (std::vector<std::size_t>{1, 4, 3}));
   for (const auto& [index, text] : given) EXPECT_EQ(text, std::to_string(index));
@@ -286,7 +290,7 @@ TEST_F(ScoringPoolTest, SubmitRefusesBeyondItsCapacityAndKeepsTheRequest) {
   EXPECT_TRUE(pool->Submit(second).ok());
   EXPECT_EQ(pool->Submit(third).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(third.answer, "7 1 > 8");
-  EXPECT_EQ(third.completion.token_ids.size(), 2U);
+  EXPECT_EQ(third.sample.token_ids.size(), 2U);
   go.count_down();
   std::size_t polled = 0;
   while (polled < 2) polled += pool->Poll(kLong).size();
@@ -301,11 +305,10 @@ TEST_F(ScoringPoolTest, ACompletionThatExceedsTheTimeoutIsUnscorable) {
         return Correct("8", "8");
       },
       {.threads = 1, .timeout = milliseconds(100), .capacity = 4});
-  const Completion completion = ScoreOne(*pool, Request(0, "8"));
-  EXPECT_EQ(completion.outcome, Outcome::kUnscorable);
-  EXPECT_EQ(completion.unscorable_reason, "timeout");
-  EXPECT_EQ(completion.reward, 0);
-  EXPECT_TRUE(completion.components.empty());
+  const Verdict verdict = ScoreOne(*pool, Request(0, "8"));
+  EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
+  EXPECT_EQ(verdict.unscorable_reason, "timeout");
+  EXPECT_EQ(ShapedReward(verdict), 0);
   EXPECT_THAT(
       metrics_.Expose(),
       HasSubstr(
@@ -349,22 +352,22 @@ TEST_F(ScoringPoolTest, ACompletionThatCannotBeJudgedIsUnscorableWithItsReason) 
   EXPECT_EQ(ScoreOne(*pool, Request(0, "x", FinishReason::kAbort)).unscorable_reason,
             "generation did not finish");
   ScoreRequest undecodable = Request(0, "x");
-  undecodable.completion.token_ids.push_back(1000);
-  const Completion completion = ScoreOne(*pool, undecodable);
-  EXPECT_EQ(completion.outcome, Outcome::kUnscorable);
-  EXPECT_EQ(completion.unscorable_reason, "decode: token 1000");
+  undecodable.sample.token_ids.push_back(1000);
+  const Verdict verdict = ScoreOne(*pool, undecodable);
+  EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
+  EXPECT_EQ(verdict.unscorable_reason, "decode: token 1000");
 }
 
 TEST_F(ScoringPoolTest, TheVerifierReceivesTheResponseWithoutItsStopTokenAndTruncation) {
   const auto pool = StartScripted([](const VerifyRequest& request) {
     return Wrong(std::string(request.response) + (request.truncated ? "|cut" : "|whole"), "");
   });
-  EXPECT_EQ(ScoreOne(*pool, Request(0, "ab;")).extracted_answer, "ab;|whole");
-  EXPECT_EQ(ScoreOne(*pool, Request(0, "ab;", FinishReason::kLength)).extracted_answer, "ab;|cut");
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "ab;")).given, "ab;|whole");
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "ab;", FinishReason::kLength)).given, "ab;|cut");
   ScoreRequest stopped = Request(0, "ab;");
-  stopped.completion.token_ids.pop_back();
-  stopped.completion.sampling.stop_token_ids = {';'};
-  EXPECT_EQ(ScoreOne(*pool, stopped).extracted_answer, "ab|whole");
+  stopped.sample.token_ids.pop_back();
+  stopped.sampling.stop_token_ids = {';'};
+  EXPECT_EQ(ScoreOne(*pool, stopped).given, "ab|whole");
 }
 
 TEST_F(ScoringPoolTest, ExtractedAnswersAreBoundedAndStayUtf8) {
@@ -373,7 +376,7 @@ TEST_F(ScoringPoolTest, ExtractedAnswersAreBoundedAndStayUtf8) {
     for (int i = 0; i < 200; ++i) long_answer += "é";
     return Wrong(long_answer, "");
   });
-  const std::string answer = ScoreOne(*pool, Request(0, "x")).extracted_answer;
+  const std::string answer = ScoreOne(*pool, Request(0, "x")).given;
   EXPECT_EQ(answer.size(), 255U);
   EXPECT_TRUE(answer.ends_with("é"));
 }

@@ -4,11 +4,13 @@
 
 #include "lib/base/out_of_memory.h"
 #include "lib/base/random.h"
+#include "lib/experience/group.h"
 #include "tests/support/worker_fixture.h"
 
 namespace buttress {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 using Seen = FakeCoordinator::Seen;
 
@@ -18,18 +20,16 @@ TEST_F(WorkerTest, SubmitsLeasedGroupsCompleteScoredAndSeeded) {
   for (std::uint64_t id = 1; id <= 10; ++id) coordinator_.Offer(LeaseOf(id));
   Start();
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 10; }));
-  const Group group = coordinator_.seen().accepted.at({3, 1});
-  EXPECT_EQ(group.group_id, 3U);
-  EXPECT_EQ(group.prompt_id, "p3");
-  EXPECT_EQ(group.source, "numbers");
-  EXPECT_EQ(group.worker_id, "w0");
-  ASSERT_EQ(group.completions.size(), 4U);
-  for (std::int32_t i = 0; i < 4; ++i) {
-    const Completion& completion = group.completions[static_cast<std::size_t>(i)];
-    EXPECT_EQ(completion.index, i);
-    EXPECT_EQ(completion.sampling.seed, MixSeed(3, static_cast<std::uint64_t>(i)));
-    EXPECT_EQ(completion.outcome,
-              completion.token_ids.front() % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
+  const v1::Group group = coordinator_.seen().accepted.at({3, 1});
+  EXPECT_EQ(group.head().group_id(), 3U);
+  EXPECT_EQ(group.head().prompt_id(), "p3");
+  EXPECT_EQ(group.head().source(), "numbers");
+  EXPECT_EQ(group.head().worker_id(), "w0");
+  EXPECT_EQ(group.sampling().seed(), 3U) << "each completion mixes in its index";
+  ASSERT_EQ(Completions(group.head()), 4);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(OutcomeOf(group.head(), i),
+              TokensOf(group, i).front() % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
   }
   // The worker reports every acknowledged group exactly once.
   ASSERT_TRUE(coordinator_.WaitUntil(
@@ -259,9 +259,7 @@ TEST_F(WorkerTest, SubmitsTruncatedCompletionsAsTruncated) {
   Start();
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
   const Seen seen = coordinator_.seen();
-  for (const Completion& completion : seen.accepted.at({1, 1}).completions) {
-    EXPECT_EQ(completion.finish_reason, FinishReason::kLength);
-  }
+  EXPECT_THAT(seen.accepted.at({1, 1}).head().finish_reasons(), Each(v1::FINISH_REASON_LENGTH));
 }
 
 TEST_F(WorkerTest, ReturnsALeaseThatItCannotSample) {

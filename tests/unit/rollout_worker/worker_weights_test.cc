@@ -31,8 +31,7 @@ TEST_F(WorkerWeightsTest, ALeaseThatNeedsNewerWeightsWaitsForThem) {
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
     return seen.accepted.contains({1, 1});
   }));
-  EXPECT_EQ(coordinator_.seen().accepted.at({1, 1}).completions[0].segments[0].version,
-            ManifestAt(2).version);
+  EXPECT_EQ(coordinator_.seen().accepted.at({1, 1}).head().versions(0).step(), 2U);
   EXPECT_TRUE(coordinator_.WaitUntil(
       [](const Seen& seen) { return seen.last.loaded_version().step() == 2; }));
   EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_weights_version 2"));
@@ -116,7 +115,7 @@ TEST_F(WorkerWeightsTest, KeepsWeightsWhileAGroupNeedsExactlyThem) {
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
     return seen.accepted.contains({1, 1});
   }));
-  EXPECT_EQ(coordinator_.seen().accepted.at({1, 1}).completions[3].segments[0].version.step, 1U);
+  EXPECT_EQ(coordinator_.seen().accepted.at({1, 1}).head().versions(0).step(), 1U);
   EXPECT_THAT(engine_.updates(), ElementsAre(ManifestAt(1).version, ManifestAt(2).version));
 }
 

@@ -13,6 +13,7 @@
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_group.h"
 
 namespace buttress {
 namespace {
@@ -57,21 +58,11 @@ class SampleReaderTest : public ::testing::Test {
   }
 
   static AcceptedGroup Accepted(std::uint64_t id, Outcome outcome, PayloadStore& payloads) {
-    Group group;
-    group.group_id = id;
-    group.prompt_id = "p";
-    group.source = "s";
-    group.worker_id = "w";
-    group.prompt_token_ids = {'1', '+', '1'};
-    Completion& completion = group.completions.emplace_back();
-    completion.token_ids = {'<', 'b', '>', static_cast<std::int32_t>('0' + id)};
-    completion.logprobs = {-1, -1, -1, -1};
-    completion.segments = {{0, {1, 0, std::string(32, 'a')}}};
-    completion.outcome = outcome;
-    completion.finish_reason = FinishReason::kLength;
-    completion.raw_reward = completion.reward = outcome == Outcome::kCorrect ? 1 : 0;
-    completion.extracted_answer = "7";
-    const std::string bytes = EncodeGroup(group);
+    v1::Group group = NewGroup(id, {'1', '+', '1'}, {1, 0, std::string(32, 'a')});
+    AppendCompletion(group, {'<', 'b', '>', static_cast<std::int32_t>('0' + id)}, outcome,
+                     outcome == Outcome::kCorrect ? 1 : 0, FinishReason::kLength);
+    group.add_extracted_answers("7");
+    const std::string bytes = group.SerializeAsString();
     AcceptedGroup row = MakeAccepted(SummarizeGroup(group));
     row.content_sha256 = Sha256Of(bytes);
     row.payload = *payloads.Append({id, 1}, bytes, row.content_sha256);

@@ -12,6 +12,7 @@
 #include "tests/support/make_head.h"
 #include "tests/support/quickstart_run.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_group.h"
 
 namespace buttress {
 namespace {
@@ -36,31 +37,23 @@ class LedgerRun {
   // Adds a group of `step` with random tokens and equal rewards; `change` injects a fault.
   template <class Change>
   void Add(std::uint64_t step, double reward, Change change) {
-    Group group;
-    group.group_id = ++last_id_;
-    group.prompt_id = "p" + std::to_string(last_id_);
-    group.source = "s";
-    group.worker_id = "w";
-    group.prompt_token_ids = {1, 2};
+    v1::Group group = NewGroup(++last_id_, {1, 2}, {1, step - 1, ""});
     for (int i = 0; i < kSize; ++i) {
-      Completion& c = group.completions.emplace_back();
-      c.index = i;
-      for (int t = 0; t < 40; ++t)
-        c.token_ids.push_back(static_cast<std::int32_t>(random_.Below(1000)));
-      c.logprobs.assign(c.token_ids.size(), -2.5F);
-      c.segments = {{0, {1, step - 1, ""}}};
-      c.finish_reason = FinishReason::kStop;
-      c.outcome = reward == 1 ? Outcome::kCorrect : Outcome::kWrong;
-      c.raw_reward = c.reward = reward;
+      std::vector<std::int32_t> tokens(40);
+      for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(random_.Below(1000));
+      AppendTokens(group, tokens, std::vector<float>(tokens.size(), -2.5F), FinishReason::kStop);
+      AppendReward(*group.mutable_head(), reward == 1 ? Outcome::kCorrect : Outcome::kWrong, reward,
+                   reward);
     }
     change(group);
     ASSERT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).ToString();
     const AcceptedGroup accepted = MakeAccepted(SummarizeGroup(group));
     GroupRow row;
-    row.group_id = group.group_id;
-    row.prompt = {group.prompt_id, group.source, 0, group.group_id, kSize};
+    row.group_id = group.head().group_id();
+    row.prompt = {group.head().prompt_id(), group.head().source(), 0, group.head().group_id(),
+                  kSize};
     row.state = GroupState::kTrained;
-    row.worker_id = group.worker_id;
+    row.worker_id = group.head().worker_id();
     row.granted_version = {1, step - 1, ""};
     row.step = step;
     batch_.groups.push_back(row);
@@ -104,50 +97,57 @@ class LedgerRun {
 
 using Named = std::map<Cause, int>;
 
+void RepeatTheFirst(v1::Group& group) {
+  auto& tokens = *group.mutable_token_ids();
+  for (int t = group.head().lengths(0); t < tokens.size(); ++t)
+    tokens[t] = tokens[t % group.head().lengths(0)];
+}
+
 TEST(LedgerStepsTest, EveryFaultVisibleInALedgerIsNamed) {
   struct Case {
     Cause cause;
     double reward;
-    void (*change)(Group& group);
+    void (*change)(v1::Group& group);
   };
 
   const Case cases[] = {
-      {Cause::kEasySource, 1, [](Group&) {}},
-      {Cause::kHardSource, 0, [](Group&) {}},
+      {Cause::kEasySource, 1, [](v1::Group&) {}},
+      {Cause::kHardSource, 0, [](v1::Group&) {}},
       {Cause::kTruncated, 0,
-       [](Group& g) {
-         for (Completion& c : g.completions) c.finish_reason = FinishReason::kLength;
+       [](v1::Group& g) {
+         for (int& reason : *g.mutable_head()->mutable_finish_reasons())
+           reason = v1::FINISH_REASON_LENGTH;
        }},
       {Cause::kUnscorable, 0,
-       [](Group& g) {
-         for (Completion& c : g.completions)
-           c.outcome = Outcome::kUnscorable, c.unscorable_reason = "no answer in the dataset";
-       }},
-      {Cause::kDuplicateSamples, 0,
-       [](Group& g) {
-         for (Completion& c : g.completions) c.token_ids = g.completions[0].token_ids;
-       }},
-      {Cause::kModeCollapsed, 0,
-       [](Group& g) {
-         for (Completion& c : g.completions) {
-           c.token_ids = g.completions[0].token_ids;
-           c.logprobs.assign(c.token_ids.size(), -0.001F);
+       [](v1::Group& g) {
+         for (int i = 0; i < kSize; ++i) {
+           g.mutable_head()->set_outcomes(i, v1::OUTCOME_UNSCORABLE);
+           g.mutable_head()->set_trained_lengths(i, 0);
+           g.add_unscorable_reasons("no answer in the dataset");
          }
        }},
-      {Cause::kStaleWeights, 0,
-       [](Group& g) {
-         for (Completion& c : g.completions) c.segments = {{0, {1, 10, ""}}};
+      {Cause::kDuplicateSamples, 0, [](v1::Group& g) { RepeatTheFirst(g); }},
+      {Cause::kModeCollapsed, 0,
+       [](v1::Group& g) {
+         RepeatTheFirst(g);
+         for (float& logprob : *g.mutable_logprobs()) logprob = -0.001F;
        }},
+      {Cause::kStaleWeights, 0,
+       [](v1::Group& g) { g.mutable_head()->mutable_versions(0)->set_step(10); }},
       {Cause::kFloatNoise, 0,
-       [](Group& g) { g.completions[0].raw_reward = g.completions[0].reward = 1e-9; }},
+       [](v1::Group& g) {
+         g.mutable_head()->set_raw_rewards(0, 1e-9);
+         g.mutable_head()->set_rewards(0, 1e-9);
+       }},
   };
   for (const Case& fault : cases) {
     LedgerRun run;
     for (std::uint64_t step = 40; step < 44; ++step) {
       for (int i = 0; i < 8; ++i)
-        run.Add(step, i % 2, [&](Group& g) {
-          g.completions[0].raw_reward = g.completions[0].reward = 1 - i % 2;
-          g.completions[0].outcome = i % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong;
+        run.Add(step, i % 2, [&](v1::Group& g) {
+          g.mutable_head()->set_raw_rewards(0, 1 - i % 2);
+          g.mutable_head()->set_rewards(0, 1 - i % 2);
+          g.mutable_head()->set_outcomes(0, i % 2 == 0 ? v1::OUTCOME_CORRECT : v1::OUTCOME_WRONG);
         });
       for (int i = 0; i < 3; ++i) run.Add(step, fault.reward, fault.change);
     }
@@ -176,7 +176,7 @@ std::string ExplainIn(const TempDir& here, const std::vector<std::string>& argum
 
 TEST(ExplainPageTest, ARunFolderGetsAPageAndADumpGetsOneOnRequest) {
   LedgerRun run;
-  for (int i = 0; i < 4; ++i) run.Add(1, 1, [](Group&) {});
+  for (int i = 0; i < 4; ++i) run.Add(1, 1, [](v1::Group&) {});
   run.Write();
   const TempDir here;
   std::vector<std::string> left;

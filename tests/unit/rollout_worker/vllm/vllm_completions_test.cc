@@ -13,13 +13,10 @@ TEST(VllmCompletionsTest, ACompletionHasTokensLogprobsAndVersion) {
   const EngineResult result = PollFor(*engine, 1)[0];
   EXPECT_EQ(result.id, (SampleId{17, 2, 3}));
   EXPECT_TRUE(result.status.ok()) << result.status.ToString();
-  const Completion& completion = result.completion;
-  EXPECT_EQ(completion.index, 3);
-  EXPECT_EQ(completion.finish_reason, FinishReason::kStop);
-  EXPECT_EQ(completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
-  EXPECT_EQ(completion.logprobs.size(), completion.token_ids.size());
-  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, PolicyVersion()}}));
-  EXPECT_EQ(completion.sampling, RequestOf(3).sampling);
+  EXPECT_EQ(result.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(result.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
+  EXPECT_EQ(result.logprobs.size(), result.token_ids.size());
+  EXPECT_EQ(result.segments, (std::vector<Segment>{{0, PolicyVersion()}}));
 }
 
 TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample) {
@@ -69,13 +66,13 @@ TEST(VllmCompletionsTest, AStopStringThatTheServerPassesOverEndsTheCompletion) {
   ASSERT_TRUE(engine->Submit(request).ok());
   const EngineResult result = PollFor(*engine, 1)[0];
   EXPECT_TRUE(result.status.ok()) << result.status.ToString();
-  EXPECT_EQ(result.completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 6));
-  EXPECT_EQ(result.completion.logprobs.size(), 3U);
-  EXPECT_EQ(result.completion.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(result.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 6));
+  EXPECT_EQ(result.logprobs.size(), 3U);
+  EXPECT_EQ(result.finish_reason, FinishReason::kStop);
   EXPECT_TRUE(server.WaitForLeft(1));
   // The server did nothing wrong, and serves on.
   ASSERT_TRUE(engine->Submit(RequestOf(1)).ok());
-  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
+  EXPECT_EQ(PollFor(*engine, 1)[0].token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
   EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0", "g17-l2-s1-a0"));
 }
 
@@ -87,8 +84,8 @@ TEST(VllmCompletionsTest, AStopStringAtTheLastTokenIsAStopWhateverTheServerSays)
   ASSERT_TRUE(engine->Submit(request).ok());
   const EngineResult result = PollFor(*engine, 1)[0];
   EXPECT_TRUE(result.status.ok()) << result.status.ToString();
-  EXPECT_EQ(result.completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 7));
-  EXPECT_EQ(result.completion.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(result.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 7));
+  EXPECT_EQ(result.finish_reason, FinishReason::kStop);
 }
 
 TEST(VllmCompletionsTest, StopStringsBeforeMinTokensArePassedOver) {
@@ -98,7 +95,7 @@ TEST(VllmCompletionsTest, StopStringsBeforeMinTokensArePassedOver) {
   request.sampling.stop = {TextAt(kModelFolder, 4, 5), TextAt(kModelFolder, 6, 7)};
   request.sampling.min_tokens = 3;
   ASSERT_TRUE(engine->Submit(request).ok());
-  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 7));
+  EXPECT_EQ(PollFor(*engine, 1)[0].token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 7));
 }
 
 TEST(VllmCompletionsTest, MaxTokensAreClampedToTheRoomOfTheServerAndLongPromptsAreRefused) {
@@ -131,8 +128,8 @@ TEST_P(RetriedFaultTest, AFaultCostsAnAttemptAndTheCompletionIsComplete) {
   EXPECT_TRUE(result.status.ok()) << result.status.ToString();
   // Behind a completion whose end did not arrive the next attempt goes on.
   const std::size_t end = GetParam() == Fault::kNoFinish ? 16 : 8;
-  EXPECT_EQ(result.completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, end));
-  EXPECT_EQ(result.completion.segments.size(), 1U);
+  EXPECT_EQ(result.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, end));
+  EXPECT_EQ(result.segments.size(), 1U);
   EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0", "g17-l2-s0-a1"));
 }
 
@@ -153,7 +150,7 @@ TEST_P(FinalFaultTest, AFaultThatNoRetryCanMendFailsAtOnce) {
   server.Fail({GetParam().first});
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
   const EngineResult result = PollFor(*engine, 1)[0];
-  EXPECT_EQ(result.completion.finish_reason, FinishReason::kError);
+  EXPECT_EQ(result.finish_reason, FinishReason::kError);
   EXPECT_EQ(result.status.code(), GetParam().second) << result.status.ToString();
   EXPECT_EQ(server.completions().size(), 1U);
 }
@@ -181,7 +178,7 @@ TEST(VllmCompletionsTest, BytesMayArriveOneByOne) {
   const auto engine = StartEngine(ConfigOf({server.url()}));
   server.Fail({Fault::kSlowBytes});
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
-  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
+  EXPECT_EQ(PollFor(*engine, 1)[0].token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
   EXPECT_EQ(server.completions().size(), 1U);
 }
 
@@ -193,7 +190,7 @@ TEST(VllmCompletionsTest, CancellingClosesTheConnectionAndEndsTheSampleOnce) {
   ASSERT_TRUE(server.WaitForCompletions(1));
   engine->Cancel({17, 2, 0});
   const EngineResult result = PollFor(*engine, 1)[0];
-  EXPECT_EQ(result.completion.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(result.finish_reason, FinishReason::kAbort);
   EXPECT_EQ(result.status.code(), StatusCode::kCancelled);
   EXPECT_TRUE(server.WaitForLeft(1));
 }

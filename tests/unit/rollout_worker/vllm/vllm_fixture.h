@@ -131,7 +131,7 @@ inline bool UpdateAll(InferenceEngine& engine, const WeightManifest& manifest) {
 }
 
 // Checks that every token is the one that the weights of its segment give at its position.
-inline void ExpectTokensOfSegments(const Completion& completion) {
+inline void ExpectTokensOfSegments(const EngineResult& completion) {
   std::vector<std::int32_t> expected;
   for (std::size_t i = 0; i < completion.segments.size(); ++i) {
     const Segment& segment = completion.segments[i];

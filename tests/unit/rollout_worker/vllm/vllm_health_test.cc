@@ -13,8 +13,8 @@ void ExpectCompletionsOf(const WeightManifest& manifest, InferenceEngine& engine
   for (std::int32_t i = 0; i < count; ++i) ASSERT_TRUE(engine.Submit(RequestOf(i)).ok());
   for (const EngineResult& result : PollFor(engine, static_cast<std::size_t>(count))) {
     EXPECT_TRUE(result.status.ok()) << result.status.ToString();
-    EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, manifest.version}}));
-    EXPECT_EQ(result.completion.token_ids, ScriptedVllm::Tokens(manifest.folder, 3, 8));
+    EXPECT_EQ(result.segments, (std::vector<Segment>{{0, manifest.version}}));
+    EXPECT_EQ(result.token_ids, ScriptedVllm::Tokens(manifest.folder, 3, 8));
   }
 }
 
@@ -52,8 +52,7 @@ TEST_P(HealthFaultTest, AServerThatFailsItsCheckIsLostUntilItPassesOne) {
   ASSERT_TRUE(engine->Submit(RequestOf(9)).ok());
   ASSERT_TRUE(a.WaitForCompletions(1));
   a.FailHealth(GetParam());
-  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids,
-            ScriptedVllm::Tokens(manifest.folder, 3, 8));
+  EXPECT_EQ(PollFor(*engine, 1)[0].token_ids, ScriptedVllm::Tokens(manifest.folder, 3, 8));
   EXPECT_TRUE(a.WaitForLeft(1));
   EXPECT_TRUE(WaitForServers(*engine, {{a.url(), false, false}, {b.url(), true, true}}));
   ExpectCompletionsOf(manifest, *engine, 6);

@@ -22,8 +22,8 @@ class VllmLossTest : public ::testing::Test {
     for (std::int32_t i = 0; i < samples; ++i) ASSERT_TRUE(engine_->Submit(RequestOf(i)).ok());
     for (const EngineResult& result : PollFor(*engine_, static_cast<std::size_t>(samples))) {
       EXPECT_TRUE(result.status.ok()) << result.status.ToString();
-      EXPECT_EQ(result.completion.segments.at(0).version, ManifestOf(1).version);
-      ExpectTokensOfSegments(result.completion);
+      EXPECT_EQ(result.segments.at(0).version, ManifestOf(1).version);
+      ExpectTokensOfSegments(result);
     }
   }
 
@@ -41,7 +41,7 @@ TEST_F(VllmLossTest, TheTokensBeforeABrokenConnectionAreKeptOnAnotherServer) {
   ASSERT_TRUE(engine_->Submit(RequestOf(0)).ok());
   ASSERT_TRUE(WaitUntil([&] { return StateOf(0).tokens == 2; }));
   a_.Stop();
-  const Completion completion = PollFor(*engine_, 1)[0].completion;
+  const EngineResult completion = PollFor(*engine_, 1)[0];
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
   ExpectTokensOfSegments(completion);
   EXPECT_EQ(b_.completions().at(0)["prompt"].size(), 5U);
@@ -74,8 +74,8 @@ TEST_F(VllmLossTest, ASampleNeverContinuesUnderOlderWeights) {
   a_.Stop();
   const EngineResult result = PollFor(*engine_, 1)[0];
   EXPECT_TRUE(result.status.ok()) << result.status.ToString();
-  EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
-  ExpectTokensOfSegments(result.completion);
+  EXPECT_EQ(result.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
+  ExpectTokensOfSegments(result);
   EXPECT_EQ(b_.completions().back()["prompt"].size(), 5U);
 }
 
@@ -89,8 +89,8 @@ TEST_F(VllmLossTest, ASampleIsNotTakenByAServerThatIsOlderThanItsLeaseAllows) {
     ASSERT_TRUE(engine_->Submit(request).ok());
   }
   for (const EngineResult& result : PollFor(*engine_, 6)) {
-    EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
-    ExpectTokensOfSegments(result.completion);
+    EXPECT_EQ(result.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
+    ExpectTokensOfSegments(result);
   }
   EXPECT_TRUE(b_.completions().empty());
 }
@@ -127,7 +127,7 @@ TEST_F(VllmLossTest, ASlowServerLosesItsSamplesToTheOtherWithTheirTokens) {
     while (engine_->stats().running + engine_->stats().waiting < 8)
       EXPECT_TRUE(engine_->Submit(RequestOf(submitted++)).ok());
     for (const EngineResult& result : engine_->Poll(std::chrono::milliseconds(20)))
-      ExpectTokensOfSegments(result.completion);
+      ExpectTokensOfSegments(result);
     return std::ranges::any_of(b_.completions(),
                                [](const auto& body) { return body["prompt"].size() > 3; });
   };
@@ -161,7 +161,7 @@ TEST_F(VllmLossTest, WithoutAServerSamplesAreGivenBackWithoutFault) {
   server.Stop();
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
   const EngineResult result = PollFor(*engine, 1)[0];
-  EXPECT_EQ(result.completion.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(result.finish_reason, FinishReason::kAbort);
   EXPECT_EQ(result.status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(result.status.message(), HasSubstr("no vLLM server serves"));
   EXPECT_FALSE(engine->stats().available);

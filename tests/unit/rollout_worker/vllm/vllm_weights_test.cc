@@ -16,7 +16,7 @@ TEST(VllmWeightsTest, KeptSamplesContinueBehindTheirTokensUnderTheNewWeights) {
   ASSERT_TRUE(server.WaitForCompletions(1));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
   EXPECT_EQ(engine->version(), ManifestOf(1).version);
-  const Completion completion = PollFor(*engine, 1)[0].completion;
+  const EngineResult completion = PollFor(*engine, 1)[0];
   ASSERT_FALSE(completion.segments.empty());
   EXPECT_EQ(completion.segments.back().version, ManifestOf(1).version);
   ExpectTokensOfSegments(completion);
@@ -38,7 +38,7 @@ TEST(VllmWeightsTest, AStopStringMayBeginUnderOneVersionAndEndUnderTheNext) {
   ASSERT_TRUE(engine->Submit(request).ok());
   ASSERT_TRUE(server.WaitForCompletions(1));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
-  const Completion completion = PollFor(*engine, 1)[0].completion;
+  const EngineResult completion = PollFor(*engine, 1)[0];
   ExpectTokensOfSegments(completion);
   const auto kept = static_cast<std::size_t>(completion.segments.back().first_token);
   EXPECT_EQ(server.completions().at(1)["min_tokens"], 2 - kept);
@@ -58,8 +58,8 @@ TEST(VllmWeightsTest, SamplesInterruptedBeforeTheirFirstTokenAreNotFailuresOfThe
   ASSERT_TRUE(server.WaitForCompletions(4));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
   for (const EngineResult& result : PollFor(*engine, 4)) {
-    EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
-    ExpectTokensOfSegments(result.completion);
+    EXPECT_EQ(result.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
+    ExpectTokensOfSegments(result);
   }
   EXPECT_EQ(Reloads(server), 2);  // none for a revival
 }
@@ -71,7 +71,7 @@ TEST(VllmWeightsTest, AbortedSamplesEnd) {
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
   ASSERT_TRUE(server.WaitForCompletions(1));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kAbort).ok());
-  EXPECT_EQ(PollFor(*engine, 1)[0].completion.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(PollFor(*engine, 1)[0].finish_reason, FinishReason::kAbort);
   EXPECT_EQ(server.completions().size(), 1U);
 }
 
@@ -82,8 +82,8 @@ TEST(VllmWeightsTest, DrainedSamplesHaveOneVersion) {
   ASSERT_TRUE(server.WaitForCompletions(4));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kDrain).ok());
   for (const EngineResult& result : PollFor(*engine, 4)) {
-    EXPECT_EQ(result.completion.segments.size(), 1U);
-    ExpectTokensOfSegments(result.completion);
+    EXPECT_EQ(result.segments.size(), 1U);
+    ExpectTokensOfSegments(result);
   }
 }
 
@@ -99,7 +99,7 @@ TEST(VllmWeightsTest, UnchangedWeightsAreAnErrorAndTheServerServesNothingUntilTh
   EXPECT_EQ(engine->version(), ManifestOf(1).version);
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
   server.IgnoreReloads(false);
-  const Completion completion = PollFor(*engine, 1)[0].completion;
+  const EngineResult completion = PollFor(*engine, 1)[0];
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
   ExpectTokensOfSegments(completion);
   EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
@@ -200,7 +200,7 @@ TEST(VllmWeightsTest, AServerWhoseLoadFailedIsResumedAndTriesAgain) {
   const std::vector<std::string> failed = {"/collective_rpc", "/resume"};  // without a reset
   EXPECT_FALSE(std::ranges::search(calls, failed).empty());
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
-  const Completion completion = PollFor(*engine, 1)[0].completion;
+  const EngineResult completion = PollFor(*engine, 1)[0];
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
   ExpectTokensOfSegments(completion);
   EXPECT_EQ(engine->version(), ManifestOf(2).version);
@@ -234,8 +234,8 @@ TEST(VllmWeightsTest, AServerThatIsBehindLoadsTheNewestVersionAndNoneInBetween) 
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(3), InFlight::kKeep).ok());
   for (int i = 0; i < 6; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
   for (const EngineResult& result : PollFor(*engine, 6)) {
-    EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, ManifestOf(3).version}}));
-    ExpectTokensOfSegments(result.completion);
+    EXPECT_EQ(result.segments, (std::vector<Segment>{{0, ManifestOf(3).version}}));
+    ExpectTokensOfSegments(result);
   }
   EXPECT_EQ(a.completions().size(), 6U);
   b.HangReloads(false);
@@ -287,7 +287,7 @@ TEST(VllmWeightsTest, AServerThatFailsDoesNotDelayTheOthersAndFollowsLater) {
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
   const EngineResult result = PollFor(*engine, 1)[0];
   EXPECT_TRUE(result.status.ok()) << result.status.ToString();
-  ExpectTokensOfSegments(result.completion);
+  ExpectTokensOfSegments(result);
   EXPECT_EQ(a.weights(), ManifestOf(1).folder);
 }
 
@@ -298,7 +298,7 @@ TEST(VllmWeightsTest, AServerThatRestartsWithOtherWeightsLoadsTheRightOnesBefore
   server.Fail({Fault::kCloseAtOnce});
   server.ForgetWeights();
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
-  const Completion completion = PollFor(*engine, 1)[0].completion;
+  const EngineResult completion = PollFor(*engine, 1)[0];
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
   ExpectTokensOfSegments(completion);
 }
