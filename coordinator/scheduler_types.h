@@ -78,8 +78,8 @@ struct ExchangeReply {
   std::vector<LeaseRef> revoked;
 };
 
-// A group that a worker submits. `head` comes from SummarizeGroup; the scheduler fills what it knows
-// of the prompt when it accepts the group.
+// A group that a worker submits. `head` comes from SummarizeGroup; the scheduler fills what it
+// knows of the prompt when it accepts the group.
 struct Submission {
   std::string worker_id;
   std::uint64_t incarnation = 0;

@@ -29,9 +29,11 @@ Status CheckFetched(const FetchedGroup& fetched, std::size_t k, const StepState&
                                head.trained_lengths(i), " trained tokens, planned were ",
                                assignment.lengths[row]));
     }
-    if (row >= state.plan.rows() || state.plan.rewards[row] == head.rewards(i)) continue;
+    if (k >= state.plan.groups.size()) continue;
+    const double reward = state.plan.groups[k]->rewards(i);
+    if (reward == head.rewards(i)) continue;
     return DataLoss(c10::str("completion ", i, " of group ", planned_id, " has the reward ",
-                             head.rewards(i), ", planned was ", state.plan.rewards[row]));
+                             head.rewards(i), ", planned was ", reward));
   }
   return OkStatus();
 }

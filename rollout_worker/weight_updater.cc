@@ -8,7 +8,7 @@
 namespace buttress {
 namespace {
 
-constexpr std::chrono::milliseconds kStopPoll(200);
+constexpr std::chrono::milliseconds kWaitPoll(200);
 
 }  // namespace
 
@@ -66,7 +66,7 @@ void WeightUpdater::Run() {
 std::optional<WeightManifest> WeightUpdater::WaitForRequest() {
   MutexLock lock(mutex_);
   const auto ready = [this]() REQUIRES(mutex_) { return stopped_ || requested_.has_value(); };
-  while (!changed_.WaitFor(mutex_, kStopPoll, ready)) {
+  while (!changed_.WaitFor(mutex_, kWaitPoll, ready)) {
   }
   return stopped_ ? std::nullopt : requested_;
 }
@@ -88,7 +88,7 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   }
   std::uint64_t seen = 0;
   while (groups_.NeedsExactly(engine_.version())) {
-    seen = groups_.WaitForChange(seen, kStopPoll);
+    seen = groups_.WaitForChange(seen, kWaitPoll);
     MutexLock lock(mutex_);
     if (stopped_) return Cancelled("stopped");
   }

@@ -13,7 +13,7 @@
 namespace buttress {
 namespace {
 
-constexpr std::int64_t kGiveUpMs = 15000;
+constexpr std::int64_t kOrderGiveUpMs = 15000;
 
 struct OrderOptions {
   RunFlags flags;
@@ -39,7 +39,7 @@ void Print(const v1::WorkerStatus& worker, bool json) {
 
 Status GiveOrders(const OrderOptions& options, v1::WorkerOrder order) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto client,
-                            ConnectToRun(options.flags, Program::kOperating, kGiveUpMs));
+                            ConnectToRun(options.flags, Program::kOperating, kOrderGiveUpMs));
   for (const std::string& worker : options.workers) {
     v1::OrderWorkerRequest request;
     request.set_worker_id(worker);

@@ -14,7 +14,7 @@
 namespace buttress {
 namespace {
 
-constexpr std::int64_t kGiveUpMs = 15000;
+constexpr std::int64_t kStopGiveUpMs = 15000;
 constexpr std::int64_t kPollMs = 1000;
 
 struct StopOptions {
@@ -37,7 +37,7 @@ void Print(const v1::StopRunResponse& stop, bool json) {
 // The coordinator forgets the request when it restarts, so the request is repeated until the end.
 Status Stop(const StopOptions& options) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto client,
-                            ConnectToRun(options.flags, Program::kOperating, kGiveUpMs));
+                            ConnectToRun(options.flags, Program::kOperating, kStopGiveUpMs));
   const std::int64_t deadline_ms =
       RealClock().MonotonicMs() + static_cast<std::int64_t>(1000 * options.timeout_seconds);
   v1::StopRunRequest request;

@@ -78,7 +78,7 @@ Status PrintStep(const SamplesFlags& flags, SampleReader& reader, std::uint64_t 
       break;
     }
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<SampledGroup> group, reader.Groups({&id, 1}));
-    if (group.empty() || (collapse && group.front().collapse != *collapse)) continue;
+    if (group.empty() || (collapse && ClassOf(*group.front().head) != *collapse)) continue;
     if (shown == most) {
       ++more;
       continue;

@@ -10,6 +10,8 @@
 
 namespace buttress {
 
+inline constexpr double kGiB = 1 << 30;
+
 enum class Severity : std::uint8_t { kOk, kWarning, kError };
 
 // "ok", "warning" or "error".

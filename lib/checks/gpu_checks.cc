@@ -10,8 +10,6 @@
 namespace buttress {
 namespace {
 
-constexpr double kGiB = 1 << 30;
-
 // Compares what the processes on a GPU need with its memory. `setting` lowers it.
 void CheckGpuMemory(int gpu, double state, double most, const char* setting, Findings& findings) {
   const Result<std::int64_t> bytes = CudaDeviceBytes(gpu);

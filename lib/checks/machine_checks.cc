@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kGiB = 1 << 30;
 constexpr int kPortTries = 40;  // two seconds
 constexpr std::chrono::milliseconds kPortWait(50);
 // A token of a payload: an id, a log-prob, a version and an entropy.

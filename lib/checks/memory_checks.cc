@@ -9,7 +9,6 @@
 namespace buttress {
 namespace {
 
-constexpr double kGiB = 1 << 30;
 constexpr double kFloat = 4;  // bytes of logits, whatever the model computes in
 
 double BytesOfValue(const RunConfig& config) {

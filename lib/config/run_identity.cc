@@ -38,12 +38,12 @@ void ForEachChangeable(RunSettings& run, F f) {
   f("run.optim.clip_grad", run.optim.clip_grad);
 }
 
-using Setting = std::pair<std::string, std::string>;
+using FlatSetting = std::pair<std::string, std::string>;
 
 // Collects every setting as a pair of key and text.
 class Flattener {
  public:
-  Flattener(std::string path, std::vector<Setting>& out) : path_(std::move(path)), out_(out) {}
+  Flattener(std::string path, std::vector<FlatSetting>& out) : path_(std::move(path)), out_(out) {}
 
   template <class T>
   void operator()(const char* name, T& value, const char*) {
@@ -74,12 +74,12 @@ class Flattener {
 
  private:
   std::string path_;
-  std::vector<Setting>& out_;
+  std::vector<FlatSetting>& out_;
 };
 
-std::vector<Setting> Flatten(RunConfig config) {
+std::vector<FlatSetting> Flatten(RunConfig config) {
   if (config.run.epochs > 0) config.run.steps = 0;  // as it is printed
-  std::vector<Setting> settings;
+  std::vector<FlatSetting> settings;
   Flattener flattener("run", settings);
   config.run.Visit(flattener);
   return settings;
@@ -103,8 +103,8 @@ std::string RunIdentityHash(const RunConfig& config) {
 std::vector<SettingChange> ChangesOf(const RunConfig& was, const RunConfig& is) {
   const std::vector<std::string> changeable = ChangeableKeys();
   const auto before = Flatten(was), after = Flatten(is);
-  const auto ValueOf = [](const std::vector<Setting>& settings, const std::string& key) {
-    const auto found = std::ranges::find(settings, key, &Setting::first);
+  const auto ValueOf = [](const std::vector<FlatSetting>& settings, const std::string& key) {
+    const auto found = std::ranges::find(settings, key, &FlatSetting::first);
     return found == settings.end() ? "" : found->second;
   };
   const auto names_before = Flatten(WithFileNames(was)), names_after = Flatten(WithFileNames(is));
@@ -118,7 +118,7 @@ std::vector<SettingChange> ChangesOf(const RunConfig& was, const RunConfig& is) 
   // Both have the same keys in the same order, but for those of sources and of absent settings.
   auto next = after.begin();
   for (const auto& [key, value] : before) {
-    const auto same = std::ranges::find(next, after.end(), key, &Setting::first);
+    const auto same = std::ranges::find(next, after.end(), key, &FlatSetting::first);
     if (same == after.end()) {
       add(key, value, "");
       continue;

@@ -1,5 +1,5 @@
-// Reads rows of the ledger's tables and checks their checksums, for the coordinator's restart and for LedgerReader. A `where`
-// is an SQL condition written in this library, never text from outside.
+// Reads rows of the ledger's tables and checks their checksums, for the coordinator's restart and
+// for LedgerReader. A `where` is an SQL condition written in this library, never text from outside.
 #pragma once
 
 #include <cstdint>

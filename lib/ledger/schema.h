@@ -1,9 +1,9 @@
 // The tables of ledger.db.
 //
 // Uniqueness carries exactly-once: a group that is accepted twice or that appears in two plans
-// violates a key and is an error instead of a double training. Names of states and reasons are text,
-// so that the sqlite3 program shows them as they are. Unsigned 64-bit numbers are stored as signed
-// ones with the same bits.
+// violates a key and is an error instead of a double training. Names of states and reasons are
+// text, so that the sqlite3 program shows them as they are. Unsigned 64-bit numbers are stored as
+// signed ones with the same bits.
 //
 // SQLite's pages have no checksums, so every row that decides something has one in its last column,
 // row_check: the CRC-32 of its other columns (Statement::RunChecked writes it, ForEachRow checks

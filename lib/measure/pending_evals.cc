@@ -27,7 +27,7 @@ std::optional<PendingEval> ParseName(std::string_view name) {
   return pending;
 }
 
-Status Remove(const std::string& folder) {
+Status RemoveEval(const std::string& folder) {
   std::error_code error;
   fs::remove_all(folder, error);
   return error ? Unavailable("cannot remove " + folder + ": " + error.message()) : OkStatus();
@@ -62,9 +62,9 @@ std::vector<PendingEval> ListPendingEvals(const std::string& out) {
 }
 
 Status RemovePendingEvalsAfter(const std::string& out, std::int64_t step) {
-  BUTTRESS_RETURN_IF_ERROR(Remove(UnfinishedEvalFolder(out)));
+  BUTTRESS_RETURN_IF_ERROR(RemoveEval(UnfinishedEvalFolder(out)));
   for (const PendingEval& pending : ListPendingEvals(out)) {
-    if (pending.step > step) BUTTRESS_RETURN_IF_ERROR(Remove(pending.folder));
+    if (pending.step > step) BUTTRESS_RETURN_IF_ERROR(RemoveEval(pending.folder));
   }
   return OkStatus();
 }

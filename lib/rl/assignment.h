@@ -102,9 +102,9 @@ struct AssignmentOptions {
 };
 
 // Computes the advantages over the whole plan, deals it out to updates and places its groups on the
-// ranks. Pure. `gate` is the next_gate of the previous step. `kl_penalties`, [N] or empty, are taken
-// from the rewards. kInvalidArgument if the plan contradicts its collapse counts or the estimator
-// rejects it.
+// ranks. Pure. `gate` is the next_gate of the previous step. `kl_penalties`, [N] or empty, are
+// subtracted from the rewards. kInvalidArgument if the plan contradicts its collapse counts or the
+// estimator rejects it.
 Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
                               const GateState& gate, BatchSummary& summary,
                               std::span<const double> kl_penalties = {});

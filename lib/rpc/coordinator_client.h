@@ -62,8 +62,8 @@ class CoordinatorClient {
   // Long poll of up to request.wait_ms.
   Result<v1::ExchangeResponse> Exchange(const v1::ExchangeRequest& request);
 
-  // Submits a group. `self` is what the worker has registered with, and its run. kInvalidArgument if
-  // the group is malformed, so that repeating it is useless.
+  // Submits a group. `self` is what the worker has registered with, and its run.
+  // kInvalidArgument if the group is malformed, so that repeating it is useless.
   Result<v1::SubmitResult> SubmitGroup(const v1::RegisterWorkerRequest& self,
                                        const v1::LeaseRef& lease, const EncodedGroup& group);
 

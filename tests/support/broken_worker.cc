@@ -74,7 +74,7 @@ class BrokenWorker {
       *returned.mutable_ref() = lease.ref();
       returned.set_reason(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
     } else {
-      Group group = HonestGroup(lease, kName, *FromProto(lease.min_version()));
+      v1::Group group = HonestGroup(lease, kName, *FromProto(lease.min_version()));
       kBrokenGroups[static_cast<std::size_t>(leases_) % std::size(kBrokenGroups)].make(group);
       client_.SubmitGroup(self_, lease.ref(), EncodedGroup::Of(group)).status().IgnoreError();
     }

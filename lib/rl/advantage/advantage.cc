@@ -77,8 +77,8 @@ static_assert(kEstimators.size() == std::size(kChoices<Estimator>) &&
               std::ranges::equal(kEstimators, kChoices<Estimator>, {}, &EstimatorInfo::estimator,
                                  &ChoiceRow<Estimator>::value));
 
-// The counts of the step come with the batch, so that the gates of all ranks and of a replay see the
-// same; counts that differ are those of another step.
+// The counts of the step come with the batch, so that the gates of all ranks and of a replay see
+// the same; counts that differ are those of another step.
 Status CheckCounts(const AdvantageInput& input) {
   CollapseCounts counts;
   for (const CollapseClass collapse : input.classes) counts.Add(collapse);

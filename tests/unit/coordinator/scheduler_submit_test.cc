@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/experience/codec.h"
 #include "tests/unit/coordinator/scheduler_rig.h"
 
 namespace buttress {
@@ -18,8 +19,8 @@ TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogethe
   EXPECT_EQ(changes.groups[0].state, GroupState::kReady);
   ASSERT_EQ(changes.accepted.size(), 1);
   EXPECT_EQ(changes.accepted[0].content_sha256, submission.content_sha256);
-  EXPECT_EQ(changes.accepted[0].history, (PromptHistory{0, 0}));
-  EXPECT_EQ(changes.accepted[0].own_history(), (PromptHistory{2, 2}));
+  EXPECT_EQ(HistoryOf(*changes.accepted[0].head), (PromptHistory{0, 0}));
+  EXPECT_EQ(OwnHistoryOf(*changes.accepted[0].head), (PromptHistory{2, 2}));
   EXPECT_EQ(changes.collapse.at("source").all_correct, 1);
 }
 
@@ -46,11 +47,11 @@ TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
   submit(2, Outcome::kUnscorable, Outcome::kWrong);
   submit(3, Outcome::kUnscorable, Outcome::kUnscorable);
   submit(4, Outcome::kCorrect, Outcome::kCorrect);
-  EXPECT_EQ(rig.ledger.accepted.at(2).history, (PromptHistory{1, 2}));
+  EXPECT_EQ(HistoryOf(*rig.ledger.accepted.at(2).head), (PromptHistory{1, 2}));
   PromptHistory after = {1, 2};
   after.Add({0, 1}, 0.5);
-  EXPECT_EQ(rig.ledger.accepted.at(3).history, after);
-  EXPECT_EQ(rig.ledger.accepted.at(4).history, after);
+  EXPECT_EQ(HistoryOf(*rig.ledger.accepted.at(3).head), after);
+  EXPECT_EQ(HistoryOf(*rig.ledger.accepted.at(4).head), after);
   EXPECT_EQ(after.recent_correct, 0.5);
   EXPECT_EQ(after.recent_scored, 2);
 }
@@ -82,7 +83,7 @@ TEST(SchedulerSubmit, OtherContentForAnAcceptedGroupIsRefusedAndCounted) {
       SchedulerRig::MakeSubmission(lease, lease.min_version, {Outcome::kWrong, Outcome::kWrong});
   other.content_sha256 = Sha256Of("other");
   EXPECT_EQ(rig.Submit(other), SubmitOutcome::kConflict);
-  EXPECT_EQ(rig.ledger.accepted.at(1).collapse, CollapseClass::kMixed);
+  EXPECT_EQ(ClassOf(*rig.ledger.accepted.at(1).head), CollapseClass::kMixed);
   EXPECT_EQ(rig.scheduler.events().submissions[static_cast<std::size_t>(SubmitOutcome::kConflict)],
             1);
 }
@@ -112,7 +113,7 @@ TEST(SchedulerSubmit, AGroupThatIsNotWhatWasLeasedIsAMismatchAndChangesNothing) 
   const GrantedLease lease = rig.LeaseAll().at(1);
   Submission submission =
       SchedulerRig::MakeSubmission(lease, lease.min_version, {Outcome::kWrong, Outcome::kWrong});
-  submission.prompt_id = "p1";
+  submission.head.set_prompt_id("p1");
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kMismatch);
   EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {})),
             SubmitOutcome::kMismatch);
@@ -151,7 +152,7 @@ TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsSampledAgain) {
   rig.Announce(0);
   Submission submission =
       SchedulerRig::MakeSubmission(leases.at(3), {1, 0, ""}, {Outcome::kWrong, Outcome::kWrong});
-  submission.accepted.versions.push_back({1, 1, ""});
+  *submission.head.add_versions() = ToProto(PolicyVersion{1, 1, ""});
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStalePolicy);
   EXPECT_EQ(rig.StateOf(3), GroupState::kPending);
   EXPECT_EQ(rig.ledger.groups.at(3).attempts, 0) << "the prompt did nothing";

@@ -398,13 +398,13 @@ TEST_F(ServiceTest, PlanAndPayloadsAreTheSameForEveryRequest) {
   const auto second = Plan(1);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->plan().SerializeAsString(), second->plan().SerializeAsString());
-  ASSERT_EQ(first->plan().group_ids_size(), kPrompts);
-  EXPECT_EQ(first->plan().lengths(0), 3U);
+  ASSERT_EQ(first->plan().groups_size(), kPrompts);
+  EXPECT_EQ(first->plan().groups(0).lengths(0), 3);
   EXPECT_EQ(first->plan().collapse().step().mixed(), 2U);
   const auto groups = Fetch(first->plan());
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
   EXPECT_EQ(PayloadsOf(*groups), PayloadsOf(*Fetch(second->plan())));
-  EXPECT_EQ(groups->front().head().group_id(), first->plan().group_ids(0));
+  EXPECT_EQ(groups->front().head().group_id(), first->plan().groups(0).group_id());
   EXPECT_THAT(LogprobsOf(groups->front(), 0), ::testing::ElementsAre(-0.5F, -1.0F, -0.25F));
 }
 
@@ -1070,11 +1070,11 @@ TEST_F(ServiceTest, DamagedGroupsOfAPlanAreReplacedOnceTheyAreRead) {
   FillBatch();
   const auto mended = Plan(1);
   ASSERT_TRUE(mended.ok()) << mended.status().ToString();
-  EXPECT_EQ(mended->plan().group_ids(1), plan->plan().group_ids(1));
-  EXPECT_NE(mended->plan().group_ids(0), plan->plan().group_ids(0));
+  EXPECT_EQ(mended->plan().groups(1).group_id(), plan->plan().groups(1).group_id());
+  EXPECT_NE(mended->plan().groups(0).group_id(), plan->plan().groups(0).group_id());
   EXPECT_TRUE(Fetch(mended->plan()).ok());
   EXPECT_TRUE(Commit(1).ok());
-  const std::string id = std::to_string(plan->plan().group_ids(0));
+  const std::string id = std::to_string(plan->plan().groups(0).group_id());
   EXPECT_TRUE(std::filesystem::exists(
       JoinPath(config_.local.out, "damaged/group-" + id + "-segment-1-byte-0.record")));
 }

@@ -13,9 +13,6 @@ TEST(CodecTest, SmallTypesSurviveTheRoundTrip) {
   const PolicyVersion version = {3, std::numeric_limits<std::uint64_t>::max(),
                                  std::string(32, '\xFF')};
   EXPECT_EQ(*FromProto(ToProto(version)), version);
-  PromptHistory history = {6, 20};
-  history.Add({1, 4}, 0.5);
-  EXPECT_EQ(*FromProto(ToProto(history)), history);
   const CollapseCounts counts = {15, 1, 2, 3, 4, 5};
   EXPECT_EQ(*FromProto(ToProto(counts)), counts);
   const CollapseSnapshot snapshot = {counts, {30, 2, 4, 6, 8, 10}, 0.25, 0.125};
@@ -27,22 +24,6 @@ TEST(CodecTest, RejectsNumbersThatOurTypesCannotHold) {
   version.set_digest("short");
   EXPECT_EQ(FromProto(version).status().message(),
             "version.digest has 5 bytes; expected 32 or none");
-
-  v1::PromptHistory history;
-  history.set_correct(2);
-  history.set_scored(1);
-  EXPECT_FALSE(FromProto(history).ok());
-  history.set_scored(std::numeric_limits<std::uint64_t>::max());
-  EXPECT_FALSE(FromProto(history).ok());
-  history = ToProto(PromptHistory{2, 4});
-  for (const double recent : {-1.0, 5.0, std::numeric_limits<double>::quiet_NaN()}) {
-    history.set_recent_correct(recent);
-    EXPECT_FALSE(FromProto(history).ok()) << recent;
-  }
-  history.set_recent_correct(2);
-  history.set_recent_scored(5);
-  EXPECT_EQ(FromProto(history).status().message(),
-            "history.recent: 2 correct of 5; expected 0 <= correct <= scored <= 4");
 
   v1::CollapseCounts counts;
   counts.set_groups(2);

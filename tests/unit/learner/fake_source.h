@@ -10,6 +10,7 @@
 #include "learner/batch_source.h"
 #include "lib/base/random.h"
 #include "lib/config/run_config.h"
+#include "lib/ledger/rows.h"
 #include "lib/rl/collapse/acr.h"
 #include "tests/support/test_group.h"
 #include "tests/unit/learner/small_model.h"

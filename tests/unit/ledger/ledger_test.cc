@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 
+#include "lib/experience/codec.h"
 #include "lib/ledger/audit.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/reader.h"
@@ -312,19 +313,6 @@ TEST_F(LedgerTest, AnEarlyEndCountsUntilALaterLearnerRegisters) {
 }
 
 // A program of the same version of the ledger may not know of early ends.
-TEST_F(LedgerTest, ALedgerWithoutEarlyEndsIsRead) {
-  LedgerChanges changes;
-  changes.run = FirstRun();
-  ASSERT_TRUE(Open()->Write(changes).ok());
-  ASSERT_TRUE(
-      (*Database::Open(path_, DatabaseMode::kReadWrite))->Execute("DROP TABLE early_ends").ok());
-  EXPECT_EQ((*LedgerReader::Open(path_))->Run()->value(), *changes.run);
-  EXPECT_EQ(Open()->Load()->early_end, std::nullopt);
-  changes.early_end = EarlyEndRow{changes.run->learner_epoch, 1, 1, "nothing left to learn"};
-  ASSERT_TRUE(Open()->Write(changes).ok());
-  EXPECT_EQ(Open()->Load()->early_end, changes.early_end);
-}
-
 TEST_F(LedgerTest, AGroupCannotBeInTwoPlans) {
   std::unique_ptr<Ledger> ledger = Open();
   LedgerChanges changes;

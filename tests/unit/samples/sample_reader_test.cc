@@ -42,6 +42,7 @@ class SampleReaderTest : public ::testing::Test {
           Accepted(id, id == 2 ? Outcome::kCorrect : Outcome::kWrong, *payloads));
       changes.collapse["s"].Add(ClassOf(*changes.accepted.back().head));
     }
+    changes.histories = {{0, {0, 2}}, {1, {1, 2}}};
     for (const std::uint64_t id : {1u, 2u}) {
       changes.groups[id - 1].state = GroupState::kBatched;
       changes.groups[id - 1].step = 1;

@@ -225,7 +225,7 @@ TEST(AvspoProperty, OppositeChangesAllCorrectAndAllWrongGroupsOnly) {
     const auto out = ComputeAdvantages(input, options);
     ASSERT_TRUE(out.ok());
     for (std::size_t k = 0; k < groups.size(); ++k) {
-      const CollapseClass collapse = out->collapse[k];
+      const CollapseClass collapse = input.classes[k];
       const double sign = collapse == CollapseClass::kAllCorrect ? 1.0
                           : collapse == CollapseClass::kAllWrong ? -1.0
                                                                  : 0.0;
