@@ -75,8 +75,9 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   const double started = MonotonicSeconds();
   const Result<WeightManifest> fetched = fetcher_.Fetch(manifest, [&] {
     MutexLock lock(mutex_);
-    const bool newer = requested_.has_value() && OlderThan(manifest.version, requested_->version);
-    return stopped_ || (newer && !interrupted_);
+    if (stopped_ || !requested_.has_value()) return stopped_;
+    const bool newer = OlderThan(manifest.version, requested_->version);
+    return newer ? !interrupted_ : requested_->sources.size() > manifest.sources.size();
   });
   interrupted_ = fetched.status().code() == StatusCode::kCancelled;
   if (interrupted_) return fetched.status();

@@ -1,6 +1,8 @@
 // Fetches new weights and loads them into the engine, on its own thread; the engine keeps the old
 // weights meanwhile. A newer version interrupts the transfer of an older one, but not twice in a
-// row, so that a worker whose transfers take longer than a step still loads new weights.
+// row, so that a worker whose transfers take longer than a step still loads new weights. So does a
+// further source of the same version: the publisher may be out of reach, and the transfer continues
+// behind the bytes received so far.
 #pragma once
 
 #include <atomic>

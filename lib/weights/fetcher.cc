@@ -167,16 +167,15 @@ Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset,
 
 // Downloads the bytes of `file` behind those of `part` and appends them to `part` and `sha`. Keeps
 // the received bytes on failure, for the next attempt.
-Status Download(const std::string& source, const PolicyVersion& version, const WeightFile& file,
+Status Download(v1::Weights::Stub& source, const PolicyVersion& version, const WeightFile& file,
                 const GrpcFetcherOptions& options, const std::function<bool()>& unwanted,
                 PartFile& part, Sha256& sha) {
   v1::FetchWeightsRequest request;
   *request.mutable_version() = ToProto(version);
   request.set_file(file.name);
   request.set_offset(part.size());
-  const auto stub = v1::Weights::NewStub(MakeChannel(source, options.credentials));
   TransferLimit limit(options, unwanted);
-  ChunkStream chunks(*stub, request, limit);
+  ChunkStream chunks(source, request, limit);
   while (part.size() < file.bytes) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::optional<v1::WeightChunk> chunk, chunks.Next());
     if (!chunk.has_value()) {
@@ -211,6 +210,7 @@ class GrpcFetcher : public WeightFetcher {
     local.folder = VersionFolder(store_.folder, manifest.version);
     if (IsComplete(local)) return local;
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(local.folder));
+    stubs_.clear();
     for (const WeightFile& file : manifest.files)
       BUTTRESS_RETURN_IF_ERROR(FetchFile(local, file, unwanted));
     BUTTRESS_RETURN_IF_ERROR(WriteManifest(local.folder, local));
@@ -269,7 +269,9 @@ class GrpcFetcher : public WeightFetcher {
       BUTTRESS_RETURN_IF_ERROR(UpdateFromFile(part->part_path(), sha));
     }
     const std::uint64_t before = part->size();
-    Status status = Download(source, local.version, file, options_, unwanted, *part, sha);
+    std::unique_ptr<v1::Weights::Stub>& stub = stubs_[source];
+    if (stub == nullptr) stub = v1::Weights::NewStub(MakeChannel(source, options_.credentials));
+    Status status = Download(*stub, local.version, file, options_, unwanted, *part, sha);
     const std::uint64_t received = part->size() - before;
     if (status.ok()) status = VerifyAndCommit(file, sha, *part);
     if (options_.on_transfer)
@@ -290,6 +292,8 @@ class GrpcFetcher : public WeightFetcher {
   Mutex mutex_;  // one transfer at a time
   RandomStream random_ GUARDED_BY(mutex_);
   std::map<std::string, std::int64_t> failed_ms_ GUARDED_BY(mutex_);  // when sources last failed
+  // One connection to each source serves all files of a version.
+  std::map<std::string, std::unique_ptr<v1::Weights::Stub>> stubs_ GUARDED_BY(mutex_);
   std::optional<std::string> run_id_ GUARDED_BY(mutex_);  // of the versions in the store
 };
 

@@ -83,6 +83,20 @@ TEST_F(WorkerWeightsTest, ANewerVersionInterruptsATransferButNotTwiceInARow) {
   EXPECT_THAT(engine_.updates(), ElementsAre(ManifestAt(2).version, ManifestAt(3).version));
 }
 
+TEST_F(WorkerWeightsTest, AFurtherSourceInterruptsATransferOfTheSameVersion) {
+  fetcher_.Hold(true);
+  WeightManifest manifest = ManifestAt(1);
+  coordinator_.Announce(ManifestToProto(manifest));
+  Start();
+  ASSERT_TRUE(fetcher_.WaitForFetches(1));
+  manifest.sources.push_back("relay:1");
+  coordinator_.Announce(ManifestToProto(manifest));
+  ASSERT_TRUE(fetcher_.WaitForFetches(2)) << "the transfer from the publisher goes on";
+  fetcher_.Hold(false);
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));
+}
+
 TEST_F(WorkerWeightsTest, ReturnsLeasesWhoseWeightsCannotBeFetched) {
   fetcher_.FailNext(1 << 20, Unavailable("no source answers"));
   WorkerOptions options = DefaultOptions();
