@@ -254,7 +254,8 @@ Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& s
   BUTTRESS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Statement> rows,
       database.Prepare("SELECT accepted.* FROM groups INDEXED BY groups_by_source CROSS JOIN "
-                       "accepted USING (group_id) WHERE source = ? ORDER BY group_id DESC"));
+                       "accepted USING (group_id) WHERE source = ? ORDER BY groups.group_id "
+                       "DESC"));
   rows->Bind(source);
   while (difficulty.groups() < RecentDifficulty::kGroups) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());

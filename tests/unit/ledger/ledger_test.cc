@@ -24,6 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 GroupRow Pending(std::uint64_t id) {
   GroupRow row;
@@ -135,7 +136,7 @@ TEST_F(LedgerTest, ADamagedRowOfAnyTableIsRefusedByName) {
   const std::pair<const char*, const char*> flips[] = {{"groups", "step = step + 1"},
                                                        {"groups", "position = position + 4"},
                                                        {"groups", "state = 'ready'"},
-                                                       {"plans", "summary = summary || x'00'"},
+                                                       {"plans", "summary = CAST(summary || x'00' AS BLOB)"},
                                                        {"prompt_history", "correct = correct + 1"},
                                                        {"run", "planned_step = planned_step + 1"},
                                                        {"plan_groups", "position = position + 1"},
@@ -380,10 +381,11 @@ TEST_F(LedgerTest, AnAuditFindsACountThatTheOutcomesDoNotGive) {
   changes.groups[0].lease_epoch = 1;
   changes.groups[0].state = GroupState::kReady;
   changes.accepted = {Accepted(1)};
+  changes.histories[1] = PromptHistory(1, 2);
   changes.collapse["s"].Add(CollapseClass::kAllWrong);
   ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerAudit audit = *AuditLedger(**LedgerReader::Open(path_));
-  ASSERT_EQ(audit.violations().size(), 1);
+  ASSERT_THAT(audit.violations(), SizeIs(1));
   EXPECT_THAT(audit.violations()[0], HasSubstr("1 all wrong, 0 otherwise constant, 0 mixed"));
   EXPECT_EQ(audit.recounted.mixed, 1);
 }

@@ -6,6 +6,7 @@
 #include "lib/ledger/audit.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/ledger.h"
+#include "lib/ledger/read_rows.h"
 #include "lib/ledger/reader.h"
 #include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
@@ -73,9 +74,10 @@ std::string WriteHistory(const TempDir& folder, std::uint64_t groups) {
     changes.groups.push_back(EndedGroup(id));
     changes.accepted.push_back(ContentOf(id));
     changes.collapse["s"].Add(CollapseClass::kUnscorable);
+    changes.histories[id % kDatasetRows].Add(PromptHistory(1, 1), 1);
     if (id % 10 != 0) continue;
     changes.skipped.push_back({1000 + id, id % kDatasetRows, SkipReason::kHard});
-    changes.manifests.push_back({{1, id, "digest"}, "manifest"});
+    changes.manifests.push_back({{1, id, "digest"}, "manifest of " + std::to_string(id)});
   }
   EXPECT_TRUE(ledger->Write(changes).ok());
   return path;
@@ -111,22 +113,39 @@ TEST(RestartCost, OnlyTheNewestManifestKeepsItsBytes) {
   const std::string path = WriteHistory(folder, 100);
   const auto database = *Database::Open(path, DatabaseMode::kReadOnly);
   EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM manifests"), 10);
-  EXPECT_EQ(*database->QueryInt("SELECT step FROM manifests WHERE bytes IS NOT NULL"), 100);
-  EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM manifests WHERE bytes IS NOT NULL"), 1);
+  EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM newest_manifest"), 1);
+  const auto newest = ReadNewestManifest(*database);
+  ASSERT_TRUE(newest.ok()) << newest.status().ToString();
+  EXPECT_EQ((*newest)->version.step, 100U);
+  EXPECT_EQ((*newest)->bytes, "manifest of 100");
+}
+
+std::size_t FindingsOf(const std::string& path) {
+  return AuditLedger(**LedgerReader::Open(path))->findings.size();
 }
 
 TEST(RestartCost, AnAuditFindsAKeptCountThatTheRowsDoNotGive) {
   for (const char* change : {"UPDATE ended_groups SET groups = groups + 1 WHERE state = 'settled'",
                              "DELETE FROM ended_groups WHERE state = 'dropped'",
-                             "UPDATE prompt_history SET scored = scored - 1 WHERE dataset_row = 7",
                              "DELETE FROM prompt_history WHERE dataset_row = 7",
-                             "INSERT INTO prompt_history VALUES (77, 1, 1, 0, 0, 0, 0)",
                              "UPDATE skipped_prompts SET prompts = 0"}) {
     TempDir folder;
     const std::string path = WriteHistory(folder, 100);
-    const std::size_t before = AuditLedger(**LedgerReader::Open(path))->findings.size();
+    const std::size_t before = FindingsOf(path);
     ASSERT_TRUE((*Database::Open(path, DatabaseMode::kReadWrite))->Execute(change).ok()) << change;
-    EXPECT_EQ(AuditLedger(**LedgerReader::Open(path))->findings.size(), before + 1) << change;
+    EXPECT_EQ(FindingsOf(path), before + 1) << change;
+  }
+}
+
+TEST(RestartCost, AnAuditFindsAHistoryThatTheGroupsDoNotGive) {
+  for (const std::uint64_t row : {std::uint64_t{7}, kDatasetRows + 27}) {
+    TempDir folder;
+    const std::string path = WriteHistory(folder, 100);
+    const std::size_t before = FindingsOf(path);
+    LedgerChanges changes;
+    changes.histories[row] = PromptHistory(1, 1);
+    ASSERT_TRUE((*Ledger::Open(path))->Write(changes).ok());
+    EXPECT_EQ(FindingsOf(path), before + 1) << row;
   }
 }
 
