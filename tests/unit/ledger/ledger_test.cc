@@ -133,14 +133,15 @@ TEST_F(LedgerTest, ADamagedHeadIsToldAndCostsItsGroup) {
 }
 
 TEST_F(LedgerTest, ADamagedRowOfAnyTableIsRefusedByName) {
-  const std::pair<const char*, const char*> flips[] = {{"groups", "step = step + 1"},
-                                                       {"groups", "position = position + 4"},
-                                                       {"groups", "state = 'ready'"},
-                                                       {"plans", "summary = CAST(summary || x'00' AS BLOB)"},
-                                                       {"prompt_history", "correct = correct + 1"},
-                                                       {"run", "planned_step = planned_step + 1"},
-                                                       {"plan_groups", "position = position + 1"},
-                                                       {"collapse", "mixed = mixed + 1"}};
+  const std::pair<const char*, const char*> flips[] = {
+      {"groups", "step = step + 1"},
+      {"groups", "position = position + 4"},
+      {"groups", "state = 'ready'"},
+      {"plans", "summary = CAST(summary || x'00' AS BLOB)"},
+      {"prompt_history", "correct = correct + 1"},
+      {"run", "planned_step = planned_step + 1"},
+      {"plan_groups", "position = position + 1"},
+      {"collapse", "mixed = mixed + 1"}};
   for (const auto& [table, flip] : flips) {
     TempDir folder;
     const std::string path = folder.path() + "/ledger.db";
