@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace CLI {
 class App;

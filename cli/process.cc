@@ -17,7 +17,7 @@
 #include <sstream>
 #include <thread>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 
 namespace buttress {
 namespace {

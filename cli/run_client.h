@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_config.h"
 #include "lib/rpc/coordinator_client.h"

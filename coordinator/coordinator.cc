@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 
-#include "lib/base/clock.h"
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
-#include "lib/base/free_space.h"
-#include "lib/base/log.h"
-#include "lib/base/secret.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/free_space.h"
+#include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"

@@ -4,11 +4,11 @@
 #include <memory>
 #include <string>
 
-#include "coordinator/coordinator_loop.h"
 #include "coordinator/coordinator_metrics.h"
-#include "coordinator/service.h"
-#include "lib/base/metrics.h"
-#include "lib/base/status.h"
+#include "coordinator/loop/coordinator_loop.h"
+#include "coordinator/rpc/service.h"
+#include "lib/base/report/metrics.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/data/prompt_set.h"
 #include "lib/experience/codec.h"

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/scheduler_types.h"
-#include "lib/base/metrics.h"
-#include "lib/base/sync.h"
+#include "coordinator/schedule/scheduler_types.h"
+#include "lib/base/report/metrics.h"
+#include "lib/base/thread/sync.h"
 #include "lib/config/run_config.h"
 #include "lib/rl/collapse/source_names.h"
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "coordinator/prompt_source.h"
-#include "coordinator/scheduler_types.h"
-#include "lib/base/status.h"
+#include "coordinator/schedule/scheduler_types.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/data/prompt_set.h"
 #include "lib/ledger/rows.h"

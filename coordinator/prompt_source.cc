@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/data/prompt_set.h"
 #include "lib/rl/passed_over.h"
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/scheduler_types.h"
-#include "lib/base/status.h"
+#include "coordinator/schedule/scheduler_types.h"
+#include "lib/base/report/status.h"
 #include "lib/config/sampling_config.h"
 #include "lib/data/prompt_file.h"
 #include "lib/ledger/rows.h"

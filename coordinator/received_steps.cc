@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "lib/base/file.h"
-#include "lib/base/log.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
 #include "lib/config/run_folder.h"
 #include "lib/measure/steps_file.h"
 

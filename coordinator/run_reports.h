@@ -8,7 +8,7 @@
 
 #include "buttress/v1/coordinator.pb.h"
 #include "coordinator/received_steps.h"
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 
 namespace buttress {
 

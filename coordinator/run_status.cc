@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "coordinator/coordinator.h"
-#include "lib/base/sync.h"
+#include "lib/base/thread/sync.h"
 
 namespace buttress {
 namespace {

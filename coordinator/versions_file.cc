@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "coordinator/git_commit.h"
-#include "lib/base/clock.h"
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
-#include "lib/base/log.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 
 namespace buttress {

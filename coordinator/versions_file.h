@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {

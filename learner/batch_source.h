@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/group.h"
 #include "lib/experience/plan.h"
 

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "lib/base/digest.h"
-#include "lib/base/unicode.h"
+#include "lib/base/text/digest.h"
+#include "lib/base/text/unicode.h"
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"

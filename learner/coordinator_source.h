@@ -7,7 +7,7 @@
 #include <string>
 
 #include "learner/batch_source.h"
-#include "lib/base/credentials.h"
+#include "lib/base/net/credentials.h"
 #include "lib/config/run_config.h"
 #include "lib/weights/manifest.h"
 

@@ -11,20 +11,20 @@
 #include <utility>
 #include <vector>
 
-#include "learner/canaries.h"
-#include "learner/replicas.h"
-#include "lib/base/busy_mark.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/log.h"
-#include "lib/base/nothing_to_learn.h"
-#include "lib/base/shutdown.h"
+#include "learner/output/canaries.h"
+#include "learner/step/replicas.h"
+#include "lib/base/os/busy_mark.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/shutdown.h"
+#include "lib/base/report/log.h"
+#include "lib/base/report/nothing_to_learn.h"
 #include "lib/config/load.h"
 #include "lib/config/run_identity.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/first_batch.h"
 #include "lib/measure/steps_file.h"
-#include "lib/policy/finite_check.h"
+#include "lib/policy/weights/finite_check.h"
 #include "lib/weights/checkpoint_folder.h"
 
 namespace buttress {

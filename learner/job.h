@@ -6,15 +6,15 @@
 #include <memory>
 #include <optional>
 
-#include "learner/checkpoint.h"
 #include "learner/coordinator_source.h"
-#include "learner/eval_exports.h"
-#include "learner/kept_checkpoints.h"
 #include "learner/learner_metrics.h"
+#include "learner/output/checkpoint.h"
+#include "learner/output/eval_exports.h"
+#include "learner/output/kept_checkpoints.h"
+#include "learner/output/weight_sync.h"
 #include "learner/trainer.h"
-#include "learner/weight_sync.h"
-#include "lib/base/credentials.h"
-#include "lib/base/status.h"
+#include "lib/base/net/credentials.h"
+#include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/alarms.h"

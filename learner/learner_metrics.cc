@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 
 namespace buttress {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "lib/base/metrics.h"
+#include "lib/base/report/metrics.h"
 #include "lib/measure/alarms.h"
 #include "lib/measure/measurements.h"
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <memory>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/collectives/launcher.h"
 #include "lib/config/run_config.h"

@@ -7,15 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "learner/fetch_groups.h"
-#include "learner/start_kl.h"
-#include "learner/token_marks.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/heap.h"
-#include "lib/base/log.h"
+#include "learner/step/fetch_groups.h"
+#include "learner/step/start_kl.h"
+#include "learner/step/token_marks.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/heap.h"
+#include "lib/base/report/log.h"
 #include "lib/policy/exception_status.h"
-#include "lib/policy/finite_check.h"
+#include "lib/policy/weights/finite_check.h"
 #include "lib/rl/loss/kl.h"
 
 namespace buttress {

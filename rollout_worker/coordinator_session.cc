@@ -1,6 +1,6 @@
 #include "rollout_worker/coordinator_session.h"
 
-#include "lib/base/log.h"
+#include "lib/base/report/log.h"
 #include "lib/experience/codec.h"
 
 namespace buttress {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "buttress/v1/coordinator.pb.h"
-#include "lib/base/status.h"
-#include "lib/base/sync.h"
+#include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 #include "lib/experience/lease.h"
 #include "lib/rpc/coordinator_client.h"
 

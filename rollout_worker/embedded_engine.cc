@@ -10,15 +10,15 @@
 #include <unordered_map>
 #include <utility>
 
-#include "lib/base/clock.h"
-#include "lib/base/heap.h"
-#include "lib/base/log.h"
-#include "lib/base/sync.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/heap.h"
+#include "lib/base/report/log.h"
+#include "lib/base/thread/sync.h"
 #include "lib/collectives/cuda_library.h"
+#include "lib/policy/decode/generator.h"
 #include "lib/policy/exception_status.h"
-#include "lib/policy/generator.h"
 #include "lib/policy/transformer.h"
-#include "lib/policy/weight_parts.h"
+#include "lib/policy/weights/weight_parts.h"
 
 namespace buttress {
 namespace {

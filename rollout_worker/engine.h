@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/lease.h"
 #include "lib/experience/types.h"
 #include "lib/weights/manifest.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "lib/base/clock.h"
-#include "lib/base/log.h"
-#include "lib/base/out_of_memory.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/out_of_memory.h"
+#include "lib/base/report/log.h"
 
 namespace buttress {
 namespace {

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "lib/base/sync.h"
+#include "lib/base/thread/sync.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/held_groups.h"
-#include "rollout_worker/scoring_pool.h"
+#include "rollout_worker/scoring/scoring_pool.h"
 #include "rollout_worker/worker_metrics.h"
 
 namespace buttress {

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/experience/codec.h"
 #include "lib/experience/group.h"
 

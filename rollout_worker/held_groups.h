@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "buttress/v1/coordinator.pb.h"
-#include "lib/base/sync.h"
+#include "lib/base/thread/sync.h"
 #include "lib/experience/lease.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/engine.h"
-#include "rollout_worker/scoring_pool.h"
+#include "rollout_worker/scoring/scoring_pool.h"
 
 namespace buttress {
 

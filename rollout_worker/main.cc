@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <memory>
 
-#include "lib/base/log.h"
-#include "lib/base/shutdown.h"
-#include "lib/base/start_status.h"
-#include "lib/base/umask.h"
+#include "lib/base/os/shutdown.h"
+#include "lib/base/os/umask.h"
+#include "lib/base/report/log.h"
+#include "lib/base/report/start_status.h"
 #include "lib/checks/program_checks.h"
 #include "lib/checks/report.h"
 #include "lib/collectives/cuda_library.h"
@@ -19,8 +19,8 @@
 #include "lib/policy/exception_status.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/embedded_engine.h"
-#include "rollout_worker/eval.h"
-#include "rollout_worker/evaluator.h"
+#include "rollout_worker/evaluation/eval.h"
+#include "rollout_worker/evaluation/evaluator.h"
 #include "rollout_worker/model_commands/commands.h"
 #include "rollout_worker/run_worker.h"
 #include "rollout_worker/vllm/check_servers.h"

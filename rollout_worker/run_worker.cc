@@ -4,12 +4,12 @@
 #include <random>
 #include <string>
 
-#include "lib/base/address.h"
-#include "lib/base/file.h"
-#include "lib/base/log.h"
-#include "lib/base/metrics.h"
-#include "lib/base/random.h"
-#include "lib/base/secret.h"
+#include "lib/base/net/address.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
+#include "lib/base/report/metrics.h"
+#include "lib/base/text/random.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/rpc/coordinator_client.h"

@@ -2,7 +2,7 @@
 // Torch-free.
 #pragma once
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/engine.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lib/base/log.h"
+#include "lib/base/report/log.h"
 
 namespace buttress {
 namespace {

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "lib/base/retry.h"
-#include "lib/base/sync.h"
+#include "lib/base/net/retry.h"
+#include "lib/base/thread/sync.h"
 #include "rollout_worker/coordinator_session.h"
 #include "rollout_worker/held_groups.h"
 #include "rollout_worker/worker_metrics.h"

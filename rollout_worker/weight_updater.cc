@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "lib/base/log.h"
-#include "lib/base/retry.h"
+#include "lib/base/net/retry.h"
+#include "lib/base/report/log.h"
 
 namespace buttress {
 namespace {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <thread>
 
-#include "lib/base/clock.h"
-#include "lib/base/sync.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/thread/sync.h"
 #include "lib/weights/fetcher.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/held_groups.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "lib/base/clock.h"
-#include "lib/base/log.h"
-#include "lib/base/shutdown.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/shutdown.h"
+#include "lib/base/report/log.h"
 #include "lib/experience/codec.h"
 #include "lib/weights/manifest_wire.h"
 

@@ -38,8 +38,8 @@
 #include <cstdint>
 #include <string>
 
-#include "lib/base/clock.h"
-#include "lib/base/status.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/coordinator_session.h"

@@ -4,8 +4,8 @@
 
 #include <climits>
 
-#include "lib/base/digest.h"
-#include "lib/base/secret.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/text/digest.h"
 #include "lib/weights/part_file.h"
 
 namespace buttress {

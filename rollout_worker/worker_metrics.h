@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/metrics.h"
+#include "lib/base/report/metrics.h"
 #include "lib/experience/types.h"
 #include "lib/weights/fetcher.h"
 #include "rollout_worker/engine.h"

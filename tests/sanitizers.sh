@@ -5,7 +5,8 @@
 #
 #   tests/sanitizers.sh [annotations | asan | tsan]...       without an argument: all three
 #
-# annotations  clang's thread-safety analysis: every GUARDED_BY and REQUIRES of lib/base/sync.h
+# annotations  clang's thread-safety analysis: every GUARDED_BY and REQUIRES of
+# lib/base/thread/sync.h
 # asan         AddressSanitizer and UndefinedBehaviorSanitizer over every test
 # tsan         ThreadSanitizer over the tests of coordinator, ledger, worker, RPC and weights
 set -euo pipefail

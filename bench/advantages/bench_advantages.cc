@@ -10,7 +10,7 @@
 #include <cstring>
 #include <limits>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "lib/rl/advantage/advantage.h"
 #include "lib/rl/collapse/collapse_metrics.h"

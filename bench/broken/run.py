@@ -1,4 +1,5 @@
-"""Steps per second of a run beside a worker that is broken (tests/support/broken_worker.cc), and of
+"""Steps per second of a run beside a worker that is broken (tests/support/fakes/broken_worker.cc),
+and of
 the same run alone: for each case, windows with and without it take turns in one run of the
 quickstart recipe. Needs the program `broken_worker` in build/release (ninja -C build/release
 broken_worker)."""

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <thread>
 
-#include "lib/base/clock.h"
-#include "lib/base/digest.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/rpc/channel.h"
 #include "lib/weights/manifest_wire.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/rpc/coordinator_client.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/config/run_identity.h"
 #include "lib/ledger/ledger.h"

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <iostream>
 
-#include "lib/base/clock.h"
-#include "lib/base/random.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/text/random.h"
 #include "lib/config/choice_option.h"
 #include "rollout_worker/embedded_engine.h"
 

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "learner/grad_reducer.h"
-#include "learner/optimizer.h"
-#include "learner/token_batch.h"
-#include "lib/base/clock.h"
-#include "lib/base/random.h"
+#include "learner/optimizer/optimizer.h"
+#include "learner/step/grad_reducer.h"
+#include "learner/step/token_batch.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/text/random.h"
 #include "lib/checks/memory_checks.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice_option.h"

@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/random.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/random.h"
 #include "lib/weights/fetcher.h"
 #include "lib/weights/publisher.h"
 #include "lib/weights/weight_server.h"

@@ -14,8 +14,8 @@
 #include "cli/fleet/fleet.h"
 #include "cli/process.h"
 #include "cli/train/supervisor.h"
-#include "lib/base/bounded_json.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/bounded_json.h"
 
 namespace buttress {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"

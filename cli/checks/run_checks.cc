@@ -6,7 +6,7 @@
 #include "cli/checks/program_runs.h"
 #include "cli/checks/resume_check.h"
 #include "cli/fleet/ssh_session.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/checks/coordinator_checks.h"
 #include "lib/checks/gpu_checks.h"
 #include "lib/checks/machine_checks.h"

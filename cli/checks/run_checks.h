@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/fleet/fleet.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/checks/findings.h"
 #include "lib/checks/memory_checks.h"
 #include "lib/config/run_config.h"

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "cli/reference/group_file.h"
-#include "lib/base/bounded_json.h"
-#include "lib/base/random.h"
+#include "lib/base/text/bounded_json.h"
+#include "lib/base/text/random.h"
 #include "lib/config/run_config.h"
 #include "lib/verify/extract.h"
 

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "cli/explain/step_source.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/data/line_reader.h"
 #include "lib/explain/facts.h"
 #include "lib/verify/verifier.h"

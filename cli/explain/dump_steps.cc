@@ -11,8 +11,8 @@
 
 #include "cli/explain/dump_row.h"
 #include "cli/explain/step_source.h"
-#include "lib/base/random.h"
-#include "lib/base/reward_bounds.h"
+#include "lib/base/text/random.h"
+#include "lib/base/text/reward_bounds.h"
 #include "lib/data/line_reader.h"
 
 namespace buttress {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/explain/dump_row.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/data/line_reader.h"
 
 namespace buttress {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/explain/metric_line.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

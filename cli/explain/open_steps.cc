@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "cli/explain/step_source.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

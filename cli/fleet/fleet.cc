@@ -14,9 +14,9 @@
 #include "cli/fleet/ssh_session.h"
 #include "cli/process.h"
 #include "cli/train/supervisor.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/shutdown.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/shutdown.h"
 #include "lib/collectives/gpu_choice.h"
 #include "lib/config/load.h"
 

@@ -7,7 +7,7 @@
 
 #include "cli/fleet/hosts_file.h"
 #include "cli/process.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/checks/findings.h"
 #include "lib/checks/memory_checks.h"
 #include "lib/config/run_config.h"

@@ -11,9 +11,9 @@
 
 #include "cli/fleet/fleet.h"
 #include "cli/process.h"
-#include "lib/base/clock.h"
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/checks/gpu_checks.h"
 #include "lib/checks/model_checks.h"
 #include "lib/collectives/cuda_library.h"

@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "cli/fleet/fleet.h"
 #include "cli/fleet/ssh_session.h"
-#include "lib/base/shutdown.h"
+#include "lib/base/os/shutdown.h"
 #include "lib/config/load.h"
 
 namespace buttress {

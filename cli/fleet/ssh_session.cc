@@ -16,12 +16,12 @@
 #include <utility>
 
 #include "cli/process.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/oom_kills.h"
-#include "lib/base/out_of_memory.h"
-#include "lib/base/retry.h"
-#include "lib/base/shutdown.h"
+#include "lib/base/net/retry.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/oom_kills.h"
+#include "lib/base/os/out_of_memory.h"
+#include "lib/base/os/shutdown.h"
 
 namespace buttress {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/python/python_program.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load.h"
 
 namespace buttress {

@@ -11,7 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/keep/run_folder.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/ledger.h"

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "cli/keep/run_folder.h"
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
-#include "lib/base/secret.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "cli/command.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/ledger/reader.h"
 #include "lib/ledger/segment_file.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

@@ -11,9 +11,9 @@
 #include <system_error>
 #include <utility>
 
-#include "lib/base/busy_mark.h"
-#include "lib/base/file.h"
-#include "lib/base/file_sync.h"
+#include "lib/base/os/busy_mark.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/file_sync.h"
 
 namespace buttress {
 namespace {

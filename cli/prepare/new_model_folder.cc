@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/prepare/new_tokenizer.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

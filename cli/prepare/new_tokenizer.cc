@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/tokenizer/byte_level.h"
 #include "lib/tokenizer/pre_tokenizer.h"
 

@@ -8,7 +8,7 @@
 #include "cli/prepare/arithmetic_task.h"
 #include "cli/prepare/countdown_task.h"
 #include "cli/prepare/task_files.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/choice_option.h"
 
 namespace buttress {

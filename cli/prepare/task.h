@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/random.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
+#include "lib/base/text/random.h"
 #include "lib/config/choice.h"
 
 namespace buttress {

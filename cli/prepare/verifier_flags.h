@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/prepare/verify_rows.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/verify/verifier.h"
 
 namespace CLI {

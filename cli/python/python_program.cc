@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/verify/process/spawn.h"
 
 namespace buttress {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {

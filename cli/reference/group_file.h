@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/rl/advantage/advantage.h"
 
 namespace buttress {

@@ -8,8 +8,8 @@
 
 #include "cli/train/step_line.h"
 #include "cli/train/summary.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/sources.h"

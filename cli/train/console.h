@@ -9,7 +9,7 @@
 
 #include "cli/train/log_notices.h"
 #include "cli/train/waiting.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/eval_file.h"
 #include "lib/measure/steps_file.h"

@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "cli/process.h"
-#include "lib/base/file.h"
-#include "lib/base/nothing_to_learn.h"
-#include "lib/base/shutdown.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/shutdown.h"
+#include "lib/base/report/nothing_to_learn.h"
 
 namespace buttress {
 namespace {

@@ -23,7 +23,7 @@ std::vector<fs::path> LogsOf(const std::string& folder) {
   return logs;
 }
 
-// Whether `line` begins as a line of lib/base/log.h does: "2026-01-01T00:00:00.000Z W ".
+// Whether `line` begins as a line of lib/base/report/log.h does: "2026-01-01T00:00:00.000Z W ".
 bool IsLogLine(std::string_view line) {
   return line.size() > 27 && line[4] == '-' && line[10] == 'T' && line[23] == 'Z' &&
          line[24] == ' ' && line[26] == ' ';

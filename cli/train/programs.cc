@@ -7,8 +7,8 @@
 #include "cli/fleet/fleet.h"
 #include "cli/fleet/ssh_session.h"
 #include "cli/process.h"
-#include "lib/base/busy_mark.h"
-#include "lib/base/file.h"
+#include "lib/base/os/busy_mark.h"
+#include "lib/base/os/file.h"
 #include "lib/collectives/cuda_library.h"
 
 namespace buttress {

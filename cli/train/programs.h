@@ -10,7 +10,7 @@
 #include "cli/checks/run_checks.h"
 #include "cli/fleet/fleet.h"
 #include "cli/train/supervisor.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {

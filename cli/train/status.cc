@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/counts_json.h"
 #include "cli/run_client.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/reader.h"
 #include "lib/rpc/run_state.h"

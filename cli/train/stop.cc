@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/run_client.h"
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 #include "lib/rpc/run_state.h"
 
 namespace buttress {

@@ -10,7 +10,7 @@
 
 #include "cli/counts_json.h"
 #include "cli/train/curves.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/ledger/audit.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_file.h"

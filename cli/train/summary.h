@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/eval_file.h"
 

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/nothing_to_learn.h"
-#include "lib/base/oom_kills.h"
-#include "lib/base/out_of_memory.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/oom_kills.h"
+#include "lib/base/os/out_of_memory.h"
+#include "lib/base/report/nothing_to_learn.h"
 
 namespace buttress {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cli/process.h"
-#include "lib/base/retry.h"
-#include "lib/base/status.h"
+#include "lib/base/net/retry.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

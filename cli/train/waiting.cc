@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/clock.h"
-#include "lib/base/shutdown.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/shutdown.h"
 #include "lib/http/http_client.h"
 
 namespace buttress {

@@ -8,7 +8,7 @@
 
 #include "buttress/v1/coordinator.pb.h"
 #include "cli/train/supervisor.h"
-#include "lib/base/credentials.h"
+#include "lib/base/net/credentials.h"
 #include "lib/config/run_config.h"
 #include "lib/rpc/coordinator_client.h"
 

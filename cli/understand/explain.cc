@@ -10,8 +10,8 @@
 #include "cli/explain/metric_log.h"
 #include "cli/explain/report.h"
 #include "cli/explain/step_source.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "cli/command.h"
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/experience/group.h"
 #include "lib/samples/sample_reader.h"
 

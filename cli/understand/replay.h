@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/sampling_config.h"
 #include "lib/ledger/reader.h"
 #include "lib/rl/assignment.h"

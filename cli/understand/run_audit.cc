@@ -15,8 +15,8 @@
 #include "cli/command.h"
 #include "cli/counts_json.h"
 #include "cli/keep/run_folder.h"
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/ledger/payload_reader.h"
 #include "lib/ledger/segment_file.h"
 

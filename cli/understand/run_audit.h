@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/ledger/audit.h"
 #include "lib/weights/checkpoint_folder.h"
 

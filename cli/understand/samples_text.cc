@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 
 namespace buttress {
 namespace {

@@ -25,7 +25,8 @@ std::string TailOf(const fs::path& path) {
   return text;
 }
 
-// Whether `line` is a warning or an error of lib/base/log.h: "2026-01-01T00:00:00.000Z W who ...".
+// Whether `line` is a warning or an error of lib/base/report/log.h: "2026-01-01T00:00:00.000Z W
+// who ...".
 bool IsWarning(std::string_view line) {
   return line.size() > 27 && line[4] == '-' && line[10] == 'T' && line[23] == 'Z' &&
          line[24] == ' ' && (line[25] == 'W' || line[25] == 'E') && line[26] == ' ' &&

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "coordinator/page/alarm_advice.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/unicode.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/unicode.h"
 #include "lib/config/run_folder.h"
 #include "lib/rpc/run_state.h"
 

@@ -8,7 +8,7 @@
 
 #include "buttress/v1/coordinator.pb.h"
 #include "coordinator/page/run_points.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/samples/sample_reader.h"
 

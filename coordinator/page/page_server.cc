@@ -6,10 +6,10 @@
 #include <cstdlib>
 
 #include "coordinator/page/assets.h"
-#include "lib/base/address.h"
-#include "lib/base/digest.h"
-#include "lib/base/log.h"
-#include "lib/base/secret.h"
+#include "lib/base/net/address.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
 
 namespace buttress {
 namespace {

@@ -10,9 +10,9 @@
 #include <memory>
 #include <string>
 
-#include "lib/base/credentials.h"
-#include "lib/base/status.h"
-#include "lib/base/sync.h"
+#include "lib/base/net/credentials.h"
+#include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 #include "lib/base/web/web_port.h"
 
 namespace buttress {

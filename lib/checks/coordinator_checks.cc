@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/checks/port.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"

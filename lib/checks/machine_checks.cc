@@ -9,7 +9,7 @@
 #include <map>
 #include <thread>
 
-#include "lib/base/address.h"
+#include "lib/base/net/address.h"
 #include "lib/checks/port.h"
 #include "lib/config/load_credentials.h"
 #include "lib/measure/pending_evals.h"

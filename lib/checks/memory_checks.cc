@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/base/control_group.h"
+#include "lib/base/os/control_group.h"
 
 namespace buttress {
 namespace {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "lib/base/address.h"
+#include "lib/base/net/address.h"
 
 namespace buttress {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/config/choice.h"
 #include "lib/data/dataset_files.h"
 #include "lib/data/prompt_file.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/checks/findings.h"
 #include "lib/config/load.h"
 #include "lib/config/run_config.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/bounded_json.h"
-#include "lib/base/secret.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/checks/machine_checks.h"
 #include "lib/http/http_client.h"
 

@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "lib/base/status.h"
-#include "lib/base/sync.h"
+#include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 
 namespace buttress {
 

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "lib/base/file.h"
-#include "lib/base/sync.h"
+#include "lib/base/os/file.h"
+#include "lib/base/thread/sync.h"
 #include "lib/collectives/gpu_choice.h"
 
 namespace buttress {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/collectives/cuda/cuda_api.h"
 
 namespace buttress {

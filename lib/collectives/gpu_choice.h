@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <vector>
 
-#include "lib/base/digest.h"
+#include "lib/base/text/digest.h"
 
 namespace buttress {
 namespace {

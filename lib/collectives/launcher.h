@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
 
 namespace buttress {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/sync.h"
+#include "lib/base/thread/sync.h"
 #include "lib/collectives/collective.h"
 #include "lib/collectives/heartbeat_channel.h"
 #include "lib/collectives/launcher.h"

@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

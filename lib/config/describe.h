@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/config/bind.h"
 #include "lib/config/describe.h"
 #include "lib/config/paths.h"

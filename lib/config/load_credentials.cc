@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/secret.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

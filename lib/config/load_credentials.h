@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "lib/base/credentials.h"
-#include "lib/base/status.h"
+#include "lib/base/net/credentials.h"
+#include "lib/base/report/status.h"
 #include "lib/config/security_config.h"
 
 namespace buttress {

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/data/arrow/arrow_api.h"
 
 namespace buttress {

@@ -15,7 +15,7 @@
 #include <exception>
 #include <string>
 
-#include "lib/base/shutdown.h"
+#include "lib/base/os/shutdown.h"
 
 namespace buttress {
 namespace {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <functional>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

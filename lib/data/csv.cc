@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 #include "lib/data/dataset.h"
 
 namespace buttress {

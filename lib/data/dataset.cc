@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
-#include "lib/base/shutdown.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/shutdown.h"
+#include "lib/base/text/digest.h"
 #include "lib/data/arrow_library.h"
 #include "lib/data/child_process.h"
 #include "lib/data/dataset_files.h"

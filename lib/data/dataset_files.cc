@@ -12,7 +12,7 @@
 #include <set>
 #include <string_view>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

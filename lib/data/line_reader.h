@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/data/dataset.h"
 
 namespace buttress {

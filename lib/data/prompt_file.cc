@@ -6,8 +6,8 @@
 #include <limits>
 #include <unordered_map>
 
-#include "lib/base/digest.h"
-#include "lib/base/random.h"
+#include "lib/base/text/digest.h"
+#include "lib/base/text/random.h"
 #include "lib/data/row_faults.h"
 
 namespace buttress {

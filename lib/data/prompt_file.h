@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/status.h"
-#include "lib/config/answer_form.h"
+#include "lib/base/report/status.h"
+#include "lib/config/forms/answer_form.h"
 #include "lib/config/run_config.h"
 #include "lib/config/sources.h"
 #include "lib/data/dataset.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 
 namespace buttress {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/data/json_rows.h"
 #include "lib/jinja/chat_template.h"
 #include "lib/tokenizer/tokenizer.h"

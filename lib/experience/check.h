@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/lease.h"
 #include "lib/experience/plan.h"
 #include "lib/experience/types.h"
@@ -44,7 +44,7 @@ inline constexpr float kMinLogprob = -1000;
 //     scorable one has tokens, and rewards and components within kMaxReward;
 //   - the components, if there are any, give the rewards: the raw reward is one of them, the reward
 //     their weighted sum;
-//   - texts and the list of components are within the bounds of lib/base/reward_bounds.h.
+//   - texts and the list of components are within the bounds of lib/base/text/reward_bounds.h.
 // Otherwise kInvalidArgument, such as "completion 3: logprobs[5] = nan; expected ...". It does not
 // look at what the coordinator fills.
 Status CheckGroup(const v1::Group& group, const GroupLimits& limits = {});

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "lib/base/reward_bounds.h"
+#include "lib/base/text/reward_bounds.h"
 #include "lib/experience/codec.h"
 #include "lib/experience/group.h"
 

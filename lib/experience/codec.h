@@ -10,7 +10,7 @@
 
 #include "buttress/v1/coordinator.pb.h"
 #include "buttress/v1/experience.pb.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/check.h"
 #include "lib/experience/collapse.h"
 #include "lib/experience/lease.h"

@@ -6,8 +6,8 @@
 #include <climits>
 #include <numeric>
 
-#include "lib/base/digest.h"
-#include "lib/base/minhash.h"
+#include "lib/base/text/digest.h"
+#include "lib/base/text/minhash.h"
 
 namespace buttress {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "buttress/v1/experience.pb.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/check.h"
 #include "lib/experience/group_head.h"
 #include "lib/experience/types.h"

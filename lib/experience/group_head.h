@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "buttress/v1/experience.pb.h"
-#include "lib/base/minhash.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
+#include "lib/base/text/minhash.h"
 #include "lib/experience/collapse.h"
 #include "lib/experience/types.h"
 

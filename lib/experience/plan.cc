@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 

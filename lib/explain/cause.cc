@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "lib/base/check.h"
-#include "lib/base/reward_bounds.h"
+#include "lib/base/report/check.h"
+#include "lib/base/text/reward_bounds.h"
 #include "lib/explain/copies.h"
 
 namespace buttress {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/explain/beta_fit.h"
 #include "lib/explain/cause.h"
 #include "lib/explain/excess.h"

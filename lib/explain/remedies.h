@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/explain/beta_fit.h"
 #include "lib/explain/facts.h"
 #include "lib/rl/advantage/advantage.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 namespace {

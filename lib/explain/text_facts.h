@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "lib/base/minhash.h"
+#include "lib/base/text/minhash.h"
 
 namespace buttress {
 

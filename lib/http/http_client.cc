@@ -8,8 +8,8 @@
 #include <map>
 #include <utility>
 
-#include "lib/base/check.h"
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 namespace {

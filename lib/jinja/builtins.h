@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/jinja/arguments.h"
 #include "lib/jinja/value.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 #include "lib/jinja/evaluator.h"
 #include "lib/jinja/syntax.h"
 

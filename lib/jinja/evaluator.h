@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/jinja/arguments.h"
 #include "lib/jinja/syntax.h"
 #include "lib/jinja/value.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/jinja/syntax.h"
 #include "lib/jinja/token_reader.h"
 

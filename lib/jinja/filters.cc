@@ -2,7 +2,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/jinja/builtins.h"
 #include "lib/jinja/print.h"
 #include "lib/jinja/text.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 #include "lib/jinja/text.h"
 
 namespace buttress {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/jinja/builtins.h"
 
 namespace buttress {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 
 namespace buttress {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 #include "lib/jinja/value.h"
 
 namespace buttress {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/jinja/lexer.h"
 
 namespace buttress {

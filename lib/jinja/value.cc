@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 
 namespace buttress {
 

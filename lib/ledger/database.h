@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <utility>
 
-#include "lib/base/check.h"
-#include "lib/base/failpoint.h"
-#include "lib/base/file.h"
-#include "lib/base/log.h"
+#include "lib/base/os/failpoint.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/check.h"
+#include "lib/base/report/log.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/read_rows.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/ledger/rows.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/ledger/segment_file.h"
 
 namespace buttress {

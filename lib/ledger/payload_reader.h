@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "lib/base/status.h"
-#include "lib/base/sync.h"
+#include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {

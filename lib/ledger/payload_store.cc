@@ -10,9 +10,9 @@
 #include <limits>
 #include <utility>
 
-#include "lib/base/failpoint.h"
-#include "lib/base/file.h"
-#include "lib/base/log.h"
+#include "lib/base/os/failpoint.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
 #include "lib/ledger/segment_file.h"
 
 namespace buttress {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/rows.h"
 

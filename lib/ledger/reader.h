@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {

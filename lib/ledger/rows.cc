@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/experience/group.h"
 
 namespace buttress {

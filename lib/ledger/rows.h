@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/group_head.h"
 #include "lib/experience/plan.h"
 #include "lib/experience/types.h"
@@ -25,7 +25,7 @@
 
 namespace buttress {
 
-// The life of a group; coordinator/scheduler.h shows the moves between the states.
+// The life of a group; coordinator/schedule/scheduler.h shows the moves between the states.
 enum class GroupState : std::uint8_t {
   kPending,
   kLeased,

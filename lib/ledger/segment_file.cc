@@ -14,10 +14,10 @@
 #include <system_error>
 #include <utility>
 
-#include "lib/base/digest.h"
-#include "lib/base/failpoint.h"
-#include "lib/base/file.h"
-#include "lib/base/file_sync.h"
+#include "lib/base/os/failpoint.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/file_sync.h"
+#include "lib/base/text/digest.h"
 
 namespace buttress {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/lease.h"
 #include "lib/ledger/rows.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/file.h"
-#include "lib/base/log.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
 
 namespace buttress {
 namespace {

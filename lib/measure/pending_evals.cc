@@ -8,7 +8,7 @@
 #include <optional>
 #include <tuple>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

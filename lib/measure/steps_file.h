@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/measure/measurements.h"
 
 namespace buttress {

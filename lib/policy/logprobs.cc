@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/policy/head.h"
+#include "lib/policy/layers/head.h"
 
 namespace buttress {
 namespace {

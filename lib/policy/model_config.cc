@@ -4,8 +4,8 @@
 #include <set>
 #include <string_view>
 
-#include "lib/base/bounded_json.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/policy/config_reader.h"
 #include "lib/policy/families/family.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
-#include "lib/policy/block_spec.h"
+#include "lib/base/report/status.h"
+#include "lib/policy/layers/block_spec.h"
 
 namespace buttress {
 

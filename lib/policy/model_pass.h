@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "lib/policy/logprobs.h"
-#include "lib/policy/packed_layout.h"
 #include "lib/policy/transformer.h"
+#include "lib/policy/weights/packed_layout.h"
 
 namespace buttress {
 

@@ -2,7 +2,7 @@
 // here.
 #pragma once
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/types.h"
 #include "lib/policy/model_config.h"
 #include "lib/tokenizer/tokenizer.h"

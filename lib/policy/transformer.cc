@@ -4,12 +4,12 @@
 #include <ATen/DeviceAccelerator.h>
 #include <torch/types.h>
 
-#include "lib/base/random.h"
-#include "lib/policy/attention.h"
-#include "lib/policy/block.h"
-#include "lib/policy/head.h"
-#include "lib/policy/norm.h"
-#include "lib/policy/parameters.h"
+#include "lib/base/text/random.h"
+#include "lib/policy/layers/attention.h"
+#include "lib/policy/layers/block.h"
+#include "lib/policy/layers/head.h"
+#include "lib/policy/layers/norm.h"
+#include "lib/policy/weights/parameters.h"
 
 namespace buttress {
 namespace {

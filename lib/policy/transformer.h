@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
-#include "lib/policy/decoder_weights.h"
-#include "lib/policy/embedding.h"
+#include "lib/policy/layers/embedding.h"
+#include "lib/policy/layers/rope.h"
 #include "lib/policy/model_config.h"
-#include "lib/policy/packed_layout.h"
-#include "lib/policy/rope.h"
+#include "lib/policy/weights/decoder_weights.h"
+#include "lib/policy/weights/packed_layout.h"
 
 namespace buttress {
 

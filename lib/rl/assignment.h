@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/plan.h"
 #include "lib/rl/advantage/advantage.h"

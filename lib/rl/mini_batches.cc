@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {

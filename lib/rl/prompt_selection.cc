@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 namespace {

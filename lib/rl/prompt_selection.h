@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 

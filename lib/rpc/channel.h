@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "lib/base/credentials.h"
+#include "lib/base/net/credentials.h"
 
 namespace buttress {
 

@@ -2,7 +2,8 @@
 // proto/buttress/v1/coordinator.proto.
 //
 // Every attempt has a deadline. The client retries UNAVAILABLE and DEADLINE_EXCEEDED with backoff
-// (lib/base/retry.h) until `give_up_after_ms` has passed, so that callers do not notice a restart
+// (lib/base/net/retry.h) until `give_up_after_ms` has passed, so that callers do not notice a
+// restart
 // of the coordinator; every RPC may be repeated. Any other failure is returned at once. After
 // ShutdownRequested() a long poll in flight ends with kCancelled. After ShutdownRequested() or
 // CheckpointRequested() each call is attempted once.
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "buttress/v1/coordinator.pb.h"
-#include "lib/base/credentials.h"
-#include "lib/base/status.h"
+#include "lib/base/net/credentials.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/group.h"
 

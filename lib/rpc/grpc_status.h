@@ -3,7 +3,7 @@
 
 #include <grpcpp/support/status.h>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "lib/base/credentials.h"
+#include "lib/base/net/credentials.h"
 
 namespace buttress {
 

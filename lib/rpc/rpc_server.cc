@@ -15,9 +15,9 @@
 #include <cstring>
 #include <utility>
 
-#include "lib/base/address.h"
-#include "lib/base/clock.h"
-#include "lib/base/log.h"
+#include "lib/base/net/address.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/report/log.h"
 #include "lib/rpc/channel.h"
 
 namespace buttress {

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "lib/base/credentials.h"
-#include "lib/base/status.h"
+#include "lib/base/net/credentials.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

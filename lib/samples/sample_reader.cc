@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/group.h"
 #include "lib/ledger/payload_reader.h"
 #include "lib/ledger/reader.h"

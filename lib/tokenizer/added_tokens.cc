@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 
 namespace buttress {
 namespace {

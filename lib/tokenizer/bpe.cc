@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 
 namespace buttress {
 namespace {

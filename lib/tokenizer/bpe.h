@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/status.h"
-#include "lib/base/sync.h"
+#include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 #include "lib/tokenizer/byte_level.h"
 #include "lib/tokenizer/vocabulary.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lib/tokenizer/added_tokens.h"
+#include "lib/tokenizer/json/tokenizer_config.h"
+#include "lib/tokenizer/json/tokenizer_json.h"
 #include "lib/tokenizer/tokenizer.h"
-#include "lib/tokenizer/tokenizer_config.h"
-#include "lib/tokenizer/tokenizer_json.h"
 
 namespace buttress {
 

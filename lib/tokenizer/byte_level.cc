@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 
 namespace buttress {
 namespace {

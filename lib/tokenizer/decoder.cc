@@ -9,9 +9,9 @@
 #include <numeric>
 #include <utility>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 #include "lib/tokenizer/byte_level.h"
-#include "lib/tokenizer/json_fields.h"
+#include "lib/tokenizer/json/json_fields.h"
 #include "lib/tokenizer/metaspace.h"
 #include "lib/tokenizer/split_pattern.h"
 

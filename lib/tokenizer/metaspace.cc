@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/tokenizer/json_fields.h"
+#include "lib/tokenizer/json/json_fields.h"
 
 namespace buttress {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

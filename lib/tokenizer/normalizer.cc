@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lib/base/unicode.h"
-#include "lib/tokenizer/json_fields.h"
+#include "lib/base/text/unicode.h"
+#include "lib/tokenizer/json/json_fields.h"
 #include "lib/tokenizer/split_pattern.h"
 
 namespace buttress {

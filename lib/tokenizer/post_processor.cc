@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lib/tokenizer/json_fields.h"
-#include "lib/tokenizer/tokenizer_json.h"
+#include "lib/tokenizer/json/json_fields.h"
+#include "lib/tokenizer/json/tokenizer_json.h"
 
 namespace buttress {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lib/tokenizer/byte_level.h"
-#include "lib/tokenizer/json_fields.h"
+#include "lib/tokenizer/json/json_fields.h"
 
 namespace buttress {
 

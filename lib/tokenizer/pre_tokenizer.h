@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/tokenizer/metaspace.h"
 #include "lib/tokenizer/regex.h"
 #include "lib/tokenizer/split_pattern.h"

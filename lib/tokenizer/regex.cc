@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "lib/base/check.h"
-#include "lib/base/unicode.h"
+#include "lib/base/report/check.h"
+#include "lib/base/text/unicode.h"
 #include "lib/tokenizer/newer_code_points.h"
 
 namespace buttress {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 struct pcre2_real_code_8;
 

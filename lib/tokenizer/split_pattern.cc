@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lib/tokenizer/json_fields.h"
+#include "lib/tokenizer/json/json_fields.h"
 
 namespace buttress {
 

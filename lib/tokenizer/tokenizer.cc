@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "lib/base/file.h"
-#include "lib/base/unicode.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/unicode.h"
 #include "lib/tokenizer/bpe_tokenizer.h"
 
 namespace buttress {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/verify/rational.h"
 
 namespace buttress {

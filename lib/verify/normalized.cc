@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/verifiers.h"
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/types.h"
 
@@ -108,7 +108,8 @@ struct VerifierEntry {
 std::span<const VerifierEntry> VerifierTable();
 
 // Makes the verifier that `text` names ("math"), or a weighted sum ("math + 0.2 * format"; see
-// lib/config/reward_text.h), and tests it on its known answers. Returns kInvalidArgument with the
+// lib/config/forms/reward_text.h), and tests it on its known answers. Returns kInvalidArgument
+// with the
 // known names for a name that is unknown.
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const RewardConfig& config);
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/config/paths.h"
 #include "lib/verify/verifier.h"
 #include "lib/verify/verifiers.h"

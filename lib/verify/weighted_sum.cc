@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/weights/version_folder.h"
 
 namespace buttress {

@@ -1,6 +1,6 @@
 // The files of the learner's checkpoints: <folder>/step-<N>/checkpoint.json, which names the run,
 // the step, the learner epoch and the hash of the configuration, and lists the size and SHA-256 of
-// the other files. learner/checkpoint.h writes and loads them.
+// the other files. learner/output/checkpoint.h writes and loads them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/weights/manifest.h"
 
 namespace buttress {

@@ -10,12 +10,12 @@
 #include <optional>
 
 #include "buttress/v1/weights.grpc.pb.h"
-#include "lib/base/clock.h"
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
-#include "lib/base/log.h"
-#include "lib/base/random.h"
-#include "lib/base/sync.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
+#include "lib/base/text/random.h"
+#include "lib/base/thread/sync.h"
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "lib/base/credentials.h"
-#include "lib/base/status.h"
+#include "lib/base/net/credentials.h"
+#include "lib/base/report/status.h"
 #include "lib/weights/manifest.h"
 #include "lib/weights/version_folder.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "lib/base/digest.h"
+#include "lib/base/text/digest.h"
 #include "lib/weights/part_file.h"
 
 namespace buttress {

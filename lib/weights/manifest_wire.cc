@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <google/protobuf/util/json_util.h>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/experience/codec.h"
 
 namespace buttress {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "buttress/v1/weights.pb.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/weights/manifest.h"
 
 namespace buttress {

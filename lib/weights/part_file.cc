@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "lib/base/file.h"
-#include "lib/base/file_sync.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/file_sync.h"
 
 namespace buttress {
 namespace {

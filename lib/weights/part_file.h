@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/digest.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
+#include "lib/base/text/digest.h"
 
 namespace buttress {
 

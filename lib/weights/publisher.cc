@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

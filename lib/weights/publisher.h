@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/weights/manifest.h"
 #include "lib/weights/safetensors.h"
 #include "lib/weights/version_folder.h"

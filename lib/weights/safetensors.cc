@@ -15,8 +15,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "lib/base/bounded_json.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/bounded_json.h"
 
 namespace buttress {
 namespace {

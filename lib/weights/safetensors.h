@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/weights/part_file.h"
 
 namespace buttress {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/digest.h"
+#include "lib/base/text/digest.h"
 #include "lib/weights/safetensors.h"
 
 namespace buttress {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
-#include "lib/base/log.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {

@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "buttress/v1/weights.grpc.pb.h"
-#include "lib/base/address.h"
-#include "lib/base/file.h"
+#include "lib/base/net/address.h"
+#include "lib/base/os/file.h"
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"

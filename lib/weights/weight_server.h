@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "lib/base/credentials.h"
-#include "lib/base/status.h"
+#include "lib/base/net/credentials.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

@@ -5,18 +5,18 @@
 #include <map>
 #include <optional>
 
-#include "lib/base/random.h"
-#include "lib/base/shutdown.h"
+#include "lib/base/os/shutdown.h"
+#include "lib/base/text/random.h"
 #include "lib/data/json_rows.h"
 #include "lib/data/template_argument_option.h"
 #include "lib/data/text_encoder.h"
-#include "lib/policy/generator.h"
+#include "lib/policy/decode/generator.h"
 #include "lib/policy/stop_set.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/model_commands/commands.h"
 #include "rollout_worker/model_commands/model_flags.h"
 #include "rollout_worker/model_commands/sampling_fields.h"
-#include "rollout_worker/response_text.h"
+#include "rollout_worker/scoring/response_text.h"
 
 namespace buttress {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "lib/base/shutdown.h"
+#include "lib/base/os/shutdown.h"
 #include "lib/data/json_rows.h"
 #include "lib/policy/logprobs.h"
 #include "rollout_worker/model_commands/commands.h"

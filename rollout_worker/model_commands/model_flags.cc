@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "lib/base/shutdown.h"
+#include "lib/base/os/shutdown.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice_option.h"
 

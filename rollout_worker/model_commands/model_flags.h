@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
 

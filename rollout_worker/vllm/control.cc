@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lib/base/secret.h"
+#include "lib/base/net/secret.h"
 #include "rollout_worker/vllm/protocol.h"
 
 namespace buttress {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/http/http_client.h"
 #include "rollout_worker/engine.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 #include "rollout_worker/vllm/protocol.h"
 
 namespace buttress {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/clock.h"
-#include "lib/base/retry.h"
+#include "lib/base/net/retry.h"
+#include "lib/base/os/clock.h"
 #include "lib/tokenizer/stop_matcher.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/vllm/protocol.h"

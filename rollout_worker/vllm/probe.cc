@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/log.h"
+#include "lib/base/report/log.h"
 #include "rollout_worker/vllm/control.h"
 #include "rollout_worker/vllm/health_poller.h"
 #include "rollout_worker/vllm/protocol.h"

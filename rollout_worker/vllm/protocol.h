@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/types.h"
 #include "lib/http/http_client.h"
 #include "lib/tokenizer/stop_matcher.h"

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/base/sync.h"
+#include "lib/base/thread/sync.h"
 #include "lib/config/run_config.h"
 #include "lib/http/http_client.h"
 #include "rollout_worker/engine.h"

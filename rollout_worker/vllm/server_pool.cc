@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/clock.h"
-#include "lib/base/log.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/report/log.h"
 
 namespace buttress {
 namespace {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/status.h"
-#include "lib/base/sync.h"
+#include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 #include "rollout_worker/vllm/control.h"
 
 namespace buttress {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/types.h"
 #include "lib/tokenizer/tokenizer.h"

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "lib/base/clock.h"
-#include "lib/base/log.h"
-#include "lib/base/retry.h"
+#include "lib/base/net/retry.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/report/log.h"
 #include "rollout_worker/vllm/protocol.h"
 
 namespace buttress {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "lib/base/status.h"
-#include "lib/base/sync.h"
+#include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 #include "lib/config/run_config.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/vllm/canary_proof.h"

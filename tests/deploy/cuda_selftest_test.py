@@ -8,7 +8,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SELFTEST = ROOT / "deploy/cuda_selftest.py"
-DRIVER = ROOT / "tests/support/fake_cuda_driver.cc"
+DRIVER = ROOT / "tests/support/fakes/fake_cuda_driver.cc"
 LIBRARIES = ("libtorch_cuda.so", "libtorch_cuda_linalg.so", "libcaffe2_nvrtc.so")
 
 

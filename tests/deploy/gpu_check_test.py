@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHECK = ROOT / "deploy/gpu_check.sh"
-DRIVER = ROOT / "tests/support/fake_cuda_driver.cc"
+DRIVER = ROOT / "tests/support/fakes/fake_cuda_driver.cc"
 PROGRAMS = pathlib.Path(sys.argv.pop())
 
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/rpc/coordinator_client.h"
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

@@ -1,5 +1,6 @@
 // Kills a real coordinator at each of its failpoints and starts it again: the run, whose worker and
-// learner another process plays (tests/support/played_run.cc), goes on to its end and the ledger
+// learner another process plays (tests/support/runs/played_run.cc), goes on to its end and the
+// ledger
 // balances. A run that its learner has ended early stays ended.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@
 
 #include "lib/ledger/audit.h"
 #include "lib/ledger/reader.h"
-#include "tests/support/quickstart_run.h"
+#include "tests/support/runs/quickstart_run.h"
 
 namespace buttress {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "tests/support/brake.h"
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

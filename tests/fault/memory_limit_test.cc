@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "tests/support/quickstart_run.h"
+#include "tests/support/runs/quickstart_run.h"
 
 namespace buttress {
 namespace {

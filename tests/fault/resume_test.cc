@@ -7,10 +7,10 @@
 #include <fstream>
 #include <optional>
 
-#include "lib/base/digest.h"
+#include "lib/base/text/digest.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/weights/checkpoint_folder.h"
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

@@ -2,13 +2,13 @@
 #include <map>
 #include <memory>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/verify/audit/variants.h"
 #include "lib/verify/expression.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/equal.h"
-#include "lib/verify/math/parser.h"
+#include "lib/verify/math/syntax/parser.h"
 #include "lib/verify/verifier.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -4,18 +4,18 @@
 
 #include "cli/prepare/verify_rows.h"
 #include "cli/reference/group_file.h"
-#include "lib/base/bounded_json.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/config/load.h"
 #include "lib/data/prompt_file.h"
 #include "lib/jinja/chat_template.h"
 #include "lib/tokenizer/bpe_tokenizer.h"
-#include "lib/tokenizer/tokenizer_config.h"
-#include "lib/tokenizer/tokenizer_json.h"
+#include "lib/tokenizer/json/tokenizer_config.h"
+#include "lib/tokenizer/json/tokenizer_json.h"
 #include "lib/weights/safetensors.h"
 #include "rollout_worker/vllm/protocol.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/mutator.h"
 

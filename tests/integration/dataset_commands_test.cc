@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/process.h"
-#include "lib/base/file.h"
-#include "tests/support/quickstart_run.h"
+#include "lib/base/os/file.h"
+#include "tests/support/runs/quickstart_run.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

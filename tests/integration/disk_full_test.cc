@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 #include "tests/support/brake.h"
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

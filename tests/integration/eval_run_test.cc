@@ -14,7 +14,7 @@
 #include "lib/measure/pending_evals.h"
 #include "lib/weights/checkpoint_folder.h"
 #include "tests/support/brake.h"
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

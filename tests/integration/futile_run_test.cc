@@ -5,7 +5,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

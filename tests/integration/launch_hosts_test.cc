@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "lib/measure/steps_file.h"
-#include "tests/support/machines.h"
-#include "tests/support/made_certificates.h"
-#include "tests/support/ssh_servers.h"
+#include "tests/support/runs/machines.h"
+#include "tests/support/runs/made_certificates.h"
+#include "tests/support/runs/ssh_servers.h"
 
 namespace buttress {
 namespace {

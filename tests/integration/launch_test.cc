@@ -8,7 +8,7 @@
 
 #include "lib/ledger/audit.h"
 #include "tests/support/brake.h"
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

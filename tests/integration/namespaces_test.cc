@@ -6,10 +6,10 @@
 #include <fstream>
 #include <tuple>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 #include "lib/ledger/audit.h"
-#include "tests/support/machines.h"
-#include "tests/support/made_certificates.h"
+#include "tests/support/runs/machines.h"
+#include "tests/support/runs/made_certificates.h"
 
 namespace buttress {
 namespace {

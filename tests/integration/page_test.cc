@@ -10,8 +10,8 @@
 
 #include "lib/samples/sample_reader.h"
 #include "tests/support/brake.h"
-#include "tests/support/browser.h"
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/browser.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "tests/support/quickstart_run.h"
+#include "tests/support/runs/quickstart_run.h"
 
 namespace buttress {
 namespace {

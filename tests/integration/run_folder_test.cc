@@ -10,7 +10,7 @@
 #include "lib/ledger/reader.h"
 #include "lib/ledger/segment_file.h"
 #include "tests/support/brake.h"
-#include "tests/support/launched_run.h"
+#include "tests/support/runs/launched_run.h"
 
 namespace buttress {
 namespace {

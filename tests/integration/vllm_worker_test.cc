@@ -18,9 +18,9 @@
 #include "lib/experience/group.h"
 #include "lib/weights/manifest_wire.h"
 #include "lib/weights/publisher.h"
-#include "tests/support/fake_coordinator.h"
-#include "tests/support/quickstart_run.h"
-#include "tests/support/scripted_vllm.h"
+#include "tests/support/fakes/fake_coordinator.h"
+#include "tests/support/fakes/scripted_vllm.h"
+#include "tests/support/runs/quickstart_run.h"
 
 namespace buttress {
 namespace {

@@ -45,7 +45,8 @@ def missing_statuses(code, page):
 def main():
     pages = files((".md",), ("README.md", "docs"))
     problems = [problem for page in pages for problem in dead_links(page)]
-    code = "".join((ROOT / "lib/base" / f).read_text() for f in ("status.cc", "shutdown.cc"))
+    code = "".join((ROOT / "lib/base" / f).read_text()
+                   for f in ("report/status.cc", "os/shutdown.cc"))
     problems += missing_statuses(code, (ROOT / "docs/operations.md").read_text())
     finish(problems, f"{len(pages)} pages, no dead link")
 

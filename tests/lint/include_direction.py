@@ -34,7 +34,7 @@ TORCH_USERS = (
     "lib/collectives/cuda/",
     "learner/",
     "rollout_worker/embedded_engine",
-    "rollout_worker/eval",
+    "rollout_worker/evaluation/eval",
     "rollout_worker/model_commands/",
 )
 MESSAGE_USERS = (

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/digest.h"
+#include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
 #include "lib/rl/staleness.h"
 #include "tests/support/make_head.h"

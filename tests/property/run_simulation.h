@@ -1,5 +1,6 @@
 // Simulates a whole run around one Scheduler: workers, a learner and a ledger in memory, all driven
-// by one seed. After every event it checks invariants 1 - 6 and 8 of coordinator/scheduler.h
+// by one seed. After every event it checks invariants 1 - 6 and 8 of
+// coordinator/schedule/scheduler.h
 // against its own observations.
 #pragma once
 
@@ -13,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/scheduler.h"
-#include "lib/base/random.h"
-#include "tests/support/memory_ledger.h"
+#include "coordinator/schedule/scheduler.h"
+#include "lib/base/text/random.h"
+#include "tests/support/fakes/memory_ledger.h"
 
 namespace buttress {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

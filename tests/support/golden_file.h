@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 

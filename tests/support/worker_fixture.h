@@ -9,14 +9,14 @@
 #include <string>
 #include <thread>
 
-#include "lib/base/digest.h"
-#include "lib/base/metrics.h"
+#include "lib/base/report/metrics.h"
+#include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
 #include "lib/weights/manifest_wire.h"
 #include "rollout_worker/worker.h"
-#include "tests/support/fake_coordinator.h"
-#include "tests/support/fake_engine.h"
-#include "tests/support/fake_scoring.h"
+#include "tests/support/fakes/fake_coordinator.h"
+#include "tests/support/fakes/fake_engine.h"
+#include "tests/support/fakes/fake_scoring.h"
 #include "tests/support/patience.h"
 
 namespace buttress {

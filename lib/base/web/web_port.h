@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/credentials.h"
-#include "lib/base/status.h"
+#include "lib/base/net/credentials.h"
+#include "lib/base/report/status.h"
 
 struct MHD_Connection;
 struct MHD_Daemon;

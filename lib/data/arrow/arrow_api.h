@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/data/dataset.h"
 
 namespace buttress {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 
 namespace buttress {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "lib/policy/block_spec.h"
+#include "lib/policy/layers/block_spec.h"
 
 namespace buttress {
 

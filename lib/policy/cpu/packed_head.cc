@@ -6,7 +6,7 @@
 
 #include "lib/policy/cpu/block_product.h"
 #include "lib/policy/cpu/for_rows.h"
-#include "lib/policy/head.h"
+#include "lib/policy/layers/head.h"
 
 namespace buttress {
 namespace {

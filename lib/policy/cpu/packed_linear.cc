@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lib/policy/cpu/for_rows.h"
-#include "lib/policy/linear.h"
+#include "lib/policy/layers/linear.h"
 
 namespace buttress {
 namespace {

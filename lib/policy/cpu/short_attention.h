@@ -4,8 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lib/policy/attention.h"
-#include "lib/policy/packed_layout.h"
+#include "lib/policy/layers/attention.h"
+#include "lib/policy/weights/packed_layout.h"
 
 namespace buttress {
 

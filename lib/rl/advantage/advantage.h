@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/random.h"
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
+#include "lib/base/text/random.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/group_offsets.h"
 #include "lib/experience/types.h"

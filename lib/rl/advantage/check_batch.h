@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/rl/advantage/advantage.h"
 
 namespace buttress {

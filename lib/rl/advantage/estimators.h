@@ -9,7 +9,7 @@
 
 #include <span>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/rl/advantage/advantage.h"
 

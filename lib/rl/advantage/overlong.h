@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/rl/advantage/estimators.h"
 
 namespace buttress {

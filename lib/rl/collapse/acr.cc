@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/experience/group_offsets.h"
 
 namespace buttress {

@@ -3,7 +3,7 @@
 
 #include <torch/types.h>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/rl/loss/correction.h"
 #include "lib/rl/loss/kl.h"
 #include "lib/rl/loss/weight_statistics.h"

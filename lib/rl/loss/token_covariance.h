@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 

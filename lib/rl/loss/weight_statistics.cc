@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 

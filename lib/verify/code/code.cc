@@ -10,7 +10,7 @@
 #include <optional>
 #include <random>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/code/harness.h"
 #include "lib/verify/code/tests.h"
 #include "lib/verify/extract.h"

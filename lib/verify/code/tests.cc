@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"
 
 namespace buttress {

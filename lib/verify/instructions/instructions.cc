@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/instructions/arguments.h"
 #include "lib/verify/instructions/text_counts.h"

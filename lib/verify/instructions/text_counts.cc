@@ -2,7 +2,7 @@
 
 #include <re2/re2.h>
 
-#include "lib/base/check.h"
+#include "lib/base/report/check.h"
 #include "lib/verify/extract.h"
 
 namespace buttress {

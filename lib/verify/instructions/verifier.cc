@@ -1,7 +1,7 @@
 // Verifier instructions: a response is correct if it follows every instruction of its prompt. The
 // instructions are in the answer, else in the dataset's row, in the form of IFEval:
 // {"instruction_id_list": [...], "kwargs": [{...}, ...]}. instructions.h lists them.
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/instructions/instructions.h"
 #include "lib/verify/verifiers.h"

@@ -1,7 +1,7 @@
 // Verifier json_schema. The reference answer is a schema (lib/verify/json/schema.h lists the
 // keywords). The value is the text in <answer> tags, else in the last ```json fence, else the whole
 // response.
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/json/schema.h"
 #include "lib/verify/verifiers.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/json/compile_schema.h"
 
 namespace buttress {

@@ -17,7 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

@@ -10,8 +10,8 @@
 #include "lib/verify/extract.h"
 #include "lib/verify/math/boxes.h"
 #include "lib/verify/math/clean.h"
-#include "lib/verify/math/node.h"
 #include "lib/verify/math/statement.h"
+#include "lib/verify/math/syntax/node.h"
 
 namespace buttress {
 namespace {

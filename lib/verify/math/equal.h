@@ -33,7 +33,7 @@
 #include <optional>
 
 #include "lib/config/math_config.h"
-#include "lib/verify/math/node.h"
+#include "lib/verify/math/syntax/node.h"
 
 namespace buttress {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/verify/math/node.h"
+#include "lib/verify/math/syntax/node.h"
 
 namespace buttress {
 

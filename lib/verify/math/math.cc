@@ -9,8 +9,8 @@
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/forms.h"
-#include "lib/verify/math/parser.h"
 #include "lib/verify/math/statement.h"
+#include "lib/verify/math/syntax/parser.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "lib/verify/math/node.h"
+#include "lib/verify/math/syntax/node.h"
 
 namespace buttress {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "lib/verify/extract.h"
-#include "lib/verify/math/node.h"
-#include "lib/verify/math/number_reader.h"
+#include "lib/verify/math/syntax/node.h"
+#include "lib/verify/math/syntax/number_reader.h"
 
 namespace buttress {
 namespace {

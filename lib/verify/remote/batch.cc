@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/bounded_json.h"
-#include "lib/base/reward_bounds.h"
+#include "lib/base/text/bounded_json.h"
+#include "lib/base/text/reward_bounds.h"
 #include "lib/verify/extract.h"
 
 namespace buttress {

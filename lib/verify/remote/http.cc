@@ -9,11 +9,11 @@
 #include <memory>
 #include <utility>
 
-#include "lib/base/bounded_json.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/retry.h"
-#include "lib/base/sync.h"
+#include "lib/base/net/retry.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/bounded_json.h"
+#include "lib/base/thread/sync.h"
 #include "lib/http/http_client.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/remote/batch.h"

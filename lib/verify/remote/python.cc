@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "lib/base/clock.h"
-#include "lib/base/log.h"
-#include "lib/base/retry.h"
-#include "lib/base/sync.h"
+#include "lib/base/net/retry.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/report/log.h"
+#include "lib/base/thread/sync.h"
 #include "lib/verify/remote/batch.h"
 #include "lib/verify/remote/python_process.h"
 #include "lib/verify/verifiers.h"

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/bounded_json.h"
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/remote/python_program.h"
 
 namespace buttress {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/config/reward_config.h"
 #include "lib/verify/process/spawn.h"
 

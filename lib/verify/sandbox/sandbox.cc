@@ -11,7 +11,7 @@
 #include <csignal>
 #include <optional>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/process/spawn.h"
 #include "lib/verify/sandbox/seccomp.h"

@@ -1,7 +1,7 @@
 // The filter of system calls that are refused to a program in the sandbox.
 #pragma once
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 #include "lib/verify/process/fd.h"
 
 namespace buttress {

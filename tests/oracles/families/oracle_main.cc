@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/file.h"
-#include "lib/policy/cached_decoder.h"
-#include "lib/policy/generator.h"
+#include "lib/base/os/file.h"
+#include "lib/policy/decode/cached_decoder.h"
+#include "lib/policy/decode/generator.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/named_gradients.h"

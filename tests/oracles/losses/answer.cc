@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "learner/token_marks.h"
+#include "learner/step/token_marks.h"
 #include "lib/config/load.h"
 #include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/loss.h"

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "learner/canaries.h"
-#include "lib/base/random.h"
+#include "learner/output/canaries.h"
+#include "lib/base/text/random.h"
 #include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/publisher.h"

@@ -1,4 +1,4 @@
-#include "lib/base/bounded_queue.h"
+#include "lib/base/thread/bounded_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lib/base/busy_mark.h"
+#include "lib/base/os/busy_mark.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -1,4 +1,4 @@
-#include "lib/base/digest.h"
+#include "lib/base/text/digest.h"
 
 #include <gtest/gtest.h>
 

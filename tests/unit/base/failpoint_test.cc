@@ -1,4 +1,4 @@
-#include "lib/base/failpoint.h"
+#include "lib/base/os/failpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 #include <gtest/gtest.h>
 

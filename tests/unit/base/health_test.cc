@@ -1,4 +1,4 @@
-#include "lib/base/health.h"
+#include "lib/base/net/health.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

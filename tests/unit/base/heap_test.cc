@@ -1,4 +1,4 @@
-#include "lib/base/heap.h"
+#include "lib/base/os/heap.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lib/base/log.h"
+#include "lib/base/report/log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lib/base/metrics.h"
+#include "lib/base/report/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

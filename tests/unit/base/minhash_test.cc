@@ -1,4 +1,4 @@
-#include "lib/base/minhash.h"
+#include "lib/base/text/minhash.h"
 
 #include <gtest/gtest.h>
 

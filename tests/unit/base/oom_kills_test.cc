@@ -1,8 +1,8 @@
-#include "lib/base/oom_kills.h"
+#include "lib/base/os/oom_kills.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/support/system_root.h"
+#include "tests/support/runs/system_root.h"
 
 namespace buttress {
 namespace {

@@ -1,4 +1,4 @@
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "lib/base/secret.h"
+#include "lib/base/net/secret.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

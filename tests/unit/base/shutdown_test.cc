@@ -1,4 +1,4 @@
-#include "lib/base/shutdown.h"
+#include "lib/base/os/shutdown.h"
 
 #include <gtest/gtest.h>
 

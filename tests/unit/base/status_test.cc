@@ -1,9 +1,9 @@
-#include "lib/base/status.h"
+#include "lib/base/report/status.h"
 
 #include <gtest/gtest.h>
 
-#include "lib/base/nothing_to_learn.h"
-#include "lib/base/out_of_memory.h"
+#include "lib/base/os/out_of_memory.h"
+#include "lib/base/report/nothing_to_learn.h"
 
 namespace buttress {
 namespace {

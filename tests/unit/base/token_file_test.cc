@@ -1,11 +1,11 @@
-#include "lib/base/token_file.h"
+#include "lib/base/net/token_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/secret_file.h"
 #include "tests/support/temp_dir.h"
 

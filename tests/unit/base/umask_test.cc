@@ -1,9 +1,9 @@
-#include "lib/base/umask.h"
+#include "lib/base/os/umask.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/checks/port.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/rpc_server.h"
-#include "tests/support/made_certificates.h"
+#include "tests/support/runs/made_certificates.h"
 #include "tests/support/secret_file.h"
 
 namespace buttress {

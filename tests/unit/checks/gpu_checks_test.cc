@@ -1,4 +1,4 @@
-// Runs with a driver that has FAKE_GPUS devices (tests/support/fake_cuda_driver.cc).
+// Runs with a driver that has FAKE_GPUS devices (tests/support/fakes/fake_cuda_driver.cc).
 #include "lib/checks/gpu_checks.h"
 
 #include <gmock/gmock.h>

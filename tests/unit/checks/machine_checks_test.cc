@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/checks/port.h"
-#include "tests/support/made_certificates.h"
-#include "tests/support/scripted_http_server.h"
+#include "tests/support/fakes/scripted_http_server.h"
+#include "tests/support/runs/made_certificates.h"
 #include "tests/support/secret_file.h"
 #include "tests/support/temp_dir.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/collectives/launcher.h"
 
 namespace buttress {

@@ -42,7 +42,7 @@ TEST(GpuChoiceTest, TheLocalRankIsReadFromTheLauncher) {
   }
 }
 
-// The driver is tests/support/fake_cuda_driver.cc.
+// The driver is tests/support/fakes/fake_cuda_driver.cc.
 class DriverTest : public ::testing::Test {
  protected:
   void TearDown() override {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "tests/support/made_certificates.h"
+#include "tests/support/runs/made_certificates.h"
 
 namespace buttress {
 namespace {

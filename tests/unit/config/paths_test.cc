@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_identity.h"
 #include "tests/support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "coordinator/batch_assembler.h"
+#include "coordinator/schedule/batch_assembler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

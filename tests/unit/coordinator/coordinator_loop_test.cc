@@ -1,4 +1,4 @@
-#include "coordinator/coordinator_loop.h"
+#include "coordinator/loop/coordinator_loop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,11 +11,11 @@
 #include <memory>
 #include <thread>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/ledger/reader.h"
 #include "lib/rpc/paused.h"
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -7,9 +7,9 @@
 #include <set>
 #include <tuple>
 
-#include "lib/base/file.h"
-#include "lib/base/random.h"
-#include "tests/support/byte_tokenizer.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/random.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

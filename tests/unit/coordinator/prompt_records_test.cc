@@ -1,4 +1,4 @@
-#include "coordinator/prompt_records.h"
+#include "coordinator/schedule/prompt_records.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "lib/base/file.h"
-#include "tests/support/byte_tokenizer.h"
+#include "lib/base/os/file.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

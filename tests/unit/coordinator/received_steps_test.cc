@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/run_folder.h"
 #include "lib/measure/steps_file.h"
 #include "tests/support/temp_dir.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 #include "tests/unit/coordinator/scheduler_rig.h"
 
 namespace buttress {

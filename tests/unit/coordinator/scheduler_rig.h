@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/scheduler.h"
-#include "lib/base/digest.h"
+#include "coordinator/schedule/scheduler.h"
+#include "lib/base/text/digest.h"
+#include "tests/support/fakes/memory_ledger.h"
 #include "tests/support/make_head.h"
-#include "tests/support/memory_ledger.h"
 
 namespace buttress {
 

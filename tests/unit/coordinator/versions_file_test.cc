@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

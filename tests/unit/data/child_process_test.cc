@@ -7,7 +7,7 @@
 #include <csignal>
 #include <stdexcept>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

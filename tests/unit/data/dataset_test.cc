@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
-#include "tests/support/byte_tokenizer.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/experience/codec.h"
 #include "tests/support/test_group.h"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 namespace {

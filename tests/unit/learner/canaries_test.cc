@@ -1,4 +1,4 @@
-#include "learner/canaries.h"
+#include "learner/output/canaries.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "lib/policy/generator.h"
+#include "lib/policy/decode/generator.h"
 #include "tests/unit/learner/small_model.h"
 
 namespace buttress {

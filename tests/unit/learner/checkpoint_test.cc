@@ -1,4 +1,4 @@
-#include "learner/checkpoint.h"
+#include "learner/output/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/base/failpoint.h"
-#include "lib/base/file.h"
-#include "tests/support/power_cut.h"
+#include "lib/base/os/failpoint.h"
+#include "lib/base/os/file.h"
+#include "tests/support/runs/power_cut.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

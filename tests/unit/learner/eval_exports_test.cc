@@ -1,11 +1,11 @@
-#include "learner/eval_exports.h"
+#include "learner/output/eval_exports.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <filesystem>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/measure/eval_file.h"
 #include "lib/measure/pending_evals.h"
 #include "tests/support/temp_dir.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "learner/batch_source.h"
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/config/run_config.h"
 #include "lib/ledger/rows.h"
 #include "lib/rl/collapse/acr.h"

@@ -1,4 +1,4 @@
-#include "learner/grad_reducer.h"
+#include "learner/step/grad_reducer.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,10 +1,10 @@
-#include "learner/kept_checkpoints.h"
+#include "learner/output/kept_checkpoints.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/measure/eval_file.h"
 #include "lib/measure/pending_evals.h"
 #include "tests/support/temp_dir.h"

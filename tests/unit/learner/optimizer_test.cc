@@ -1,4 +1,4 @@
-#include "learner/optimizer.h"
+#include "learner/optimizer/optimizer.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

@@ -1,4 +1,4 @@
-#include "learner/parameter_copy.h"
+#include "learner/optimizer/parameter_copy.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,9 +1,9 @@
-#include "learner/phase_timer.h"
+#include "learner/step/phase_timer.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "lib/base/clock.h"
+#include "lib/base/os/clock.h"
 #include "tests/unit/learner/gpu.h"
 
 namespace buttress {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "learner/replicas.h"
+#include "learner/step/replicas.h"
 #include "learner/trainer.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "tests/unit/learner/fake_source.h"
 

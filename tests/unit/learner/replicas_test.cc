@@ -1,4 +1,4 @@
-#include "learner/replicas.h"
+#include "learner/step/replicas.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,13 +1,13 @@
-#include "learner/sft_chat.h"
+#include "learner/sft/sft_chat.h"
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/tokenizer/tokenizer.h"
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/temp_dir.h"
 

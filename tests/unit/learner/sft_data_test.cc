@@ -1,11 +1,11 @@
-#include "learner/sft_data.h"
+#include "learner/sft/sft_data.h"
 
 #include <gmock/gmock.h>
 
 #include <set>
 
-#include "lib/base/file.h"
-#include "tests/support/byte_tokenizer.h"
+#include "lib/base/os/file.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -1,4 +1,4 @@
-#include "learner/sft.h"
+#include "learner/sft/sft.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "cli/prepare/new_model_folder.h"
-#include "learner/token_batch.h"
-#include "lib/base/file.h"
+#include "learner/step/token_batch.h"
+#include "lib/base/os/file.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
 

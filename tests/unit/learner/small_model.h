@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "lib/base/check.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/check.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
 

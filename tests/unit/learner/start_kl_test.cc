@@ -1,4 +1,4 @@
-#include "learner/start_kl.h"
+#include "learner/step/start_kl.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "learner/step_sums.h"
+#include "learner/step/step_sums.h"
 
 #include <gtest/gtest.h>
 

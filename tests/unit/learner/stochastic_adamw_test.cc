@@ -1,4 +1,4 @@
-#include "learner/stochastic_adamw.h"
+#include "learner/optimizer/stochastic_adamw.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

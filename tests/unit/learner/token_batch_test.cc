@@ -1,4 +1,4 @@
-#include "learner/token_batch.h"
+#include "learner/step/token_batch.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "learner/token_marks.h"
+#include "learner/step/token_marks.h"
 
 #include <gtest/gtest.h>
 

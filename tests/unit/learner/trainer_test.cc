@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "learner/checkpoint.h"
+#include "learner/output/checkpoint.h"
 #include "lib/config/load.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/learner/fake_source.h"

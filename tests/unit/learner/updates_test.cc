@@ -8,9 +8,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "learner/checkpoint.h"
+#include "learner/output/checkpoint.h"
 #include "learner/trainer.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "tests/unit/learner/fake_source.h"
 

@@ -1,4 +1,4 @@
-#include "learner/weight_sync.h"
+#include "learner/output/weight_sync.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/live_bytes.h"
 

@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <string>
 
-#include "lib/base/digest.h"
-#include "lib/base/failpoint.h"
+#include "lib/base/os/failpoint.h"
+#include "lib/base/text/digest.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
+#include "tests/support/fakes/volatile_vfs.h"
 #include "tests/support/make_head.h"
-#include "tests/support/volatile_vfs.h"
 
 namespace buttress {
 namespace {

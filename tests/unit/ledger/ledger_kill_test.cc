@@ -10,7 +10,7 @@
 
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_reader.h"
-#include "tests/support/power_cut.h"
+#include "tests/support/runs/power_cut.h"
 #include "tests/support/temp_dir.h"
 
 extern char** environ;
@@ -87,7 +87,7 @@ TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
 }
 
 // The writer is killed at each of its writes and syncs, and the power fails at once: what was not
-// synced is gone, also of SQLite's files (tests/support/volatile_vfs.h).
+// synced is gone, also of SQLite's files (tests/support/fakes/volatile_vfs.h).
 TEST(LedgerKill, EveryAcknowledgedGroupSurvivesAPowerFailureAtEveryPoint) {
   constexpr std::int64_t kWanted = 40;  // several segments
   for (const std::string point :

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/base/digest.h"
-#include "lib/base/failpoint.h"
-#include "lib/base/file.h"
+#include "lib/base/os/failpoint.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

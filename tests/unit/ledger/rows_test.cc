@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/digest.h"
+#include "lib/base/text/digest.h"
 #include "tests/support/test_group.h"
 
 namespace buttress {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

@@ -1,8 +1,8 @@
-#include "lib/policy/cached_decoder.h"
+#include "lib/policy/decode/cached_decoder.h"
 
 #include <torch/types.h>
 
-#include "lib/policy/norm.h"
+#include "lib/policy/layers/norm.h"
 #include "tests/support/live_bytes.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/policy/golden.h"

@@ -1,4 +1,4 @@
-#include "lib/policy/embedding.h"
+#include "lib/policy/layers/embedding.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -8,7 +8,7 @@
 #include <new>
 #include <string>
 
-#include "lib/base/out_of_memory.h"
+#include "lib/base/os/out_of_memory.h"
 
 namespace buttress {
 namespace {

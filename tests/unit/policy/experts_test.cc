@@ -1,4 +1,4 @@
-#include "lib/policy/experts.h"
+#include "lib/policy/layers/experts.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "lib/policy/cpu/for_rows.h"
+#include "lib/policy/decode/generator.h"
 #include "lib/policy/families/family.h"
-#include "lib/policy/generator.h"
 #include "lib/policy/logprobs.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/named_gradients.h"

@@ -1,4 +1,4 @@
-#include "lib/policy/finite_check.h"
+#include "lib/policy/weights/finite_check.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "lib/policy/generator.h"
+#include "lib/policy/decode/generator.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
@@ -7,7 +7,7 @@
 #include <map>
 
 #include "lib/policy/logprobs.h"
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/live_bytes.h"
 #include "tests/unit/policy/golden.h"
 

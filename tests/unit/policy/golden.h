@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/policy/transformer.h"
 
 namespace buttress {

@@ -1,4 +1,4 @@
-#include "lib/policy/head.h"
+#include "lib/policy/layers/head.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "lib/policy/packed_layout.h"
+#include "lib/policy/weights/packed_layout.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

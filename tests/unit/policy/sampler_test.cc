@@ -1,11 +1,11 @@
-#include "lib/policy/sampler.h"
+#include "lib/policy/decode/sampler.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 namespace {

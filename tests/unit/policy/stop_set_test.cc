@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 
 namespace buttress {
 namespace {

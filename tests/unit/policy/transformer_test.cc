@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "lib/policy/parameters.h"
+#include "lib/policy/weights/parameters.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/live_bytes.h"
 #include "tests/unit/policy/golden.h"

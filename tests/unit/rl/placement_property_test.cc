@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/rl/placement.h"
 
 namespace buttress {

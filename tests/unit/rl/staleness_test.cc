@@ -8,7 +8,7 @@
 #include <deque>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 
 namespace buttress {
 namespace {

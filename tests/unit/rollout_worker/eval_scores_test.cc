@@ -1,4 +1,4 @@
-#include "rollout_worker/eval_scores.h"
+#include "rollout_worker/evaluation/eval_scores.h"
 
 #include <gtest/gtest.h>
 

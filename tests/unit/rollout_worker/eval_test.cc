@@ -1,4 +1,4 @@
-#include "rollout_worker/eval.h"
+#include "rollout_worker/evaluation/eval.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/prepare/new_model_folder.h"
-#include "lib/base/file.h"
-#include "lib/policy/generator.h"
+#include "lib/base/os/file.h"
+#include "lib/policy/decode/generator.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
 

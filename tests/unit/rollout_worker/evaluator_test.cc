@@ -1,4 +1,4 @@
-#include "rollout_worker/evaluator.h"
+#include "rollout_worker/evaluation/evaluator.h"
 
 #include <gmock/gmock.h>
 
@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/prepare/new_model_folder.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_file.h"
 #include "lib/measure/pending_evals.h"
 #include "lib/policy/transformer.h"
-#include "rollout_worker/eval.h"
+#include "rollout_worker/evaluation/eval.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

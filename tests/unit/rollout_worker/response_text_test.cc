@@ -1,8 +1,8 @@
-#include "rollout_worker/response_text.h"
+#include "rollout_worker/scoring/response_text.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 
 namespace buttress {
 namespace {

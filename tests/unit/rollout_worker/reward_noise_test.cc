@@ -1,4 +1,4 @@
-#include "rollout_worker/reward_noise.h"
+#include "rollout_worker/scoring/reward_noise.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/config/load.h"
-#include "rollout_worker/scoring_pool.h"
-#include "tests/support/byte_tokenizer.h"
+#include "rollout_worker/scoring/scoring_pool.h"
 #include "tests/support/datasets.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 
 namespace buttress {
 namespace {

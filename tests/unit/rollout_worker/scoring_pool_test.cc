@@ -1,4 +1,4 @@
-#include "rollout_worker/scoring_pool.h"
+#include "rollout_worker/scoring/scoring_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 
 namespace buttress {
 namespace {

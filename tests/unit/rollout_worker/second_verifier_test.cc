@@ -1,4 +1,4 @@
-#include "rollout_worker/second_verifier.h"
+#include "rollout_worker/scoring/second_verifier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

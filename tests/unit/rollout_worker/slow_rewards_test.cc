@@ -1,4 +1,4 @@
-#include "rollout_worker/slow_rewards.h"
+#include "rollout_worker/scoring/slow_rewards.h"
 
 #include <gtest/gtest.h>
 

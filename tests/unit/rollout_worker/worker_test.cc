@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "lib/base/out_of_memory.h"
-#include "lib/base/random.h"
+#include "lib/base/os/out_of_memory.h"
+#include "lib/base/text/random.h"
 #include "lib/experience/group.h"
 #include "tests/support/worker_fixture.h"
 

@@ -7,8 +7,8 @@
 #include <atomic>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
-#include "lib/base/address.h"
-#include "lib/base/file.h"
+#include "lib/base/net/address.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -12,11 +12,11 @@
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "buttress/v1/weights.grpc.pb.h"
-#include "lib/base/metrics.h"
+#include "lib/base/report/metrics.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/rpc_server.h"
-#include "tests/support/made_certificates.h"
 #include "tests/support/raw_call.h"
+#include "tests/support/runs/made_certificates.h"
 #include "tests/support/secret_file.h"
 
 namespace buttress {

@@ -5,12 +5,12 @@
 
 #include <filesystem>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_group.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 #include "tests/support/golden_file.h"
 
 namespace buttress {

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/unit/tokenizer/tokenizer_folder.h"
 
 namespace buttress {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/base/unicode.h"
+#include "lib/base/text/unicode.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "tests/unit/tokenizer/tokenizer_folder.h"
 

@@ -2,8 +2,8 @@
 
 #include <fstream>
 
-#include "lib/base/check.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/check.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

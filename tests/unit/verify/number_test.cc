@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/verify/verifier.h"
 #include "tests/support/datasets.h"
 

@@ -12,15 +12,15 @@
 #include <thread>
 
 #include "buttress/v1/weights.grpc.pb.h"
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/sync.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/thread/sync.h"
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/weights/version_folder.h"
 #include "lib/weights/weight_server.h"
-#include "tests/support/made_certificates.h"
-#include "tests/support/published_weights.h"
+#include "tests/support/runs/made_certificates.h"
+#include "tests/support/runs/published_weights.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

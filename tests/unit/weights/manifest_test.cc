@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "lib/base/digest.h"
+#include "lib/base/text/digest.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {

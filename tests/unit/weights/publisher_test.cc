@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/weights/fetcher.h"
 #include "lib/weights/version_folder.h"
-#include "tests/support/published_weights.h"
+#include "tests/support/runs/published_weights.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/prepare/new_model_folder.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/checks/model_checks.h"
 #include "lib/checks/prompt_checks.h"
 #include "lib/checks/reward_checks.h"

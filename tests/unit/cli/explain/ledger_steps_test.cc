@@ -10,7 +10,7 @@
 #include "lib/explain/post_mortem.h"
 #include "lib/ledger/ledger.h"
 #include "tests/support/make_head.h"
-#include "tests/support/quickstart_run.h"
+#include "tests/support/runs/quickstart_run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_group.h"
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/explain/advice.h"
 
 namespace buttress {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/explain/cause.h"
 
 namespace buttress {

@@ -5,7 +5,7 @@
 
 #include "cli/fleet/fleet.h"
 #include "cli/prepare/new_model_folder.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/temp_dir.h"
 

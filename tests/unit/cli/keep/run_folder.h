@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "lib/base/digest.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/ledger.h"

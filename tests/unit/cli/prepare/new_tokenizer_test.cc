@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/prepare/new_model_folder.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "tests/support/temp_dir.h"
 

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "cli/prepare/countdown_task.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

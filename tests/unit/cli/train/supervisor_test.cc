@@ -6,7 +6,7 @@
 #include <csignal>
 #include <string>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -4,8 +4,8 @@
 
 #include "coordinator/page/page_data.h"
 #include "coordinator/page/page_server.h"
-#include "tests/support/browser.h"
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
+#include "tests/support/runs/browser.h"
 
 namespace buttress {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <deque>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
+#include "tests/support/runs/web_client.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/web_client.h"
 
 namespace buttress {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "cli/process.h"
 #include "coordinator/page/page_server.h"
-#include "tests/support/made_certificates.h"
-#include "tests/support/web_client.h"
+#include "tests/support/runs/made_certificates.h"
+#include "tests/support/runs/web_client.h"
 
 namespace buttress {
 namespace {

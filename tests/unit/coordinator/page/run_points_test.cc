@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "coordinator/page/page_data.h"
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/experience/group_offsets.h"
 #include "tests/unit/rl/advantage/batch.h"
 

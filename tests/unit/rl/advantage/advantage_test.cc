@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "lib/rl/advantage/avspo.h"
 #include "tests/unit/rl/advantage/batch.h"

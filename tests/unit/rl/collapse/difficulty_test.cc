@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/rl/loss/loss.h"
 
 namespace buttress {

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "lib/base/random.h"
+#include "lib/base/text/random.h"
 #include "lib/rl/loss/aggregation.h"
 
 namespace buttress {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/scripted_vllm.h"
+#include "tests/support/fakes/scripted_vllm.h"
 
 namespace buttress {
 namespace {

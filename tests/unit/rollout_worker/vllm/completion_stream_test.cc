@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "rollout_worker/vllm/protocol.h"
-#include "tests/support/byte_tokenizer.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 
 namespace buttress {
 namespace {

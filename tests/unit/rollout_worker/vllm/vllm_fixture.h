@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "rollout_worker/vllm/vllm_engine.h"
-#include "tests/support/byte_tokenizer.h"
-#include "tests/support/scripted_vllm.h"
+#include "tests/support/fakes/byte_tokenizer.h"
+#include "tests/support/fakes/scripted_vllm.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

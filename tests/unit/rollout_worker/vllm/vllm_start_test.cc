@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/secret_file.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/rollout_worker/vllm/vllm_fixture.h"

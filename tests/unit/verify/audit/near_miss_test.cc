@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/verify/audit/variants.h"
 #include "lib/verify/extract.h"
 #include "tests/support/datasets.h"

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/base/bounded_json.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/verify/json/schema.h"
 #include "lib/verify/verifier.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "tests/support/datasets.h"
 #include "tests/unit/verify/math/math_verifier.h"
 

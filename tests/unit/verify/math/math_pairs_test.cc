@@ -6,7 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/file.h"
-#include "lib/base/sync.h"
+#include "lib/base/os/file.h"
+#include "lib/base/thread/sync.h"
 #include "lib/verify/verifier.h"
-#include "tests/support/scripted_http_server.h"
+#include "tests/support/fakes/scripted_http_server.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <thread>
 
-#include "lib/base/file.h"
+#include "lib/base/os/file.h"
 #include "lib/verify/verifier.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,0 +1,123 @@
+// The coordinator's one thread: it applies requests to the scheduler, makes what they changed
+// durable, and answers them.
+//
+// A turn applies every request that waits and then every parked call that it may have an answer
+// for, makes all of it durable at once (turn_store.h), and answers. The ledger is never behind an
+// answer: a payload without a row in the ledger was never acknowledged. Long polls without an
+// answer are parked until a turn has what they await, or until their deadline.
+//
+// A lease expires in a turn after the renewals that were posted before its deadline, because the
+// turn applies them first. While the disk is full, calls that change the run are refused, to be
+// tried again, and time stands still for leases (lease_clock.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "coordinator/loop/lease_clock.h"
+#include "coordinator/loop/parked_calls.h"
+#include "coordinator/loop/quota.h"
+#include "coordinator/loop/turn.h"
+#include "coordinator/loop/turn_store.h"
+#include "lib/base/thread/bounded_queue.h"
+
+namespace buttress {
+
+// The calls that wait or are parked, and the memory of their requests.
+inline constexpr std::size_t kMostCalls = 4096;
+inline constexpr std::uint64_t kMostCallBytes = std::uint64_t{64} << 20;
+
+class CoordinatorLoop {
+ public:
+  struct Parts {
+    RunTerms terms;
+    Scheduler scheduler;
+    PromptMix prompts;
+    Ledger& ledger;
+    PayloadStore& payloads;
+    CoordinatorMetrics& metrics;
+    const Clock& clock;
+    CollapseCounts last_plan;  // collapse of the newest plan in the ledger
+    bool keep_payloads = false;
+    RunDisk disk;
+    std::string out = {};  // the run's folder; empty: the learner's steps are not kept
+  };
+
+  // Starts the thread.
+  explicit CoordinatorLoop(Parts parts);
+  ~CoordinatorLoop();
+  CoordinatorLoop(const CoordinatorLoop&) = delete;
+  CoordinatorLoop& operator=(const CoordinatorLoop&) = delete;
+
+  // Queues a request. Returns false, without keeping it, if too many calls wait or the loop has
+  // stopped. Thread-safe.
+  bool Post(LoopRequest* request);
+
+  // Stops leasing and answers every long poll; other calls are still served. Thread-safe.
+  void Drain();
+
+  // Answers what was posted, ends the thread, and returns the error that stopped the loop, if there
+  // was one. REQUIRES: Drain() was called.
+  Status Stop();
+
+  // Returns true once the last step of the run is settled, or the learner has ended the run before
+  // it. Where it did so before this start, the run may be about to be taken up: false. Thread-safe.
+  bool finished() const { return finished_; }
+
+  // Returns true once the checkpoint of an operator's stop is durable. Thread-safe.
+  bool stopped() const { return stopped_; }
+
+ private:
+  using Answers = std::vector<std::pair<LoopRequest*, Status>>;
+
+  void Run();
+  void RunTurn(LoopRequest* first);
+  Turn BeginTurn(LedgerChanges& changes);
+  // Returns OK if a turn may change the run, otherwise the answer to those that would.
+  Status MayChange();
+  // Answers what waits with `why`, except calls that only read.
+  void Refuse(LoopRequest* first, const Status& why);
+  // Takes what is in the queue now; `first` was taken before and may be null.
+  std::vector<LoopRequest*> TakePosted(LoopRequest* first);
+  void ApplyPosted(LoopRequest* first, Turn& turn, Answers& answers);
+  void ApplyParked(Turn& turn, Answers& answers);
+  void Reply(LoopRequest* request, const Status& status);
+  // Draws prompts that the scheduler needs; returns true if it admitted any.
+  bool AdmitPrompts(Turn& turn);
+  std::int64_t WantedPrompts() const;
+  // Ends the process; returns the answer to all calls until then.
+  Status Fail(Status status);
+  void Publish();
+  void PublishEnd();
+  std::int64_t WaitMs() const;
+
+  RunTerms terms_;
+  Scheduler scheduler_;
+  PromptMix prompts_;
+  Ledger& ledger_;
+  PayloadStore& payloads_;
+  CoordinatorMetrics& metrics_;
+  TurnStore store_;
+  LeaseClock clock_;
+  Quota calls_{kMostCalls, kMostCallBytes};
+  BoundedQueue<LoopRequest*> queue_;  // a null pointer only wakes the loop
+  ParkedCalls parked_;
+  std::map<std::uint64_t, std::string> leased_prompts_;
+  RunReports reports_;
+  AnnouncedManifest announced_;
+  std::int64_t published_ms_ = 0;
+  Status failed_;  // other threads read it after the loop's thread has ended
+  std::atomic<bool> draining_ = false;
+  std::atomic<bool> finished_ = false;
+  std::atomic<bool> stopped_ = false;
+  bool ended_ = false;  // finished, or ended early at any time
+  std::thread thread_;
+};
+
+}  // namespace buttress

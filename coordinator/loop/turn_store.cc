@@ -1,0 +1,122 @@
+#include "coordinator/loop/turn_store.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/os/failpoint.h"
+#include "lib/base/report/log.h"
+#include "lib/rpc/paused.h"
+
+namespace buttress {
+
+namespace {
+
+constexpr std::int64_t kRetryMs = 1000;
+
+double MiB(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+std::int64_t TurnStore::pause_ms() const {
+  return std::max<std::int64_t>(next_try_ms_ - parts_.clock.MonotonicMs(), 0);
+}
+
+Status TurnStore::EnsureRoom() {
+  if (!paused()) return HasFree(kPauseBelowBytes) ? OkStatus() : Pause("");
+  if (pause_ms() > 0) return PausedStatus(why_paused_);
+  if (!HasFree(kResumeAtBytes)) return Pause(error_);
+  Status status = parts_.payloads.CheckRoom();
+  if (status.ok()) status = parts_.ledger.Write(unwritten_);
+  if (status.code() == StatusCode::kResourceExhausted) return Pause(status.message());
+  BUTTRESS_RETURN_IF_ERROR(status);
+  NoteWritten(std::exchange(unwritten_, {}));
+  Resume();
+  return status;
+}
+
+Status TurnStore::Write(Turn& turn) {
+  Status status = turn.changes.empty() ? OkStatus() : Sync(turn);
+  if (status.code() == StatusCode::kResourceExhausted) {
+    unwritten_ = std::move(turn.changes);
+    return Pause(status.message());
+  }
+  BUTTRESS_RETURN_IF_ERROR(status);
+  NoteWritten(turn.changes);
+  // The turn itself is durable, so its calls are answered.
+  if (!turn.full.ok()) Pause(turn.full.message()).IgnoreError();
+  return OkStatus();
+}
+
+Status TurnStore::Sync(const Turn& turn) {
+  const double begin = MonotonicSeconds();
+  Status status = turn.payloads_appended ? parts_.payloads.Sync() : OkStatus();
+  if (status.ok()) {
+    Failpoint("before_commit");
+    status = parts_.ledger.Write(turn.changes);
+  }
+  const double seconds = MonotonicSeconds() - begin;
+  parts_.metrics.store_commit_seconds.Observe(seconds);
+  turn.reports.ledger_seconds += seconds;
+  (status.ok() ? parts_.metrics.store_commits : parts_.metrics.store_errors).Increment();
+  return status.Annotate("writing the ledger");
+}
+
+bool TurnStore::HasFree(std::uint64_t bytes) const {
+  const auto free = parts_.disk.free_bytes();
+  return !free || *free >= bytes;
+}
+
+Status TurnStore::Pause(const std::string& error) {
+  const bool begins = !paused();
+  const std::uint64_t free = parts_.disk.free_bytes().value_or(0);
+  next_try_ms_ = parts_.clock.MonotonicMs() + kRetryMs;
+  error_ = error;
+  why_paused_ = fmt::format(
+      "disk full: {} has {:.1f} MiB free; free space up to {:.0f} MiB, and the run continues by "
+      "itself{}",
+      parts_.disk.folder, MiB(free), MiB(kResumeAtBytes), error.empty() ? "" : " (" + error + ")");
+  if (begins) {
+    paused_ms_ = parts_.clock.MonotonicMs();
+    parts_.metrics.paused.Set(1);
+    Log(kWarn, "the run is paused",
+        {{"why", "disk full"},
+         {"folder", parts_.disk.folder},
+         {"free_bytes", free},
+         {"needed_bytes", kResumeAtBytes},
+         {"error", error}});
+  }
+  return PausedStatus(why_paused_);
+}
+
+void TurnStore::Resume() {
+  Log(kWarn, "the disk has room again; the run continues",
+      {{"folder", parts_.disk.folder}, {"paused_ms", parts_.clock.MonotonicMs() - paused_ms_}});
+  why_paused_.clear();
+  error_.clear();
+  parts_.metrics.paused.Set(0);
+}
+
+void TurnStore::NoteWritten(const LedgerChanges& changes) {
+  if (!changes.empty()) Failpoint("after_commit");
+  for (const WorkerOrderRow& order : changes.orders) {
+    Log(order.order == WorkerOrder::kNone ? kInfo : kWarn, "order to a worker",
+        {{"worker", order.worker_id},
+         {"order", WorkerOrderName(order.order)},
+         {"reason", order.reason}});
+  }
+  if (!changes.plans.empty()) parts_.last_plan = changes.plans.back().collapse.step;
+  if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
+}
+
+void TurnStore::DeleteSettledPayloads() {
+  // PayloadStore::Open expects the segment of the last reference, whether it is needed or not.
+  const std::uint64_t last = parts_.ledger.payload_end().segment;
+  const Status status =
+      parts_.payloads.DeleteBefore(std::min(parts_.scheduler.FirstNeededSegment(), last)).status();
+  if (!status.ok())
+    Log(kWarn, "payloads of settled groups could not be deleted", {{"error", status.ToString()}});
+}
+
+}  // namespace buttress

@@ -1,0 +1,294 @@
+// RPCs of the learner.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/rpc/service.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
+#include "lib/rpc/channel.h"
+#include "lib/weights/manifest_wire.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kSha256Bytes = 32;
+
+// Checks the run that a learner's call names.
+Status CheckRun(const Turn& turn, const std::string& run_id) {
+  const std::string& own = turn.scheduler.run().run_id;
+  if (run_id == own) return OkStatus();
+  return FailedPrecondition(fmt::format(
+      "the call is of run '{}', and this coordinator has run {}: this learner must exit", run_id,
+      own));
+}
+
+// Checks the run, the epoch and the secret of a call that changes the run.
+template <class Request>
+Status CheckCaller(const Turn& turn, const Request& request) {
+  Status status = CheckRun(turn, request.run_id());
+  if (status.ok())
+    status = turn.scheduler.CheckLearner(request.learner_epoch(), request.learner_secret());
+  return CountFenced(turn, std::move(status));
+}
+
+// Returns the manifest if workers can load what it names. kInvalidArgument names what is wrong.
+Result<WeightManifest> CheckedManifest(const v1::WeightManifest& announced) {
+  auto manifest = ManifestFromProto(announced);
+  if (!manifest.ok()) return InvalidArgument(manifest.status().message());
+  if (announced.total_bytes() != manifest->total_bytes()) {
+    return InvalidArgument(
+        fmt::format("manifest of version {}: total_bytes is {}, and its files have {} bytes",
+                    ToString(manifest->version), announced.total_bytes(), manifest->total_bytes()));
+  }
+  return manifest;
+}
+
+void ObserveStaleness(const Turn& turn, const Plan& plan) {
+  for (const GroupHeadPtr& group : plan.groups) {
+    const std::uint64_t oldest = group->versions_size() == 0 ? 0 : group->versions(0).step();
+    const double age = static_cast<double>(plan.step) - 1 - static_cast<double>(oldest);
+    turn.metrics.group_staleness_versions.Observe(age);
+  }
+}
+
+// Writes chunks of at most 1 MiB, each after the one before it has left, so that a slow reader
+// holds one payload in memory. Payloads are read on gRPC's threads, not by the loop. A call that
+// finds damaged groups is posted again, to give them up, and ends with kAborted.
+class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGroupsResponse>> {
+ public:
+  FetchGroupsCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const PayloadStore& payloads,
+                  const v1::FetchGroupsRequest& request)
+      : Call(loop, metrics, "FetchGroups"), payloads_(payloads), request_(request) {
+    Post();
+  }
+
+  std::size_t bytes() const override { return static_cast<std::size_t>(request_.SpaceUsedLong()); }
+
+  std::optional<Status> Apply(Turn& turn, bool) override {
+    Status status = CheckRun(turn, request_.run_id());
+    if (status.ok()) status = damaged_.empty() ? Locate(turn) : GiveUp(turn);
+    return CountFenced(turn, std::move(status));
+  }
+
+  void Answer(const Status& status) override { status.ok() ? WriteNext() : FinishCall(status); }
+
+  void OnWriteDone(bool ok) override {
+    ok ? WriteNext() : FinishCall(Cancelled("the reader has left"));
+  }
+
+ private:
+  Status Locate(Turn& turn) {
+    BUTTRESS_ASSIGN_OR_RETURN(
+        refs_, turn.scheduler.Payloads(request_.learner_epoch(), request_.step(),
+                                       {request_.group_ids().data(),
+                                        static_cast<std::size_t>(request_.group_ids_size())}));
+    return OkStatus();
+  }
+
+  Status GiveUp(Turn& turn) {
+    for (const auto& [index, why] : damaged_) {
+      const std::size_t drops = turn.changes.drops.size();
+      BUTTRESS_RETURN_IF_ERROR(turn.scheduler.GiveUpDamaged(
+          request_.learner_epoch(), request_.step(), IdOf(index), why, turn.changes));
+      if (turn.changes.drops.size() > drops)
+        Log(kError, "a damaged group is given up; another takes its place in the plan",
+            {{"group", IdOf(index)}, {"step", request_.step()}, {"why", why}});
+    }
+    return Aborted(fmt::format(
+        "group {} of step {} is damaged, and another takes its place; ask for the plan again",
+        IdOf(damaged_.begin()->first), request_.step()));
+  }
+
+  void WriteNext() {
+    if (sent_ == payload_.size()) {
+      if (next_group_ == refs_.size()) return FinishCall(OkStatus());
+      auto payload = payloads_.Read(refs_[next_group_]);
+      if (IsDamage(payload.status())) return ReportDamage();
+      if (!payload.ok()) return FinishCall(payload.status().Annotate(NameOf(next_group_)));
+      payload_ = std::move(*payload);
+      sent_ = 0;
+      ++next_group_;
+    }
+    const std::size_t size = std::min(payload_.size() - sent_, kChunkBytes);
+    chunk_.set_group_id(IdOf(next_group_ - 1));
+    chunk_.set_data(payload_.data() + sent_, size);
+    sent_ += size;
+    chunk_.set_last(sent_ == payload_.size());
+    StartWrite(&chunk_);
+  }
+
+  // Finds all other damaged groups of the request as well, so that the plan is asked for once.
+  void ReportDamage() {
+    for (std::size_t i = next_group_; i < refs_.size(); ++i) {
+      const Status status = payloads_.Read(refs_[i]).status();
+      if (!IsDamage(status)) continue;
+      damaged_[i] = status.message();
+      const auto evidence = payloads_.KeepEvidence(IdOf(i), refs_[i]);
+      if (!evidence.ok())
+        Log(kWarn, "a damaged record could not be copied",
+            {{"error", evidence.status().message()}});
+    }
+    Post();
+  }
+
+  static bool IsDamage(const Status& status) {
+    return status.code() == StatusCode::kDataLoss || status.code() == StatusCode::kNotFound;
+  }
+
+  std::uint64_t IdOf(std::size_t index) const {
+    return request_.group_ids(static_cast<int>(index));
+  }
+
+  std::string NameOf(std::size_t index) const {
+    return fmt::format("group {} of step {}", IdOf(index), request_.step());
+  }
+
+  const PayloadStore& payloads_;
+  const v1::FetchGroupsRequest& request_;
+  std::vector<PayloadRef> refs_;
+  std::map<std::size_t, std::string> damaged_;  // what is wrong, by index into refs_
+  v1::FetchGroupsResponse chunk_;
+  std::string payload_;         // of refs_[next_group_ - 1]
+  std::size_t next_group_ = 0;  // index into refs_
+  std::size_t sent_ = 0;        // bytes of payload_
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
+    grpc::CallbackServerContext*, const v1::RegisterLearnerRequest* request,
+    v1::RegisterLearnerResponse* response) {
+  return Handle({"RegisterLearner"}, *request, [request, response](Turn& turn) -> Status {
+    if (request->config_sha256() != turn.terms.config_sha256) {
+      return FailedPrecondition(
+          fmt::format("the learner runs configuration {}, the coordinator {}; "
+                      "the `run` half of the file must "
+                      "be the same on both",
+                      request->config_sha256(), turn.terms.config_sha256));
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion checkpoint, FromProto(request->checkpoint()));
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.CheckCheckpointOrigin(checkpoint, request->run_id(),
+                                                                  request->checkpoint_learner()));
+    if (const std::uint64_t newest = turn.scheduler.run().checkpoint_step; checkpoint.step < newest)
+      Log(kWarn, "the learner goes back behind the newest checkpoint",
+          {{"from", checkpoint.step}, {"newest", newest}});
+    const std::string secret = MakeSecret();
+    BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
+                              turn.scheduler.RegisterLearner(checkpoint, request->world_size(),
+                                                             Sha256Of(secret), turn.changes));
+    response->set_learner_secret(secret);
+    response->set_learner_epoch(start.learner_epoch);
+    response->set_next_step(start.next_step);
+    response->set_run_id(turn.scheduler.run().run_id);
+    response->set_steps(turn.scheduler.steps());
+    Log(kInfo, "learner registered",
+        {{"learner_epoch", start.learner_epoch},
+         {"ranks", request->world_size()},
+         {"next_step", start.next_step}});
+    return OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerContext*,
+                                                        const v1::PlanBatchRequest* request,
+                                                        v1::PlanBatchResponse* response) {
+  const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
+    if (Status own = CheckRun(turn, request->run_id()); !own.ok())
+      return CountFenced(turn, std::move(own));
+    const std::size_t plans_before = turn.changes.plans.size();
+    const auto reply =
+        turn.scheduler.PlanBatch(request->learner_epoch(), request->step(), turn.changes);
+    if (!reply.ok()) return CountFenced(turn, reply.status());
+
+    response->Clear();
+    response->set_run_state(reply->finished   ? v1::RUN_STATE_FINISHED
+                            : reply->stopping ? v1::RUN_STATE_STOPPING
+                            : turn.draining   ? v1::RUN_STATE_DRAINING
+                                              : v1::RUN_STATE_RUNNING);
+    std::int64_t over_long = 0;
+    for (const auto& [source, counts] : turn.scheduler.skipped())
+      over_long += counts[static_cast<std::size_t>(SkipReason::kOverLong)];
+    response->set_over_long_prompts(static_cast<std::uint64_t>(over_long));
+    if (reply->plan) {
+      if (turn.changes.plans.size() > plans_before) ObserveStaleness(turn, *reply->plan);
+      *response->mutable_plan() = ToProto(*reply->plan);
+    }
+    const bool ends = reply->finished || reply->stopping || turn.draining;
+    if (reply->plan || ends || last) return OkStatus();
+    return std::nullopt;
+  };
+  return Poll({.method = "PlanBatch", .hold_ms = request->wait_ms()}, *request, handler);
+}
+
+grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGroups(
+    grpc::CallbackServerContext*, const v1::FetchGroupsRequest* request) {
+  return new FetchGroupsCall(loop_, metrics_, payloads_, *request);
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext*,
+                                                     const v1::CommitRequest* request,
+                                                     v1::CommitResponse*) {
+  return Handle({"Commit"}, *request, [request](Turn& turn) -> Status {
+    if (request->version().step() != request->step()) {
+      return InvalidArgument(
+          fmt::format("commit of step {} names version step {}; the version "
+                      "after a step has the step's number",
+                      request->step(), request->version().step()));
+    }
+    BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
+    BUTTRESS_RETURN_IF_ERROR(CountFenced(
+        turn, turn.scheduler.Commit(request->learner_epoch(), request->step(), turn.changes)));
+    turn.reports.steps.Take(request->newest_step());
+    turn.metrics.last_batch_committed.Set(static_cast<double>(RealClock().UnixMs()) / 1000);
+    return OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::AnnounceWeights(
+    grpc::CallbackServerContext*, const v1::AnnounceWeightsRequest* request,
+    v1::AnnounceWeightsResponse*) {
+  // A manifest names every tensor of the model, and takes more memory than its message.
+  constexpr std::size_t kMaxManifestBytes = 8 * static_cast<std::size_t>(kMaxMessageBytes);
+  return Handle(
+      {.method = "AnnounceWeights", .max_bytes = kMaxManifestBytes}, *request,
+      [request](Turn& turn) -> Status {
+        BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
+        BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest,
+                                  CheckedManifest(request->manifest()));
+        BUTTRESS_RETURN_IF_ERROR(CheckRun(turn, manifest.run_id).Annotate("the manifest"));
+        const PublishedWeights weights{manifest.version, request->manifest().SerializeAsString()};
+        return CountFenced(
+            turn, turn.scheduler.Announce(request->learner_epoch(), weights, turn.changes));
+      });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerContext*,
+                                                           const v1::CheckpointedRequest* request,
+                                                           v1::CheckpointedResponse*) {
+  return Handle({"Checkpointed"}, *request, [request](Turn& turn) -> Status {
+    BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
+    if (request->digest().size() != kSha256Bytes) {
+      return InvalidArgument(fmt::format(
+          "the digest of the checkpoint of step {} has {} bytes; expected a SHA-256 of {}",
+          request->step(), request->digest().size(), kSha256Bytes));
+    }
+    if (request->end_reason().size() > kMaxEndReasonBytes) {
+      return InvalidArgument(fmt::format("end_reason has {} bytes; expected at most {}",
+                                         request->end_reason().size(), kMaxEndReasonBytes));
+    }
+    BUTTRESS_RETURN_IF_ERROR(
+        CountFenced(turn, turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
+                                                      request->digest(), turn.changes)));
+    turn.reports.steps.Take(request->newest_step());
+    if (!request->end_reason().empty())
+      turn.scheduler.EndEarly(request->end_reason(), turn.changes);
+    return OkStatus();
+  });
+}
+
+}  // namespace buttress

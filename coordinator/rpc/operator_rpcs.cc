@@ -1,0 +1,139 @@
+// RPCs of operators: GetRunStatus, OrderWorker and StopRun.
+#include <fmt/core.h>
+
+#include <set>
+#include <string>
+
+#include "coordinator/rpc/service.h"
+#include "lib/base/report/log.h"
+#include "lib/rl/collapse/source_names.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kMaxReasonBytes = 1024;
+
+v1::WorkerStatus StatusOf(const Turn& turn, const std::string& id, std::int64_t leases) {
+  v1::WorkerStatus out;
+  out.set_worker_id(id);
+  out.set_leases(static_cast<std::uint32_t>(leases));
+  const auto& workers = turn.scheduler.workers();
+  if (const auto found = workers.find(id); found != workers.end()) {
+    const WorkerInfo& worker = found->second;
+    *out.mutable_loaded_version() = ToProto(worker.loaded_version);
+    out.set_silent_ms(static_cast<std::uint64_t>(turn.now_ms - worker.last_heard_ms));
+    out.set_metrics_address(worker.addresses.metrics);
+    out.set_registered(true);
+  }
+  const auto& orders = turn.scheduler.orders();
+  if (const auto found = orders.find(id); found != orders.end()) {
+    out.set_order(static_cast<v1::WorkerOrder>(found->second.order));
+    out.set_order_reason(found->second.reason);
+  }
+  if (const auto time = turn.reports.workers.find(id); time != turn.reports.workers.end())
+    *out.mutable_time() = time->second;
+  return out;
+}
+
+void FillGroups(const SchedulerStatus& status, v1::GetRunStatusResponse& response) {
+  for (std::size_t i = 0; i < kGroupStates; ++i) {
+    const std::string name(GroupStateName(static_cast<GroupState>(i)));
+    (*response.mutable_groups())[name] = static_cast<std::uint64_t>(status.groups[i]);
+  }
+  for (std::size_t i = 1; i < kDropReasons; ++i) {
+    const std::string name(DropReasonName(static_cast<DropReason>(i)));
+    (*response.mutable_dropped())[name] = static_cast<std::uint64_t>(status.dropped[i]);
+  }
+  *response.mutable_collapse() = ToProto(status.collapse);
+  SourceNames names;
+  for (const auto& [source, counts] : ReportedSources(status.collapse_by_source, names))
+    (*response.mutable_collapse_by_source())[source] = ToProto(counts);
+  for (const auto& [source, counts] : status.skipped) {
+    auto& reasons = *(*response.mutable_skipped_by_source())[source].mutable_reasons();
+    for (std::size_t i = 0; i < kSkipReasons; ++i)
+      reasons[std::string(SkipReasonName(static_cast<SkipReason>(i)))] =
+          static_cast<std::uint64_t>(counts[i]);
+  }
+}
+
+Result<WorkerOrderRow> OrderFrom(const v1::OrderWorkerRequest& request) {
+  if (!v1::WorkerOrder_IsValid(request.order()))
+    return InvalidArgument(
+        fmt::format("order {} is not in the protocol", static_cast<int>(request.order())));
+  if (request.reason().size() > kMaxReasonBytes) {
+    return InvalidArgument(fmt::format("the reason has {} bytes; expected at most {}",
+                                       request.reason().size(), kMaxReasonBytes));
+  }
+  return WorkerOrderRow{request.worker_id(), static_cast<WorkerOrder>(request.order()),
+                        request.reason()};
+}
+
+}  // namespace
+
+void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
+  const SchedulerStatus status = turn.scheduler.GetStatus();
+  response.set_run_name(turn.terms.run_name);
+  response.set_run_id(turn.scheduler.run().run_id);
+  response.set_run_state(RunStateOf(turn));
+  response.set_step(status.committed_step);
+  response.set_total_steps(status.total_steps);
+  response.set_checkpoint_step(status.checkpoint_step);
+  response.set_end_reason(turn.scheduler.end_reason());
+  if (status.announced) *response.mutable_version() = ToProto(*status.announced);
+  FillGroups(status, response);
+  const auto leases = turn.scheduler.leases().Counts();
+  std::set<std::string> ids;
+  for (const auto& [id, worker] : turn.scheduler.workers()) ids.insert(id);
+  for (const auto& [id, order] : turn.scheduler.orders()) ids.insert(id);
+  for (const std::string& id : ids) {
+    const auto held = leases.find(id);
+    *response.add_workers() = StatusOf(turn, id, held == leases.end() ? 0 : held->second);
+  }
+  response.set_learner_epoch(status.learner_epoch);
+  response.set_coordinator_epoch(status.coordinator_epoch);
+  response.set_paused(turn.paused);
+  *response.mutable_coordinator_time() = turn.reports.OfCoordinator();
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,
+                                                           const v1::GetRunStatusRequest* request,
+                                                           v1::GetRunStatusResponse* response) {
+  const auto handler = [response](Turn& turn) {
+    FillRunStatus(turn, *response);
+    return OkStatus();
+  };
+  return Handle({.method = "GetRunStatus", .effect = Effect::kReads}, *request, handler);
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::OrderWorker(grpc::CallbackServerContext*,
+                                                          const v1::OrderWorkerRequest* request,
+                                                          v1::OrderWorkerResponse* response) {
+  return Handle({"OrderWorker"}, *request, [request, response](Turn& turn) -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const WorkerOrderRow order, OrderFrom(*request));
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderWorker(order, turn.changes));
+    const auto leases = turn.scheduler.leases().Counts();
+    const auto held = leases.find(order.worker_id);
+    *response->mutable_worker() =
+        StatusOf(turn, order.worker_id, held == leases.end() ? 0 : held->second);
+    return OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::StopRun(grpc::CallbackServerContext*,
+                                                      const v1::StopRunRequest* request,
+                                                      v1::StopRunResponse* response) {
+  const auto handler = [response](Turn& turn, bool last) -> std::optional<Status> {
+    if (turn.scheduler.stop_phase() == StopPhase::kNone && !turn.scheduler.finished())
+      Log(kInfo, "an operator stops the run; the learner is asked for a checkpoint");
+    turn.scheduler.RequestStop();
+    const SchedulerStatus status = turn.scheduler.GetStatus();
+    response->set_run_state(RunStateOf(turn));
+    response->set_step(status.committed_step);
+    response->set_checkpoint_step(status.checkpoint_step);
+    if (response->run_state() != v1::RUN_STATE_STOPPING || last || turn.draining) return OkStatus();
+    return std::nullopt;
+  };
+  return Poll({.method = "StopRun", .hold_ms = request->wait_ms()}, *request, handler);
+}
+
+}  // namespace buttress

@@ -1,0 +1,202 @@
+// RPCs of rollout workers: RegisterWorker and Exchange. submit_groups.cc has SubmitGroups.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "coordinator/rpc/as_leased.h"
+#include "coordinator/rpc/service.h"
+#include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kSecretBytes = 32;
+// Leases of one response, so that it fits in a message. One lease always does.
+constexpr std::size_t kLeaseBytes = std::size_t{4} << 20;
+
+Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
+  WorkerExchange exchange;
+  exchange.worker_id = request.worker_id();
+  exchange.incarnation = request.incarnation();
+  exchange.secret_sha256 = Sha256Of(request.worker_secret());
+  for (const v1::LeaseRef& ref : request.held()) exchange.held.push_back(FromProto(ref));
+  for (const v1::LeaseRef& ref : request.finished()) exchange.finished.push_back(FromProto(ref));
+  for (const v1::ReturnedLease& returned : request.returned()) {
+    BUTTRESS_ASSIGN_OR_RETURN(exchange.returned.emplace_back(), FromProto(returned));
+  }
+  // A worker that drains would get the groups that it returns again, before those who wait.
+  const bool drains =
+      request.draining() || std::ranges::any_of(exchange.returned, [](const ReturnedLease& lease) {
+        return lease.reason == ReturnReason::kDraining;
+      });
+  exchange.capacity = drains ? 0 : request.capacity();
+  BUTTRESS_ASSIGN_OR_RETURN(exchange.loaded_version, FromProto(request.loaded_version()));
+  return exchange;
+}
+
+// Returns the lease with its prompt, and remembers what a submission must repeat.
+Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
+  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, turn.prompts.Read(granted.prompt));
+  Lease lease;
+  lease.ref = granted.ref;
+  lease.prompt_id = std::move(prompt.id);
+  lease.source = std::move(prompt.source);
+  lease.prompt_token_ids = std::move(prompt.token_ids);
+  lease.answer = std::move(prompt.answer);
+  lease.extra_json = std::move(prompt.extra_json);
+  lease.completions = granted.prompt.completions;
+  lease.sampling = SamplingOf(turn.terms, granted.prompt);
+  turn.leased_prompts[granted.ref.group_id] = PromptDigest(lease.prompt_token_ids);
+  lease.min_version = granted.min_version;
+  lease.exact_version = granted.exact_version;
+  lease.ttl_ms = granted.ttl_ms;
+  return lease;
+}
+
+Status AddLeases(Turn& turn, const ExchangeReply& reply, v1::ExchangeResponse& response) {
+  std::size_t bytes = 0;
+  for (const GrantedLease& granted : reply.leases) {
+    // The worker does not name the others in its next call, which grants them again.
+    if (bytes > kLeaseBytes) break;
+    // The lease is in the turn's changes already, so an unreadable prompt ends the process.
+    const auto lease = WithPrompt(turn, granted);
+    if (!lease.ok()) return turn.failed = lease.status();
+    *response.add_leases() = ToProto(*lease);
+    bytes += response.leases(response.leases_size() - 1).ByteSizeLong();
+  }
+  for (const LeaseRef& ref : reply.revoked) *response.add_revoked() = ToProto(ref);
+  return OkStatus();
+}
+
+Status AddWeights(Turn& turn, const WorkerExchange& exchange, v1::ExchangeResponse& response) {
+  const PublishedWeights* const weights = turn.scheduler.weights();
+  if (weights == nullptr || !OlderThan(exchange.loaded_version, weights->version))
+    return OkStatus();
+  if (Status parsed = turn.announced.Parse(*weights); !parsed.ok())
+    return turn.failed = std::move(parsed);
+  v1::WeightManifest& manifest = *response.mutable_weights();
+  manifest = turn.announced.manifest;
+  for (std::string& relay : turn.scheduler.WeightRelays(exchange.worker_id, turn.now_ms))
+    manifest.add_sources(std::move(relay));
+  return OkStatus();
+}
+
+// Returns true if the worker has something to do with the answer.
+bool HasNews(const v1::ExchangeResponse& response) {
+  // A worker has nothing to do while the learner writes the checkpoint of a stop.
+  const bool waits = response.run_state() == v1::RUN_STATE_RUNNING ||
+                     response.run_state() == v1::RUN_STATE_STOPPING;
+  return response.has_weights() || response.leases_size() > 0 || response.revoked_size() > 0 ||
+         !waits || response.order() == v1::WORKER_ORDER_DRAIN;
+}
+
+// Checks what the log or the scheduler keeps of a worker, besides its id.
+Status CheckNames(const v1::RegisterWorkerRequest& request) {
+  const std::pair<const char*, const std::string&> names[] = {
+      {"weights_address", request.weights_address()},
+      {"metrics_address", request.metrics_address()},
+      {"engine", request.engine()},
+      {"config_sha256", request.config_sha256()},
+      {"run_id", request.run_id()},
+      {"start_id", request.start_id()},
+  };
+  for (const auto& [field, text] : names) {
+    if (IsPlainName(text)) continue;
+    return InvalidArgument(
+        fmt::format("worker '{}': {} has {} bytes; expected at most {} without white space or "
+                    "control characters",
+                    request.worker_id(), field, text.size(), kMaxNameBytes));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status AnnouncedManifest::Parse(const PublishedWeights& weights) {
+  if (version == weights.version) return OkStatus();
+  if (!manifest.ParseFromString(weights.manifest)) {
+    return DataLoss(
+        fmt::format("the ledger's manifest of version {} is not a WeightManifest; "
+                    "restore ledger.db from a copy",
+                    ToString(weights.version)));
+  }
+  version = weights.version;
+  return OkStatus();
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
+    grpc::CallbackServerContext*, const v1::RegisterWorkerRequest* request,
+    v1::RegisterWorkerResponse* response) {
+  return Handle({"RegisterWorker"}, *request, [request, response](Turn& turn) -> Status {
+    const std::string& id = request->worker_id();
+    if (id.empty() || !IsPlainName(id)) {
+      return InvalidArgument(
+          fmt::format("worker_id has {} bytes; expected 1 to {} without white space or control "
+                      "characters",
+                      id.size(), kMaxNameBytes));
+    }
+    BUTTRESS_RETURN_IF_ERROR(CheckNames(*request));
+    if (request->worker_secret().size() != kSecretBytes) {
+      return InvalidArgument(fmt::format("worker '{}': worker_secret has {} bytes; expected {}", id,
+                                         request->worker_secret().size(), kSecretBytes));
+    }
+    if (request->config_sha256() != turn.terms.config_sha256) {
+      return FailedPrecondition(
+          fmt::format("worker '{}' runs configuration {}, the coordinator {}; "
+                      "the `run` half of the file must "
+                      "be the same on both",
+                      id, request->config_sha256(), turn.terms.config_sha256));
+    }
+    const JoiningWorker worker = {id,
+                                  request->incarnation(),
+                                  {request->metrics_address(), request->weights_address()},
+                                  request->run_id(),
+                                  request->start_id(),
+                                  Sha256Of(request->worker_secret())};
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.RegisterWorker(worker, turn.now_ms, turn.changes));
+    response->set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
+    response->set_run_name(turn.terms.run_name);
+    response->set_run_id(turn.scheduler.run().run_id);
+    response->set_start_id(turn.terms.start_id);
+    response->set_steps(turn.scheduler.steps());
+    Log(kInfo, "worker registered",
+        {{"worker", id},
+         {"engine", request->engine()},
+         {"metrics", request->metrics_address()},
+         {"weights", request->weights_address()}});
+    return OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerContext*,
+                                                       const v1::ExchangeRequest* request,
+                                                       v1::ExchangeResponse* response) {
+  const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
+    if (Status known = CheckWorkerRun(turn, request->run_id()); !known.ok()) return known;
+    auto exchange = ExchangeFrom(*request);
+    if (!exchange.ok()) return exchange.status();
+    if (turn.draining) exchange->capacity = 0;
+    const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
+    if (!reply.ok()) return reply.status();
+    if (request->has_time()) turn.reports.Take(request->worker_id(), request->time());
+
+    response->Clear();
+    BUTTRESS_RETURN_IF_ERROR(AddLeases(turn, *reply, *response));
+    BUTTRESS_RETURN_IF_ERROR(AddWeights(turn, *exchange, *response));
+    response->set_run_state(RunStateOf(turn));
+    if (response->run_state() == v1::RUN_STATE_STOPPED &&
+        turn.scheduler.AwaitsLearner(request->worker_id()))
+      response->set_run_state(v1::RUN_STATE_RUNNING);
+    response->set_order(static_cast<v1::WorkerOrder>(turn.scheduler.OrderOf(request->worker_id())));
+    if (HasNews(*response) || last) return OkStatus();
+    return std::nullopt;
+  };
+  const bool has_room = request->capacity() > 0 && !request->draining();
+  return Poll({.method = "Exchange",
+               .hold_ms = request->wait_ms(),
+               .awaited = has_room ? Awaited::kGroups : Awaited::kNews},
+              *request, handler);
+}
+
+}  // namespace buttress

@@ -1,0 +1,117 @@
+#include "learner/output/weight_sync.h"
+
+#include <torch/types.h>
+
+#include <chrono>
+#include <utility>
+
+#include "lib/base/os/clock.h"
+#include "lib/policy/exception_status.h"
+#include "lib/policy/transformer.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{200};
+// The limit for writing and announcing one version; the announcement has a shorter one.
+constexpr std::chrono::minutes kMaxPublish{10};
+
+Status TooSlow() {
+  return DeadlineExceeded(
+      "a policy version was not published within 10 minutes; check the disk of <out>/weights");
+}
+
+}  // namespace
+
+WeightSync::WeightSync(WeightPublisher& publisher, Announce announce)
+    : publisher_(publisher), announce_(std::move(announce)), thread_([this] { Loop(); }) {}
+
+WeightSync::~WeightSync() {
+  queue_.Close();
+  thread_.join();
+}
+
+Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& parameters,
+                           std::vector<Canary> canaries) {
+  BUTTRESS_RETURN_IF_ERROR(Drain());
+  Snapshot snapshot{version,
+                    std::make_shared<const ParameterCopy>(ParameterCopy::Start(parameters)),
+                    std::move(canaries)};
+  copy_ = snapshot.parameters;
+  {
+    MutexLock lock(mutex_);
+    ++pending_;
+    reading_ = snapshot.parameters->in_place();
+  }
+  BUTTRESS_CHECK(queue_.Push(snapshot, kTick), "the queue of an idle WeightSync has room");
+  return OkStatus();
+}
+
+Status WeightSync::BeforeUpdate() {
+  if (const auto copy = copy_.lock()) copy->BlockStream();
+  MutexLock lock(mutex_);
+  const auto read = [this]() REQUIRES(mutex_) { return !reading_; };
+  const double began = MonotonicSeconds();
+  const bool done = changed_.WaitFor(mutex_, kMaxPublish, read);
+  seconds_waited_ += MonotonicSeconds() - began;
+  return done ? OkStatus() : TooSlow();
+}
+
+void WeightSync::DoneReading() {
+  MutexLock lock(mutex_);
+  reading_ = false;
+  changed_.NotifyAll();
+}
+
+Status WeightSync::Drain() {
+  MutexLock lock(mutex_);
+  const double began = MonotonicSeconds();
+  const bool idle = changed_.WaitFor(mutex_, kMaxPublish, [this] { return pending_ == 0; });
+  seconds_waited_ += MonotonicSeconds() - began;
+  return idle ? failure_ : TooSlow();
+}
+
+void WeightSync::Loop() {
+  for (;;) {
+    auto snapshot = queue_.Pop(kTick);
+    if (!snapshot) {
+      if (queue_.closed()) return;
+      continue;
+    }
+    Status status;
+    try {
+      status = Send(*std::move(snapshot));
+    } catch (const std::exception& e) {
+      status = StatusOf(e, "use a machine with more memory").Annotate("publish weights");
+    }
+    DoneReading();
+    MutexLock lock(mutex_);
+    --pending_;
+    if (failure_.ok()) failure_ = status;
+    changed_.NotifyAll();
+  }
+}
+
+Status WeightSync::Send(Snapshot snapshot) {
+  const NamedTensors& parameters = snapshot.parameters->Wait();
+  std::vector<SafetensorsWriter::Declared> table;
+  for (const auto& [name, tensor] : parameters)
+    table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
+  BUTTRESS_RETURN_IF_ERROR(publisher_.Begin(snapshot.version, table).Annotate("publish weights"));
+  for (const auto& [name, tensor] : parameters) {
+    at::Tensor storage;
+    BUTTRESS_RETURN_IF_ERROR(
+        publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
+  }
+  DoneReading();
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest,
+                            publisher_.Commit(std::move(snapshot.canaries)));
+  {
+    const MutexLock lock(mutex_);
+    unchanged_ = manifest.version.digest == digest_ ? unchanged_ + 1 : 0;
+    digest_ = manifest.version.digest;
+  }
+  return announce_(manifest);
+}
+
+}  // namespace buttress

@@ -1,0 +1,286 @@
+#include "learner/sft/sft.h"
+
+#include <c10/util/StringUtil.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "learner/optimizer/optimizer.h"
+#include "learner/rank_device.h"
+#include "learner/sft/sft_data.h"
+#include "learner/step/grad_reducer.h"
+#include "learner/step/token_batch.h"
+#include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/shutdown.h"
+#include "lib/policy/transformer.h"
+#include "lib/tokenizer/tokenizer.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::minutes kCollectiveTimeout{1};
+constexpr std::int64_t kChunkRows = 1024;
+
+OptimConfig OptimOf(const SftOptions& options) {
+  OptimConfig optim;
+  optim.lr = options.lr;
+  optim.warmup_steps = options.warmup_steps;
+  optim.schedule = LrSchedule::kLinear;
+  return optim;
+}
+
+bool HasWeights(const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::exists(JoinPath(folder, "model.safetensors"), error) ||
+         std::filesystem::exists(JoinPath(folder, "model.safetensors.index.json"), error);
+}
+
+Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options, ModelDevice device) {
+  if (HasWeights(options.model)) return Transformer::Load(options.model, options.dtype, device);
+  BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
+  return Transformer::Random(config, options.dtype, device, options.seed);
+}
+
+// The tokens at which samplers stop, with the tokenizer's own first.
+Result<std::vector<std::int32_t>> EndTokens(const SftOptions& options, const ModelConfig& config,
+                                            const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ends = config.eos_token_ids;
+  if (ends.empty())
+    return InvalidArgument(options.model +
+                           ": config.json has no eos_token_id, so responses would never end");
+  const auto own = std::find(ends.begin(), ends.end(), tokenizer.eos_token_id());
+  if (own != ends.end()) std::iter_swap(ends.begin(), own);
+  return ends;
+}
+
+// The rows that are trained, and those that are only measured.
+struct SftSets {
+  std::vector<SftExample> trained;
+  std::vector<SftExample> held_out;
+};
+
+void ShowSet(const SftData& data, const char* what, std::int64_t max_tokens) {
+  std::size_t sequences = 0;
+  for (const auto& row : data.rows) sequences += row.size();
+  std::printf("sft: %s: %zu rows, %zu sequences\n", what, data.rows.size(), sequences);
+  if (data.dropped > 0)
+    std::printf("sft: %zu sequences of more than %lld tokens were left out\n", data.dropped,
+                static_cast<long long>(max_tokens));
+  if (data.unended > 0)
+    std::printf(
+        "sft: warning: %lld of %lld turns have no end token of the model, so it does not "
+        "learn where to end them; see eos_token_id of config.json\n",
+        static_cast<long long>(data.unended), static_cast<long long>(data.turns));
+}
+
+Result<SftSets> LoadSets(const SftOptions& options, const ModelConfig& config, bool show) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model));
+  SftDataOptions data = options.data;
+  if (data.max_tokens == 0) data.max_tokens = config.max_positions;
+  if (data.max_tokens > config.max_positions) {
+    return InvalidArgument(c10::str("--max-tokens is ", data.max_tokens, ", but the model has ",
+                                    config.max_positions, " positions"));
+  }
+  data.vocab_size = config.vocab_size;
+  BUTTRESS_ASSIGN_OR_RETURN(data.ends, EndTokens(options, config, *tokenizer));
+  BUTTRESS_ASSIGN_OR_RETURN(SftData trained, ReadSftData(data, *tokenizer));
+  SftData held_out;
+  if (!options.held_out.empty()) {
+    data.path = options.held_out;
+    BUTTRESS_ASSIGN_OR_RETURN(held_out, ReadSftData(data, *tokenizer));
+  } else if (options.held_out_share > 0) {
+    BUTTRESS_ASSIGN_OR_RETURN(held_out, TakeHeldOut(trained, options.held_out_share, options.seed));
+  }
+  if (show) {
+    ShowSet(trained, "trained", data.max_tokens);
+    if (!held_out.rows.empty()) ShowSet(held_out, "held out", data.max_tokens);
+  }
+  return SftSets{std::move(trained).TakeExamples(), std::move(held_out).TakeExamples()};
+}
+
+class Progress {
+ public:
+  explicit Progress(std::int64_t steps) : steps_(steps) {}
+
+  void Show(std::int64_t step, double loss, double lr, std::int64_t tokens) {
+    tokens_ += tokens;
+    const double now = MonotonicSeconds();
+    constexpr double kEverySeconds = 2;
+    if (step != steps_ && now - shown_ < kEverySeconds) return;
+    shown_ = now;
+    const double seconds = now - started_;
+    const double left = seconds / static_cast<double>(step) * static_cast<double>(steps_ - step);
+    std::printf("sft: step %lld/%lld %3.0f%%  loss %.4f  lr %.2e  %.0f tok/s  left %.0fs\n",
+                static_cast<long long>(step), static_cast<long long>(steps_),
+                100.0 * static_cast<double>(step) / static_cast<double>(steps_), loss, lr,
+                static_cast<double>(tokens_) / seconds, left);
+    std::fflush(stdout);
+  }
+
+ private:
+  const std::int64_t steps_;
+  const double started_ = MonotonicSeconds();
+  double shown_ = started_;
+  std::int64_t tokens_ = 0;
+};
+
+class SftRun {
+ public:
+  // `control` carries bytes on the CPU, `tensors` gradients.
+  SftRun(const SftOptions& options, Collective& control, Collective& tensors, Transformer& model,
+         SftSets sets)
+      : options_(options),
+        optim_(OptimOf(options)),
+        control_(control),
+        model_(model),
+        sets_(std::move(sets)),
+        indices_(sets_.trained.size(), options.seed),
+        optimizer_(model.units(), optim_, options.seed),
+        reducer_(model.units(), tensors, kCollectiveTimeout) {}
+
+  Status Train() {
+    Progress progress(options_.steps);
+    const std::int64_t tenth = std::max<std::int64_t>(1, options_.steps / 10);
+    const std::int64_t every = options_.eval_every > 0 ? options_.eval_every : tenth;
+    BUTTRESS_RETURN_IF_ERROR(ShowHeldOut(0));
+    for (std::int64_t step = 1; step <= options_.steps; ++step) {
+      if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
+      BUTTRESS_RETURN_IF_ERROR(Step(step));
+      if (control_.rank() == 0)
+        progress.Show(step, loss_, LearningRate(optim_, static_cast<double>(step), options_.steps),
+                      batch_tokens_);
+      if (step % every == 0 || step == options_.steps) BUTTRESS_RETURN_IF_ERROR(ShowHeldOut(step));
+    }
+    return OkStatus();
+  }
+
+ private:
+  // Shows the mean loss over the trained tokens of all held-out rows; every rank takes its share.
+  Status ShowHeldOut(std::int64_t step) {
+    if (sets_.held_out.empty()) return OkStatus();
+    const at::NoGradGuard no_grad;
+    double sums[] = {0, 0};  // of losses and of tokens
+    TokenBatch micro_batch;
+    const auto run = [&] {
+      if (micro_batch.empty()) return;
+      const ModelPass pass = micro_batch.Run(model_, {1.0, kChunkRows, EntropyMode::kNone});
+      sums[0] -= pass.output().logprobs_M.sum().item<double>();
+      sums[1] += static_cast<double>(micro_batch.trained_tokens());
+      micro_batch = TokenBatch();
+    };
+    for (std::size_t i = 0; i < sets_.held_out.size(); ++i) {
+      if (static_cast<int>(i % static_cast<std::size_t>(control_.size())) != control_.rank())
+        continue;
+      if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
+      const SftExample& example = sets_.held_out[i];
+      if (IsFull(micro_batch, example)) run();
+      micro_batch.Add(example.prompt, example.response, example.trained);
+    }
+    run();
+    BUTTRESS_RETURN_IF_ERROR(
+        control_.AllReduceSum({sums, 2, DType::kFloat64})->Wait(kCollectiveTimeout));
+    if (control_.rank() == 0) {
+      std::printf("sft: held-out loss %.4f at step %lld (%.0f tokens)\n", sums[0] / sums[1],
+                  static_cast<long long>(step), sums[1]);
+      std::fflush(stdout);
+    }
+    return OkStatus();
+  }
+
+  bool IsFull(const TokenBatch& micro_batch, const SftExample& example) const {
+    return !micro_batch.empty() &&
+           micro_batch.input_tokens() + example.tokens() > options_.micro_batch_tokens;
+  }
+
+  Status Step(std::int64_t step) {
+    const std::vector<const SftExample*> mine = DrawBatch();
+    reducer_.Clear();
+    loss_ = 0;
+    TokenBatch micro_batch;
+    for (const SftExample* example : mine) {
+      if (IsFull(micro_batch, *example)) Backward(micro_batch);
+      micro_batch.Add(example->prompt, example->response, example->trained);
+    }
+    if (!micro_batch.empty()) Backward(micro_batch);
+    BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
+    BUTTRESS_RETURN_IF_ERROR(
+        control_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
+    const double norm = reducer_.Norm();
+    if (!std::isfinite(norm)) {
+      return DataLoss(c10::str("the gradient of step ", step, " is not finite; lower --lr (",
+                               options_.lr, ")"));
+    }
+    if (norm > optim_.clip_grad) reducer_.Scale(optim_.clip_grad / norm);
+    optimizer_.Step(reducer_.gradients(),
+                    LearningRate(optim_, static_cast<double>(step), options_.steps));
+    return OkStatus();
+  }
+
+  // Every rank draws the whole batch, because the denominator counts all of it, and keeps its
+  // share.
+  std::vector<const SftExample*> DrawBatch() {
+    std::vector<const SftExample*> mine;
+    trained_tokens_ = batch_tokens_ = 0;
+    for (std::int64_t i = 0; i < options_.batch; ++i) {
+      const SftExample& example = sets_.trained[indices_.Next()];
+      trained_tokens_ += example.trained_tokens();
+      batch_tokens_ += example.tokens();
+      if (i % control_.size() == control_.rank()) mine.push_back(&example);
+    }
+    return mine;
+  }
+
+  void Backward(TokenBatch& micro_batch) {
+    ModelPass pass = micro_batch.Run(model_, {1.0, kChunkRows, EntropyMode::kNone});
+    const at::Tensor loss =
+        pass.output().logprobs_M.sum().neg() / static_cast<double>(trained_tokens_);
+    pass.Backward(pass.GradientOf(loss), reducer_);
+    loss_ += loss.item<double>();
+    micro_batch = TokenBatch();
+  }
+
+  const SftOptions& options_;
+  const OptimConfig optim_;
+  Collective& control_;
+  Transformer& model_;
+  const SftSets sets_;
+  ShuffledIndices indices_;
+  AdamW optimizer_;
+  GradReducer reducer_;
+  double loss_ = 0;                  // mean over the trained tokens of the batch
+  std::int64_t trained_tokens_ = 0;  // of the batch, over all ranks
+  std::int64_t batch_tokens_ = 0;
+};
+
+}  // namespace
+
+Status RunSft(const SftOptions& options, Collective& control) {
+  if (options.steps < 1 || options.batch < 1)
+    return InvalidArgument("--steps and --batch must be at least 1");
+  if (options.held_out_share < 0 || options.held_out_share >= 1)
+    return InvalidArgument("--held-out-share must be in [0, 1)");
+  if (!options.held_out.empty() && options.held_out_share > 0)
+    return InvalidArgument("--held-out and --held-out-share exclude each other");
+  const bool cuda = options.device == ComputeDevice::kCuda;
+  BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
+                            OpenRankDevice({.kind = options.device,
+                                            .use_nccl = cuda && control.size() > 1,
+                                            .share_gpu = options.share_gpu,
+                                            .timeout = kCollectiveTimeout},
+                                           control));
+  Collective& tensors = own.nccl ? *own.nccl : control;
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, MakeModel(options, own.device));
+  BUTTRESS_ASSIGN_OR_RETURN(SftSets sets, LoadSets(options, model->config(), control.rank() == 0));
+  BUTTRESS_RETURN_IF_ERROR(SftRun(options, control, tensors, *model, std::move(sets)).Train());
+  if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
+  if (control.rank() != 0) return OkStatus();
+  return SaveModelFolder(*model, options.model, options.out);
+}
+
+}  // namespace buttress

@@ -1,0 +1,33 @@
+// The drift of the policy from its start model, for a run that keeps no reference model. Torch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "learner/step/step_state.h"
+#include "learner/step/token_batch.h"
+#include "lib/base/report/status.h"
+#include "lib/config/run_config.h"
+#include "lib/policy/model_pass.h"
+#include "lib/policy/transformer.h"
+
+namespace buttress {
+
+// What one measurement may run: trained tokens, and tokens of the pass with the prompts.
+struct StartKlBounds {
+  std::int64_t trained_tokens = 0;
+  std::int64_t pass_tokens = 0;
+};
+
+// Returns the first scorable completions of `groups` within the bounds, and at least one; an empty
+// batch if there is none. Pure.
+TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, const StartKlBounds& bounds);
+
+// Returns KL(model || start model) in nats per trained token of `batch`, estimator k3
+// (lib/rl/loss/kl.h). Loads the start model beside `model`, on its device, and frees it. The errors
+// of Transformer::Load; an exception of LibTorch becomes OutOfMemory or kInternal. REQUIRES:
+// `batch` is not empty.
+Result<double> MeasureStartKl(Transformer& model, const ModelPathConfig& start,
+                              const TokenBatch& batch, const PassOptions& options);
+
+}  // namespace buttress

@@ -1,0 +1,130 @@
+#include "lib/base/os/file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "lib/base/os/failpoint.h"
+#include "lib/base/os/file_sync.h"
+
+namespace buttress {
+namespace {
+
+Status FromErrno(const char* what, const std::string& path) {
+  const int error = errno;
+  const std::string message = fmt::format("{} {}: {}", what, path, std::strerror(error));
+  if (error == ENOENT) return NotFound(message);
+  if (error == ENOSPC) return ResourceExhausted(message);
+  return Unavailable(message);
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FromErrno("write", path);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes) {
+  // Without O_NONBLOCK a FIFO would wait for a writer.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return FromErrno("open", path);
+
+  struct stat info {};
+
+  if (::fstat(file.get(), &info) != 0) return FromErrno("stat", path);
+  if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder; expected a file");
+  if (S_ISFIFO(info.st_mode)) return InvalidArgument(path + " is a FIFO; expected a file");
+  if (info.st_size > max_bytes) {
+    return ResourceExhausted(
+        fmt::format("{} has {} bytes; the limit is {}", path, info.st_size, max_bytes));
+  }
+  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FromErrno("read", path);
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
+  const std::string part = path + ".part." + std::to_string(::getpid());
+  {
+    const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (file.get() < 0) return FromErrno("create", part);
+    if (!PassFailpoint("file_write")) return FromErrno("write", part);
+    BUTTRESS_RETURN_IF_ERROR(WriteAll(file.get(), bytes, part));
+    if (!PassFailpoint("file_sync") || !SyncDescriptor(file.get())) return FromErrno("fsync", part);
+  }
+  if (!PassFailpoint("file_rename") || ::rename(part.c_str(), path.c_str()) != 0)
+    return FromErrno("rename to", path);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return SyncFolder(folder.empty() ? "." : folder);
+}
+
+Status AppendToFile(const std::string& path, std::string_view bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.get() < 0) return FromErrno("open", path);
+  return WriteAll(file.get(), bytes, path);
+}
+
+Status MakeFolders(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<std::string> parents;  // of the folders that are created
+  for (fs::path made = fs::path(path); !made.empty() && !fs::exists(made, error);
+       made = made.parent_path()) {
+    parents.push_back(made.has_parent_path() ? made.parent_path().string() : ".");
+  }
+  fs::create_directories(path, error);
+  if (error) return Unavailable("cannot create folder " + path + ": " + error.message());
+  for (const std::string& parent : parents) BUTTRESS_RETURN_IF_ERROR(SyncFolder(parent));
+  return OkStatus();
+}
+
+Status SyncFolder(const std::string& path) {
+  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) return FromErrno("open", path);
+  if (!PassFailpoint("folder_sync") || !SyncDescriptor(folder.get()))
+    return FromErrno("fsync", path);
+  return OkStatus();
+}
+
+std::string JoinPath(std::string_view folder, std::string_view name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+}  // namespace buttress

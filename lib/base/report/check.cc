@@ -1,0 +1,15 @@
+#include "lib/base/report/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace buttress {
+
+void CheckFailed(const char* file, int line, const char* condition, std::string_view message) {
+  std::fprintf(stderr, "%s:%d: check failed: %s: %.*s\n", file, line, condition,
+               static_cast<int>(message.size()), message.data());
+  std::fflush(stderr);
+  std::abort();
+}
+
+}  // namespace buttress

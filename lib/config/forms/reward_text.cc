@@ -1,0 +1,89 @@
+#include "lib/config/forms/reward_text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "lib/base/text/reward_bounds.h"
+#include "lib/config/choice.h"
+
+namespace buttress {
+namespace {
+
+constexpr char kSpace[] = " \t\n\r\f\v";
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
+  SumTerm term;
+  const std::size_t star = text.find('*');
+  if (star != std::string_view::npos) {
+    const std::string_view number = Trim(text.substr(0, star));
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), term.weight);
+    if (error != std::errc() || end != number.data() + number.size() || !IsReward(term.weight) ||
+        term.weight == 0)
+      return InvalidArgument(
+          "'" + std::string(number) +
+          "' is not a weight; expected a number from -1e6 to 1e6 that is not 0, as in math + 0.2 * "
+          "format");
+    text.remove_prefix(star + 1);
+  }
+  if (negative) term.weight = -term.weight;
+  term.name = Trim(text);
+  if (term.name.empty() || term.name.find_first_of(kSpace) != std::string::npos)
+    return InvalidArgument(
+        "'" + term.name +
+        "' is not the name of a verifier; expected a sum as in math + 0.2 * format");
+  if (term.name.size() > kMaxTermBytes)
+    return InvalidArgument("the name of a verifier has " + std::to_string(term.name.size()) +
+                           " bytes; expected at most " + std::to_string(kMaxTermBytes));
+  return term;
+}
+
+// Position of the next " + " or " - ".
+std::size_t FindSign(std::string_view text) { return std::min(text.find(" + "), text.find(" - ")); }
+
+}  // namespace
+
+Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
+  std::vector<SumTerm> terms;
+  std::string_view rest = Trim(text);
+  bool negative = rest.starts_with("- ");
+  if (negative) rest.remove_prefix(2);
+  while (true) {
+    const std::size_t sign = FindSign(rest);
+    BUTTRESS_ASSIGN_OR_RETURN(SumTerm term, ParseTerm(rest.substr(0, sign), negative));
+    if (std::any_of(terms.begin(), terms.end(),
+                    [&](const SumTerm& other) { return other.name == term.name; }))
+      return InvalidArgument("'" + term.name + "' stands twice in '" + std::string(text) +
+                             "'; add the weights");
+    if (terms.size() == kMaxRewardTerms)
+      return InvalidArgument("more than " + std::to_string(kMaxRewardTerms) +
+                             " verifiers in a sum");
+    terms.push_back(std::move(term));
+    if (sign == std::string_view::npos) return terms;
+    negative = rest[sign + 1] == '-';
+    rest.remove_prefix(sign + 3);
+  }
+}
+
+Status CheckVerifierName(std::string_view name) {
+  const Result<VerifierId> id = FindChoice<VerifierId>(name);
+  return id.ok() ? OkStatus() : InvalidArgument("verifier " + id.status().message());
+}
+
+Status CheckRewardText(std::string_view text) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<SumTerm> terms, ParseSum(text));
+  for (const SumTerm& term : terms) {
+    BUTTRESS_RETURN_IF_ERROR(
+        CheckVerifierName(std::string_view(term.name).substr(0, term.name.find(':'))));
+  }
+  return OkStatus();
+}
+
+}  // namespace buttress

@@ -1,0 +1,169 @@
+// Rules of run.algorithm: ranges, and combinations of estimators and losses that make no sense.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "lib/config/forms/reward_text.h"
+#include "lib/config/rules/rules.h"
+
+namespace buttress {
+namespace {
+
+void CheckEstimators(const AlgorithmConfig& algorithm, Rules& rules) {
+  rules.AtLeast("eps", algorithm.eps, 0);
+  rules.Share("a_grae.alpha", algorithm.a_grae.alpha);
+  rules.AtLeast("pass_at_k.k", algorithm.pass_at_k.k, 1);
+  for (const double weight : algorithm.gdpo.weights) rules.Finite("gdpo.weights", weight);
+  rules.Finite("ngrpo.max_reward", algorithm.ngrpo.max_reward);
+  rules.AtLeast("rl_zvp.alpha", algorithm.rl_zvp.alpha, 0);
+  rules.AtLeast("w_reinforce.positive_weight", algorithm.w_reinforce.positive_weight, 0);
+  const AvspoConfig& avspo = algorithm.avspo;
+  rules.Between("avspo.acr_threshold", avspo.acr_threshold, 0, 1);
+  rules.AtLeast("avspo.slope", avspo.slope, 0);
+  rules.AtLeast("avspo.noise_std", avspo.noise_std, 0);
+  const AvspoLadderConfig& ladder = avspo.ladder;
+  rules.AtLeast("avspo.ladder.alpha", ladder.alpha, 0);
+  rules.Above0("avspo.ladder.anchor", ladder.anchor);
+  rules.Between("avspo.ladder.strength", ladder.strength, 0, 1);
+  rules.Between("avspo.ladder.threshold_rate", ladder.threshold_rate, 0, 1);
+  rules.Between("avspo.ladder.threshold_min", ladder.threshold_min, 0, 1);
+  rules.Between("avspo.ladder.threshold_max", ladder.threshold_max, 0, 1);
+  rules.Between("avspo.ladder.threshold", ladder.threshold, ladder.threshold_min,
+                ladder.threshold_max);
+  rules.Above0("avspo.prior.kappa", avspo.prior.kappa);
+  rules.Between("avspo.prior.decay", avspo.prior.decay, 0, 1);
+  rules.AtLeast("avspo.prior.confidence_count", avspo.prior.confidence_count, 0);
+  rules.Between("avspo.prior.strength_correct", avspo.prior.strength_correct, 0, 1);
+  rules.Between("avspo.prior.strength_wrong", avspo.prior.strength_wrong, 0, 1);
+}
+
+void CheckPolicyLoss(const AlgorithmConfig& algorithm, Rules& rules) {
+  rules.Share("clip_low", algorithm.clip_low);
+  rules.Above0("clip_high", algorithm.clip_high);
+  rules.Require(algorithm.dual_clip == 0 || algorithm.dual_clip > 1, "dual_clip",
+                algorithm.dual_clip, "0 (off) or above 1");
+  rules.Require(algorithm.dual_clip == 0 || HasDualClip(algorithm.loss), "dual_clip",
+                algorithm.dual_clip,
+                "loss: " + ToText(algorithm.loss) + " has no dual clip; set 0, or loss: ppo");
+  rules.Require(!MarksTokens(algorithm.loss) || algorithm.advantage != Estimator::kRlZvp, "loss",
+                algorithm.loss,
+                "needs advantages before tokens are run, advantage: rl_zvp has them after; choose "
+                "another loss or estimator");
+  rules.Above0("sapo.tau_positive", algorithm.sapo.tau_positive);
+  rules.Above0("sapo.tau_negative", algorithm.sapo.tau_negative);
+  rules.AtLeast("dppo.cap", algorithm.dppo.cap, 1);
+  rules.Share("clip_cov.share", algorithm.clip_cov.share);
+  rules.Require(algorithm.clip_cov.low < algorithm.clip_cov.high, "clip_cov.low",
+                algorithm.clip_cov.low, "below clip_cov.high");
+  rules.Share("kl_cov.share", algorithm.kl_cov.share);
+  rules.AtLeast("kl_cov.coef", algorithm.kl_cov.coef, 0);
+  rules.AtLeast("length_norm", algorithm.length_norm, 0);
+  rules.Require(
+      algorithm.length_norm == 0 || algorithm.aggregation == Aggregation::kSeqMeanTokenSumNorm,
+      "length_norm", algorithm.length_norm,
+      "is read by aggregation: seq_mean_token_sum_norm alone; set 0");
+}
+
+void CheckCorrection(const AlgorithmConfig& algorithm, Rules& rules) {
+  const CorrectionConfig& correction = algorithm.correction;
+  const bool corrects = correction.mode != CorrectionMode::kNone;
+  const bool from_learner = algorithm.old_policy == OldPolicy::kLearner;
+  rules.Above0("correction.cap", correction.cap);
+  rules.Require(correction.mode != CorrectionMode::kIcePop ||
+                    (correction.floor > 0 && correction.floor < correction.cap),
+                "correction.floor", correction.floor, "above 0 and below correction.cap");
+  rules.Require(!corrects || from_learner, "correction.mode", correction.mode,
+                "weighs the learner's old policy against the sampler, and old_policy: sampler "
+                "makes them the same; set old_policy: learner, or mode: none");
+  rules.Require(
+      algorithm.loss != PolicyLoss::kDecoupledPpo || (from_learner && corrects), "loss",
+      algorithm.loss,
+      "is ppo with old_policy: learner and a correction.mode: mis with cap 5 as AReaL has it, "
+      "tis, icepop, or is for no bound");
+}
+
+void CheckPenalties(const AlgorithmConfig& algorithm, Rules& rules) {
+  const bool kl_in_reward = algorithm.kl_in == KlPlace::kReward;
+  rules.AtLeast("kl_coef", algorithm.kl_coef, 0);
+  rules.Require(!kl_in_reward || algorithm.kl_coef > 0, "kl_in", algorithm.kl_in,
+                "needs kl_coef above 0");
+  rules.Require(!kl_in_reward || algorithm.kl_estimator != KlEstimator::kK3Plus, "kl_estimator",
+                algorithm.kl_estimator,
+                "differs from k3 in its gradient only, and kl_in: reward has none; set k3");
+  const bool reads_reward = algorithm.advantage != Estimator::kGdpo &&
+                            algorithm.advantage != Estimator::kWReinforce &&
+                            algorithm.advantage != Estimator::kPassAtK;
+  rules.Require(reads_reward || (!kl_in_reward && algorithm.overlong.cache == 0), "advantage",
+                algorithm.advantage,
+                "reads reward components or outcomes, not the reward that kl_in: reward and "
+                "overlong.cache change; set kl_in: loss and overlong.cache: 0, or another "
+                "estimator");
+  rules.AtLeast("overlong.penalty", algorithm.overlong.penalty, 0);
+  rules.AtLeast("overlong.length", algorithm.overlong.length, 0);
+  rules.AtLeast("overlong.cache", algorithm.overlong.cache, 0);
+  const AdaptiveEntropyConfig& adaptive = algorithm.adaptive_entropy;
+  rules.AtLeast("entropy_coef", algorithm.entropy_coef, 0);
+  rules.AtLeast("adaptive_entropy.target", adaptive.target, 0);
+  rules.Above0("adaptive_entropy.step", adaptive.step);
+  rules.AtLeast("adaptive_entropy.min", adaptive.min, 0);
+  rules.AtLeast("adaptive_entropy.max", adaptive.max, adaptive.min);
+  const bool within =
+      adaptive.min <= algorithm.entropy_coef && algorithm.entropy_coef <= adaptive.max;
+  rules.Require(adaptive.target == 0 || within, "entropy_coef", algorithm.entropy_coef,
+                "where adaptive_entropy starts: between its min and max");
+}
+
+// Whether verifier overlong is in the sum. A text that is no sum has no part here; CheckReward says
+// so.
+bool SumsOverlong(const std::string& reward) {
+  const Result<std::vector<SumTerm>> terms = ParseSum(reward);
+  return terms.ok() && std::ranges::find(*terms, "overlong", &SumTerm::name) != terms->end();
+}
+
+}  // namespace
+
+Rules CheckAlgorithm(const AlgorithmConfig& algorithm) {
+  Rules rules("run.algorithm.");
+  CheckEstimators(algorithm, rules);
+  CheckPolicyLoss(algorithm, rules);
+  CheckCorrection(algorithm, rules);
+  CheckPenalties(algorithm, rules);
+  return rules;
+}
+
+Rules CheckAlgorithmOfRun(const RunSettings& run) {
+  Rules rules("run.algorithm.");
+  const AlgorithmConfig& algorithm = run.algorithm;
+  const bool off_policy =
+      run.batch.max_age > 0 && algorithm.correction.mode == CorrectionMode::kNone;
+  rules.Require(algorithm.loss != PolicyLoss::kGpg || !off_policy, "loss", algorithm.loss,
+                "has no ratio, so groups of older weights bias it; set run.batch.max_age: 0, or "
+                "old_policy: learner and a correction.mode");
+  rules.Require(algorithm.loss != PolicyLoss::kGpg || !SeveralUpdates(run.batch), "loss",
+                algorithm.loss,
+                "has no ratio, so every update after the first is biased; set run.batch.updates: 1 "
+                "and run.batch.epochs: 1, or another loss");
+  rules.Require(
+      algorithm.advantage != Estimator::kPassAtK || algorithm.pass_at_k.k < run.sampling.group_size,
+      "pass_at_k.k", algorithm.pass_at_k.k,
+      "below run.sampling.group_size, which is " + ToText(run.sampling.group_size) +
+          "; of that many, a group with a correct completion always holds one");
+  const bool in_reward = SumsOverlong(run.reward.verifier) ||
+                         std::ranges::any_of(run.reward.by_source, [](const auto& reward) {
+                           return SumsOverlong(reward.second);
+                         });
+  rules.Require(algorithm.overlong.cache == 0 || !in_reward, "overlong.cache",
+                algorithm.overlong.cache,
+                "punishes a length that verifier overlong in run.reward punishes already; set 0, "
+                "or leave the verifier out");
+  const std::int64_t length =
+      algorithm.overlong.length > 0 ? algorithm.overlong.length : run.sampling.max_tokens;
+  rules.Require(algorithm.overlong.cache <= length, "overlong.cache", algorithm.overlong.cache,
+                "at most the length that it ends at, " + ToText(length));
+  rules.Require(length <= run.sampling.max_tokens, "overlong.length", algorithm.overlong.length,
+                "at most run.sampling.max_tokens: no completion is longer");
+  return rules;
+}
+
+}  // namespace buttress

@@ -1,0 +1,162 @@
+// Rules of `local`, and between it and the run.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "lib/config/rules/rules.h"
+
+namespace buttress {
+namespace {
+
+void CheckPrograms(const LocalSettings& local, Rules& rules) {
+  rules.Require(!local.out.empty(), "out", local.out, "name the folder of the run");
+  rules.AtLeast("coordinator.payload_segment_bytes", local.coordinator.payload_segment_bytes, 1);
+  rules.AtLeast("worker.gpu", local.worker.gpu, -1);
+  rules.AtLeast("worker.threads", local.worker.threads, 1);
+  rules.AtLeast("worker.max_running", local.worker.max_running, 1);
+  rules.AtLeast("worker.kv_cache_tokens", local.worker.kv_cache_tokens, 1);
+  rules.AtLeast("learner.threads", local.learner.threads, 1);
+  rules.AtLeast("learner.micro_batch_tokens", local.learner.micro_batch_tokens, 1);
+  rules.AtLeast("learner.logprob_chunk_tokens", local.learner.logprob_chunk_tokens, 1);
+  rules.AtLeast("learner.start_kl.every", local.learner.start_kl.every, 0);
+  rules.AtLeast("learner.start_kl.tokens", local.learner.start_kl.tokens, 1);
+  rules.AtLeast("learner.collective_timeout_ms", local.learner.collective_timeout_ms, 1000);
+  rules.AtLeast("learner.stuck_timeout_ms", local.learner.stuck_timeout_ms,
+                local.learner.collective_timeout_ms);
+  rules.AtLeast("evaluator.gpu", local.evaluator.gpu, -1);
+  rules.AtLeast("evaluator.threads", local.evaluator.threads, 1);
+  rules.AtLeast("launch.workers", local.launch.workers, 1);
+  rules.AtLeast("launch.learner_ranks", local.launch.learner_ranks, 1);
+  rules.AtLeast("launch.max_restarts", local.launch.max_restarts, 0);
+  const CollectiveKind collective = local.learner.collective;
+  const bool on_gpu = local.learner.device == ComputeDevice::kCuda;
+  rules.Require(
+      collective == CollectiveKind::kLocal || (collective == CollectiveKind::kNccl) == on_gpu,
+      "learner.collective", collective,
+      on_gpu ? "sums in CPU memory; with device: cuda use nccl, or local for one rank"
+             : "sums in GPU memory; with device: cpu use mpi, or local for one rank");
+  rules.Require(collective != CollectiveKind::kLocal || local.launch.learner_ranks <= 1,
+                "learner.collective", collective,
+                "is for one rank, local.launch.learner_ranks asks for more; use mpi, or nccl "
+                "where GPUs are");
+}
+
+// "off" is no address: nobody listens.
+bool OnLoopback(const std::string& address) {
+  if (address == "off") return true;
+  const std::string host = address.substr(0, address.rfind(':'));
+  const bool number = host.find_first_not_of("0123456789.") == std::string::npos;
+  return (number && host.starts_with("127.")) || address.starts_with("localhost:") ||
+         address.starts_with("[::1]:");
+}
+
+void CheckSecurity(const LocalSettings& local, Rules& rules) {
+  const SecurityConfig& security = local.security;
+  const std::pair<const char*, const std::string&> files[] = {
+      {"security.certificate", security.certificate},
+      {"security.key", security.key},
+      {"security.ca", security.ca},
+      {"security.tokens", security.tokens}};
+  const bool any =
+      std::ranges::any_of(files, [](const auto& file) { return !file.second.empty(); });
+  for (const auto& [key, path] : files) {
+    rules.Require(path.empty() != any, key, path,
+                  "certificate, key, ca and tokens belong together: set all four, or none");
+  }
+  rules.Require(any || security.name.empty(), "security.name", security.name,
+                "is for TLS; set certificate, key, ca and tokens as well");
+  rules.Require(!(any && security.insecure), "security.insecure", security.insecure,
+                "certificate and tokens are set as well; take out one or the other");
+  if (any || security.insecure) return;
+  const std::pair<const char*, const std::string&> listeners[] = {
+      {"coordinator.listen", local.coordinator.listen},
+      {"coordinator.metrics", local.coordinator.metrics},
+      {"coordinator.page", local.coordinator.page},
+      {"worker.listen", local.worker.listen},
+      {"worker.metrics", local.worker.metrics},
+      {"learner.listen", local.learner.listen},
+      {"learner.metrics", local.learner.metrics}};
+  for (const auto& [key, address] : listeners) {
+    rules.Require(OnLoopback(address), key, address,
+                  "other machines reach it, and local.security names no certificate and tokens; "
+                  "deploy/make-certs.sh makes them (local.security.insecure: true does without, "
+                  "for a network where you trust everybody)");
+  }
+}
+
+void CheckAlarms(const AlarmConfig& alarms, Rules& rules) {
+  rules.AtLeast("learner.alarms.entropy_floor", alarms.entropy_floor, 0);
+  rules.AtLeast("learner.alarms.entropy_steps", alarms.entropy_steps, 0);
+  rules.Share("learner.alarms.entropy_fall", alarms.entropy_fall);
+  rules.Between("learner.alarms.trend_steps", alarms.trend_steps, 3, 100000);
+  rules.Require(alarms.kl_limit > 0, "learner.alarms.kl_limit", alarms.kl_limit, "above 0");
+  rules.Between("learner.alarms.distinct_floor", alarms.distinct_floor, 0, 1);
+  rules.Between("learner.alarms.acr_limit", alarms.acr_limit, 0, 1);
+  rules.Between("learner.alarms.unscorable_limit", alarms.unscorable_limit, 0, 1);
+  rules.Between("learner.alarms.truncated_limit", alarms.truncated_limit, 0, 1);
+  rules.Require(alarms.length_factor >= 1.2, "learner.alarms.length_factor", alarms.length_factor,
+                "at least 1.2");
+  rules.Between("learner.alarms.disagreement_limit", alarms.disagreement_limit, 0, 1);
+}
+
+void CheckStopWhen(const StopWhenConfig& stop, Rules& rules) {
+  rules.Require(stop.unscorable > 0 && stop.unscorable <= 1, "learner.stop_when.unscorable",
+                stop.unscorable, "above 0 and at most 1");
+  rules.AtLeast("learner.stop_when.unscorable_steps", stop.unscorable_steps, 0);
+  rules.AtLeast("learner.stop_when.uninformative_steps", stop.uninformative_steps, 0);
+  rules.AtLeast("learner.stop_when.unchanged_steps", stop.unchanged_steps, 0);
+}
+
+void CheckTrack(const TrackConfig& track, Rules& rules) {
+  const std::string& server = track.mlflow;
+  const bool http = server.starts_with("http://") || server.starts_with("https://");
+  rules.Require(server.empty() || (http && !server.ends_with("/")), "track.mlflow", server,
+                "expected http://host:port or https://host:port, without / at the end");
+  const std::string& name = track.experiment;
+  rules.Require(!name.empty() && name.find('\'') == std::string::npos, "track.experiment", name,
+                "expected a name without a quote");
+  rules.Require(!track.interpreter.empty(), "track.interpreter", track.interpreter,
+                "name a Python interpreter, such as python3");
+}
+
+void CheckVllm(const VllmConfig& vllm, Rules& rules) {
+  rules.Require(!vllm.servers.empty(), "worker.vllm.servers", std::string("[]"),
+                "name a server or more: [http://host:8000]");
+  for (const std::string& server : vllm.servers) {
+    const bool http = server.starts_with("http://") || server.starts_with("https://");
+    rules.Require(http && !server.ends_with("/"), "worker.vllm.servers", server,
+                  "expected http://host:port or https://host:port, without / at the end");
+    rules.Require(std::ranges::count(vllm.servers, server) == 1, "worker.vllm.servers", server,
+                  "stands twice; name each server once");
+  }
+  rules.Between("worker.vllm.concurrency", vllm.concurrency, 0, 65536);
+  rules.AtLeast("worker.vllm.attempts", vllm.attempts, 1);
+  rules.AtLeast("worker.vllm.connect_ms", vllm.connect_ms, 1);
+  rules.AtLeast("worker.vllm.first_byte_ms", vllm.first_byte_ms, 1);
+  rules.AtLeast("worker.vllm.idle_ms", vllm.idle_ms, 1);
+  rules.AtLeast("worker.vllm.health_interval_ms", vllm.health_interval_ms, 1);
+  rules.AtLeast("worker.vllm.health_timeout_ms", vllm.health_timeout_ms, 1);
+  rules.AtLeast("worker.vllm.control_ms", vllm.control_ms, 1000);
+  rules.AtLeast("worker.vllm.canary_nats", vllm.canary_nats, 0);
+  rules.AtLeast("worker.vllm.revive_ms", vllm.revive_ms, 1);
+}
+
+}  // namespace
+
+Rules CheckLocal(const RunConfig& config) {
+  Rules rules("local.");
+  CheckPrograms(config.local, rules);
+  CheckSecurity(config.local, rules);
+  CheckAlarms(config.local.learner.alarms, rules);
+  CheckStopWhen(config.local.learner.stop_when, rules);
+  CheckTrack(config.local.track, rules);
+  if (config.local.worker.engine != EngineKind::kVllm) return rules;
+  CheckVllm(config.local.worker.vllm, rules);
+  Rules run("run.");
+  run.Require(config.run.sampling.temperature <= 2, "sampling.temperature",
+              config.run.sampling.temperature, "at most 2 with local.worker.engine: vllm");
+  rules.Add(run);
+  return rules;
+}
+
+}  // namespace buttress

@@ -1,0 +1,207 @@
+// Shapes: R rows, D width, V vocabulary.
+#include "lib/policy/decode/cached_decoder.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+
+#include "lib/policy/cpu/packed_linear.h"
+#include "lib/policy/decode/cached_attention.h"
+#include "lib/policy/layers/attention.h"
+#include "lib/policy/layers/block.h"
+#include "lib/policy/layers/head.h"
+#include "lib/policy/layers/norm.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kTileRows = 32;
+
+// Returns the lengths of the sequences that the rows consist of.
+std::vector<std::int64_t> LengthsOf(std::span<const CacheRow> rows) {
+  std::vector<std::int64_t> lengths;
+  for (const CacheRow& row : rows) {
+    if (row.position == 0) lengths.push_back(0);
+    ++lengths.back();
+  }
+  return lengths;
+}
+
+// Rows whose keys and values are stored in the cache. They attend to the cache, or to one another.
+class CachedRows final : public BlockRows {
+ public:
+  // `layout` is that of the rows if they attend to one another, else null.
+  CachedRows(std::span<const CacheRow> rows, at::Tensor positions_R, const PackedLayout* layout,
+             KvCache& cache)
+      : rows_(rows), positions_R_(std::move(positions_R)), layout_(layout), cache_(cache) {
+    for (const CacheRow& row : rows) end_ = std::max(end_, row.position + 1);
+  }
+
+  const at::Tensor& positions_N() const override { return positions_R_; }
+
+  std::int64_t end() const override { return end_; }
+
+  at::Tensor Attend(const AttentionSpec& spec, std::size_t layer, const at::Tensor& qkv) override {
+    StoreRows(rows_, qkv, spec, cache_, layer);
+    return layout_ != nullptr ? CausalAttention(*layout_, qkv, spec)
+                              : CachedAttention(rows_, qkv, spec, cache_, layer);
+  }
+
+ private:
+  std::span<const CacheRow> rows_;
+  at::Tensor positions_R_;
+  const PackedLayout* layout_;
+  KvCache& cache_;
+  std::int64_t end_ = 0;
+};
+
+// The parameters of a model as they are.
+class ModelParts final : public WeightParts {
+ public:
+  explicit ModelParts(const Transformer& model) : model_(model) {}
+
+  at::Tensor Embedding() const override { return model_.weights().embedding_VD; }
+
+  LayerWeights Block(std::size_t layer) const override { return model_.weights().layers[layer]; }
+
+  at::Tensor FinalNorm() const override { return model_.weights().final_norm_D; }
+
+  at::Tensor Head() const override {
+    return model_.config().tie_word_embeddings ? at::Tensor() : model_.weights().head_VD;
+  }
+
+ private:
+  const Transformer& model_;
+};
+
+// Copies, so that the buffer of the block can be freed.
+LayerWeights NormsOf(const LayerWeights& block) {
+  const auto copy = [](const at::Tensor& norm) {
+    return norm.defined() ? norm.detach().clone() : norm;
+  };
+  LayerWeights norms;
+  norms.input_norm_D = copy(block.input_norm_D);
+  norms.q_norm_C = copy(block.q_norm_C);
+  norms.k_norm_C = copy(block.k_norm_C);
+  norms.attention_out_norm_D = copy(block.attention_out_norm_D);
+  norms.mlp_norm_D = copy(block.mlp_norm_D);
+  norms.mlp_out_norm_D = copy(block.mlp_out_norm_D);
+  return norms;
+}
+
+}  // namespace
+
+struct CachedDecoder::Products final : BlockProducts {
+  Products(const LayerWeights& w, std::int64_t rows)
+      : qkv({w.q_weight, w.k_weight, w.v_weight},
+            w.q_bias.defined() ? std::vector<at::Tensor>{w.q_bias, w.k_bias, w.v_bias}
+                               : std::vector<at::Tensor>{}),
+        out({w.o_weight},
+            w.o_bias.defined() ? std::vector<at::Tensor>{w.o_bias} : std::vector<at::Tensor>{}),
+        tile_rows(rows) {
+    if (w.router_weight.defined())
+      router.emplace(std::vector<at::Tensor>{w.router_weight.to(at::kFloat)},
+                     std::vector<at::Tensor>{});
+    for (const MlpWeights& mlp : w.mlps) {
+      gate_up.emplace_back(std::vector<at::Tensor>{mlp.gate_weight, mlp.up_weight},
+                           std::vector<at::Tensor>{});
+      down.emplace_back(std::vector<at::Tensor>{mlp.down_weight}, std::vector<at::Tensor>{});
+    }
+  }
+
+  at::Tensor Qkv(const at::Tensor& x) const override { return qkv.Apply(x, tile_rows); }
+
+  at::Tensor Out(const at::Tensor& x) const override { return out.Apply(x, tile_rows); }
+
+  at::Tensor Router(const at::Tensor& x) const override {
+    return router->Apply(x.to(at::kFloat), tile_rows);
+  }
+
+  at::Tensor GateUp(std::size_t mlp, const at::Tensor& x) const override {
+    return gate_up[mlp].Apply(x, tile_rows);
+  }
+
+  at::Tensor Down(std::size_t mlp, const at::Tensor& x) const override {
+    return down[mlp].Apply(x, tile_rows);
+  }
+
+  PackedLinear qkv;
+  PackedLinear out;
+  std::int64_t tile_rows;
+  std::optional<PackedLinear> router;
+  std::vector<PackedLinear> gate_up;  // by MLP
+  std::vector<PackedLinear> down;     // by MLP
+};
+
+CachedDecoder::CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device,
+                             bool batch_invariant)
+    : config_(std::move(config)),
+      dtype_(dtype),
+      device_(device),
+      tile_rows_(batch_invariant ? kTileRows : 0),
+      ropes_(RopeTables(config_, device_)) {}
+
+CachedDecoder::CachedDecoder(const Transformer& model, bool batch_invariant)
+    : CachedDecoder(model.config(), model.weights().embedding_VD.scalar_type(),
+                    model.weights().embedding_VD.device(), batch_invariant) {
+  SetWeights(model);
+}
+
+CachedDecoder::~CachedDecoder() = default;
+
+void CachedDecoder::SetWeights(const Transformer& model) { SetWeights(ModelParts(model)); }
+
+void CachedDecoder::SetWeights(const WeightParts& parts) {
+  const at::NoGradGuard no_grad;
+  complete_ = false;
+  norms_.resize(config_.blocks.size());
+  products_.resize(config_.blocks.size());
+  for (std::size_t i = 0; i < products_.size(); ++i) {
+    products_[i].reset();
+    const LayerWeights block = parts.Block(i);
+    norms_[i] = NormsOf(block);
+    products_[i].emplace(block, tile_rows_);
+  }
+  final_norm_D_ = parts.FinalNorm().clone();
+  head_.reset();
+  embedding_VD_ = at::Tensor();
+  embedding_VD_ = parts.Embedding().detach();
+  const at::Tensor head_VD = parts.Head();
+  head_.emplace(head_VD.defined() ? head_VD : embedding_VD_);
+  complete_ = true;
+}
+
+at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache) {
+  TORCH_CHECK(complete_, "the decoder has no complete weights; the last update of them failed");
+  const at::NoGradGuard no_grad;
+  const std::int64_t count = static_cast<std::int64_t>(rows.size());
+  at::Tensor tokens = at::empty({count}, at::TensorOptions(at::kInt));
+  at::Tensor positions = at::empty({count}, at::TensorOptions(at::kLong));
+  for (std::int64_t r = 0; r < count; ++r) {
+    const CacheRow& row = rows[static_cast<std::size_t>(r)];
+    tokens.mutable_data_ptr<std::int32_t>()[r] = row.token;
+    positions.mutable_data_ptr<std::int64_t>()[r] = row.position;
+  }
+  at::Tensor hidden_RD =
+      ScaleEmbeddings(config_, embedding_VD_.index_select(0, tokens.to(device_)));
+  const bool packed = attend == AttendTo::kRows && tile_rows_ == 0;
+  PackedLayout layout;
+  if (packed) {
+    layout = LayOut(LengthsOf(rows), {}, device_);
+    PrepareAttention(layout, config_.blocks, hidden_RD);
+  }
+  CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);
+  for (std::size_t i = 0; i < products_.size(); ++i) {
+    hidden_RD =
+        BlockForward(config_.blocks[i], i, norms_[i], *products_[i], ropes_, batch, hidden_RD);
+  }
+  return hidden_RD;
+}
+
+at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor normed = RmsNorm(hidden_RD, final_norm_D_, config_.final_norm);
+  return CapLogits(head_->Logits(normed, tile_rows_), config_.logit_cap).to(at::kCPU);
+}
+
+}  // namespace buttress

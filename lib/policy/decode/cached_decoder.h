@@ -1,0 +1,84 @@
+// The forward pass of the decoder with a key-value cache, for generation. Without gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/policy/cpu/packed_head.h"
+#include "lib/policy/decode/kv_cache.h"
+#include "lib/policy/layers/rope.h"
+#include "lib/policy/transformer.h"
+#include "lib/policy/weights/packed_layout.h"
+#include "lib/policy/weights/weight_parts.h"
+
+namespace buttress {
+
+// One token at one position of a sequence. `blocks` are the cache blocks of positions 0 to
+// `position`.
+struct CacheRow {
+  std::int32_t token = 0;
+  std::int64_t position = 0;
+  const std::int32_t* blocks = nullptr;
+};
+
+// What a row attends to.
+enum class AttendTo {
+  kCache,  // the cache; earlier positions of its sequence are there or among the rows
+  kRows,   // the rows, which must be whole sequences from position 0; faster for long ones
+};
+
+// Keeps the weights in a layout that is fast for small batches, and of the embedding and the norms
+// what the checkpoint has. Not thread-safe.
+class CachedDecoder {
+ public:
+  // Without weights, which SetWeights must give it before it runs.
+  CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device, bool batch_invariant);
+
+  // With the weights of `model`.
+  CachedDecoder(const Transformer& model, bool batch_invariant);
+
+  ~CachedDecoder();
+  CachedDecoder(const CachedDecoder&) = delete;
+  CachedDecoder& operator=(const CachedDecoder&) = delete;
+
+  // Replaces the weights, block by block, so that no second copy of them exists. After an exception
+  // they are incomplete, and Run throws until a call succeeds.
+  void SetWeights(const WeightParts& parts);
+  void SetWeights(const Transformer& model);
+
+  // Stores the keys and values of the rows, and returns their hidden states [R, D] before the last
+  // norm.
+  at::Tensor Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache);
+
+  // Returns the logits [R, V] of hidden states from Run, on the CPU, in float32. Rows may be more
+  // than V values apart.
+  at::Tensor Logits(const at::Tensor& hidden_RD);
+
+  const ModelConfig& config() const { return config_; }
+
+  at::ScalarType dtype() const { return dtype_; }
+
+  at::Device device() const { return device_; }
+
+ private:
+  // The products of a block with packed weights.
+  struct Products;
+
+  const ModelConfig config_;
+  const at::ScalarType dtype_;
+  const at::Device device_;
+  const std::int64_t tile_rows_;  // rows of a tile; 0 for no tiles
+  std::vector<RopeTable> ropes_;
+  bool complete_ = false;
+  at::Tensor embedding_VD_;
+  std::vector<LayerWeights> norms_;  // by layer; the matrices and biases are undefined
+  std::vector<std::optional<Products>> products_;  // by layer
+  at::Tensor final_norm_D_;
+  std::optional<PackedHead> head_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,105 @@
+// Generates completions with continuous batching: sequences join and leave the running batch at
+// every step.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "lib/base/report/status.h"
+#include "lib/experience/types.h"
+#include "lib/policy/decode/cached_decoder.h"
+#include "lib/policy/decode/kv_cache.h"
+#include "lib/policy/decode/sampler.h"
+#include "lib/policy/transformer.h"
+#include "lib/tokenizer/tokenizer.h"
+
+namespace buttress {
+
+struct GeneratorOptions {
+  std::int64_t max_running = 256;         // sequences decoded together
+  std::int64_t kv_cache_tokens = 262144;  // capacity of the cache, over all running sequences
+  // Computes rows in tiles of a fixed shape, so that the bits of a sequence do not depend on the
+  // other sequences of the batch.
+  bool batch_invariant = false;
+};
+
+struct GeneratedSequence {
+  std::uint64_t key = 0;
+  std::vector<std::int32_t> token_ids;  // with the stop token or the tokens of the stop string
+  std::vector<float> logprobs;          // of token_ids under the distribution sampled from, in nats
+  // Indices of the first tokens sampled from the first weights (0) and after each change of them.
+  std::vector<std::int32_t> segment_starts;
+  FinishReason finish_reason = FinishReason::kUnspecified;
+};
+
+// Not thread-safe. LibTorch's exceptions (c10::Error) pass through.
+class Generator {
+ public:
+  // With a decoder of its own for `model`, which must outlive the generator.
+  Generator(Transformer& model, GeneratorOptions options);
+
+  // With `decoder`, which must outlive the generator and be batch-invariant as `options` says.
+  Generator(CachedDecoder& decoder, GeneratorOptions options);
+  ~Generator();
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
+
+  // Queues a sequence under the key of the caller. Queued sequences with the same prompt share one
+  // prefill. `tokenizer` finds stop strings and must outlive the sequence; it may be null if there
+  // are none. kInvalidArgument for an empty prompt, a token outside the vocabulary, sampling
+  // parameters out of range, or more tokens than the model has positions or the cache can hold.
+  Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
+             const Tokenizer* tokenizer = nullptr);
+
+  // Removes a sequence. Returns false if there is none with this key.
+  bool Remove(std::uint64_t key);
+
+  // Admits the queued sequences that fit, then runs one prefill or one decode step. Returns the
+  // sequences that finished in it.
+  std::vector<GeneratedSequence> Step();
+
+  // The number of sequences in the batch, and in the queue.
+  std::int64_t running() const { return static_cast<std::int64_t>(running_.size()); }
+
+  std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
+
+  // Tells the generator that the weights of the model or of the decoder changed. The next step
+  // recomputes the cached keys and values of running sequences under the new weights before it
+  // samples.
+  void WeightsChanged() { stale_ = true; }
+
+ private:
+  struct Prompt;
+  struct Sequence;
+
+  Status Check(const std::vector<std::int32_t>& prompt, const SamplingParams& sampling) const;
+  bool Admit();
+  bool AdmitFront();
+  void Prefill(const std::vector<Prompt*>& prompts);
+  void SampleFirst(std::size_t first_new);
+  void Decode();
+  void SampleRows(const at::Tensor& hidden_RD, const std::vector<std::vector<Sequence*>>& by_row);
+  void Append(Sequence& sequence, SampledToken sampled) const;
+  std::vector<GeneratedSequence> RemoveFinished();
+  void Release(Sequence& sequence);
+  void ReleasePrompt(Prompt* prompt);
+  void ReleaseIdlePrompts(const Prompt* except);
+  void Rebuild();
+  void ExtendRows(const Sequence& sequence, std::vector<CacheRow>& rows);
+
+  const GeneratorOptions options_;
+  Transformer* const model_;  // null if the decoder is the caller's
+  const std::unique_ptr<CachedDecoder> own_decoder_;
+  CachedDecoder& decoder_;
+  const ModelConfig& config_;
+  KvCache cache_;
+  std::map<std::vector<std::int32_t>, std::unique_ptr<Prompt>> prompts_;  // by tokens
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  std::vector<std::unique_ptr<Sequence>> running_;
+  bool stale_ = false;  // the weights changed since the last step
+};
+
+}  // namespace buttress

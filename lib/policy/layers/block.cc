@@ -1,0 +1,81 @@
+#include "lib/policy/layers/block.h"
+
+#include <torch/types.h>
+
+#include "lib/policy/layers/experts.h"
+#include "lib/policy/layers/gate.h"
+#include "lib/policy/layers/head_norm.h"
+#include "lib/policy/layers/linear.h"
+#include "lib/policy/layers/norm.h"
+
+namespace buttress {
+namespace {
+
+// Reuses the memory of `delta` where no backward pass needs it.
+at::Tensor AddResidual(const at::Tensor& hidden_ND, at::Tensor delta_ND) {
+  return at::GradMode::is_enabled() ? hidden_ND + delta_ND : delta_ND.add_(hidden_ND);
+}
+
+at::Tensor Mlp(const BlockSpec& spec, const BlockProducts& products, const at::Tensor& x_ND) {
+  const auto run = [&](std::size_t mlp, const at::Tensor& rows) {
+    return products.Down(mlp, Gate(products.GateUp(mlp, rows), spec.activation));
+  };
+  if (spec.experts.count == 0) return run(0, x_ND);
+  return MixExperts(spec.experts, products.Router(x_ND), x_ND, run);
+}
+
+}  // namespace
+
+std::vector<RopeTable> RopeTables(const ModelConfig& config, at::Device device) {
+  std::vector<RopeTable> tables;
+  for (const RopeSpec& spec : config.ropes)
+    tables.emplace_back(config.blocks.front().attention.C, spec, device);
+  return tables;
+}
+
+at::Tensor ScaleEmbeddings(const ModelConfig& config, const at::Tensor& rows_ND) {
+  if (config.embedding_scale == 1) return rows_ND;
+  return rows_ND * at::scalar_tensor(config.embedding_scale, rows_ND.options());
+}
+
+at::Tensor ParameterProducts::Qkv(const at::Tensor& x_ND) const {
+  if (!w_.q_bias.defined()) return Linear(x_ND, {w_.q_weight, w_.k_weight, w_.v_weight});
+  return Linear(x_ND, {w_.q_weight, w_.k_weight, w_.v_weight}, {w_.q_bias, w_.k_bias, w_.v_bias});
+}
+
+at::Tensor ParameterProducts::Out(const at::Tensor& attended) const {
+  return w_.o_bias.defined() ? Linear(attended, {w_.o_weight}, {w_.o_bias})
+                             : Linear(attended, {w_.o_weight});
+}
+
+at::Tensor ParameterProducts::Router(const at::Tensor& x_ND) const {
+  return Linear(x_ND.to(at::kFloat), {w_.router_weight.to(at::kFloat)});
+}
+
+at::Tensor ParameterProducts::GateUp(std::size_t mlp, const at::Tensor& x_ND) const {
+  return Linear(x_ND, {w_.mlps[mlp].gate_weight, w_.mlps[mlp].up_weight});
+}
+
+at::Tensor ParameterProducts::Down(std::size_t mlp, const at::Tensor& gated_NF) const {
+  return Linear(gated_NF, {w_.mlps[mlp].down_weight});
+}
+
+at::Tensor BlockForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,
+                        const BlockProducts& products, std::vector<RopeTable>& ropes,
+                        BlockRows& rows, const at::Tensor& hidden_ND) {
+  const auto post_norm = [&spec](const at::Tensor& x_ND, const at::Tensor& weight_D) {
+    return spec.post_norms ? RmsNorm(x_ND, weight_D, spec.norm) : x_ND;
+  };
+  at::Tensor qkv = products.Qkv(RmsNorm(hidden_ND, norms.input_norm_D, spec.norm));
+  if (spec.qk_norm)
+    qkv = NormHeads(std::move(qkv), spec.attention, norms.q_norm_C, norms.k_norm_C, spec.norm);
+  qkv = ropes[spec.rope].Rotate(std::move(qkv), spec.attention.H + spec.attention.K,
+                                rows.positions_N(), rows.end());
+  const at::Tensor attended = products.Out(rows.Attend(spec.attention, layer, qkv));
+  const at::Tensor middle_ND =
+      AddResidual(hidden_ND, post_norm(attended, norms.attention_out_norm_D));
+  const at::Tensor mapped = Mlp(spec, products, RmsNorm(middle_ND, norms.mlp_norm_D, spec.norm));
+  return AddResidual(middle_ND, post_norm(mapped, norms.mlp_out_norm_D));
+}
+
+}  // namespace buttress

@@ -1,0 +1,43 @@
+#include "lib/policy/layers/head.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+
+namespace buttress {
+namespace {
+
+// Rows of the head that are float32 at a time.
+constexpr std::int64_t kBlockRows = 4096;
+
+// LibTorch's matrix products on CPUs round to the dtype of their factors.
+at::Tensor BlockedLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t V = head_VD.size(0);
+  const at::Tensor hidden = hidden_ND.to(at::kFloat);
+  at::Tensor logits_NV = at::empty({hidden.size(0), V}, hidden.options());
+  for (std::int64_t first = 0; first < V; first += kBlockRows) {
+    const std::int64_t rows = std::min(kBlockRows, V - first);
+    at::Tensor out = logits_NV.narrow(1, first, rows);
+    at::mm_out(out, hidden, head_VD.narrow(0, first, rows).to(at::kFloat).t());
+  }
+  return logits_NV;
+}
+
+}  // namespace
+
+at::Tensor HeadLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD) {
+  if (head_VD.scalar_type() == at::kFloat) return at::linear(hidden_ND, head_VD);
+  if (head_VD.is_cuda()) return at::mm(hidden_ND, head_VD.t(), at::kFloat);
+  return BlockedLogits(hidden_ND, head_VD);
+}
+
+at::Tensor CapLogits(const at::Tensor& logits, double cap) {
+  return cap == 0 ? logits : (logits / cap).tanh() * cap;
+}
+
+at::Tensor CapSlope(const at::Tensor& logits, double cap) {
+  return cap == 0 ? at::ones_like(logits) : 1 - (logits / cap).tanh().square();
+}
+
+}  // namespace buttress

@@ -1,0 +1,206 @@
+#include <c10/util/StringUtil.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "lib/base/os/file.h"
+#include "lib/base/report/nothing_to_learn.h"
+#include "lib/config/load.h"
+#include "rollout_worker/evaluation/eval.h"
+#include "rollout_worker/model_commands/model_flags.h"
+
+namespace buttress {
+namespace {
+
+struct Flags {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string model;
+  std::string prompts;
+  std::string verifier;
+  std::string dtype;
+  std::string device;
+  std::string out;
+  bool use_all = false;
+  bool json = false;
+  std::int64_t limit = 0;
+  std::int64_t completions = 1;
+  std::vector<std::int64_t> ks;
+  std::int64_t max_tokens = 0;
+  std::int64_t gpu = -1;
+  std::int64_t threads = 0;
+  double temperature = 0;
+  std::uint64_t seed = 1;
+
+  void AddTo(CLI::App& app) {
+    app.add_option("file,--config", config,
+                   "run file whose data, reward, stops, sampling.max_tokens and dtype are used");
+    app.add_option("--set", overrides, "KEY=VALUE, overrides the run file");
+    app.add_option("--model", model, "Hugging Face folder")->required();
+    app.add_option("--prompts", prompts, "JSONL of prompts and answers")->required();
+    app.add_option("--verifier", verifier,
+                   "verifier (buttress verify --list); default: of the run file");
+    app.add_flag("--use-all", use_all, "countdown: every number exactly once");
+    app.add_option("--limit", limit, "evaluate only the first N prompts; 0 = all")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--completions", completions, "completions per prompt, for pass@k and maj@k")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{1}, kMaxVotes));
+    app.add_option("--k", ks,
+                   "k of pass@k and maj@k: 1,8,64; default: powers of two up to --completions")
+        ->delimiter(',')
+        ->check(CLI::Range(std::int64_t{1}, kMaxVotes));
+    app.add_option("--temperature", temperature, "0 = greedy")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--max-tokens", max_tokens,
+                   "token limit of a completion; default: of the run file, or 256")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--seed", seed, "seed of sampling")->capture_default_str();
+    app.add_option("--dtype", dtype, "float32 | bfloat16; default: of the run file, or float32");
+    app.add_option("--device", device, "cpu | cuda; default: of the run file, or cpu");
+    app.add_option("--gpu", gpu, "GPU of cuda, from 0; default: of the run file, or the first")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--threads", threads, "default: one per core")->check(CLI::PositiveNumber);
+    app.add_flag("--json", json, "print the result as one JSON object");
+    app.add_option("--out", out, "also write this object to a file");
+  }
+};
+
+Result<EvalOptions> OptionsFrom(const Flags& flags) {
+  RunConfig config;
+  if (!flags.config.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(flags.config, flags.overrides));
+  } else if (!flags.overrides.empty()) {
+    return InvalidArgument("--set overrides settings of a run file; add --config");
+  } else if (flags.verifier.empty()) {
+    return InvalidArgument("name the verifier with --verifier, or a run file with --config");
+  }
+  EvalOptions options = EvalOptionsOf(config);
+  options.model.path = flags.model;
+  if (!flags.dtype.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(options.model.dtype, FindChoice<ModelDtype>(flags.dtype));
+  }
+  options.prompts = flags.prompts;
+  if (!flags.verifier.empty()) options.reward.verifier = flags.verifier;
+  options.reward.use_all = options.reward.use_all || flags.use_all;
+  options.worker.threads =
+      flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
+  if (!flags.device.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(options.worker.device, FindChoice<ComputeDevice>(flags.device));
+  }
+  if (flags.gpu >= 0) options.worker.gpu = flags.gpu;
+  options.sampling.temperature = flags.temperature;
+  options.sampling.seed = flags.seed;
+  if (flags.max_tokens > 0)
+    options.sampling.max_tokens = static_cast<std::int32_t>(flags.max_tokens);
+  options.sampling.min_tokens = std::min(options.sampling.min_tokens, options.sampling.max_tokens);
+  options.limit = flags.limit;
+  options.completions = flags.completions;
+  if (flags.completions > 1 && flags.temperature == 0) {
+    return InvalidArgument(c10::str(
+        "--completions ", flags.completions,
+        " at --temperature 0 gives equal completions of each prompt; expected a temperature "
+        "above 0"));
+  }
+  for (const std::int64_t k : flags.ks) {
+    if (k > flags.completions) {
+      return InvalidArgument(
+          c10::str("--k ", k, " needs --completions ", k, " or more; it is ", flags.completions));
+    }
+  }
+  return options;
+}
+
+nlohmann::ordered_json ToJson(const Estimate& estimate) {
+  return {{"mean", estimate.mean},
+          {"low", estimate.low},
+          {"high", estimate.high},
+          {"prompts", estimate.prompts}};
+}
+
+std::vector<std::int64_t> KsOf(const Flags& flags) {
+  return flags.ks.empty() ? PowersUpTo(flags.completions) : flags.ks;
+}
+
+void AddRates(const EvalResult& result, const Flags& flags, nlohmann::ordered_json& json) {
+  json["avg_at_k"] = ToJson(result.scores.Avg());
+  for (const std::int64_t k : KsOf(flags)) {
+    json["pass_at_k"][std::to_string(k)] = ToJson(result.scores.PassAt(k));
+    json["maj_at_k"][std::to_string(k)] = ToJson(result.scores.MajAt(k));
+  }
+}
+
+std::string PercentText(const Estimate& estimate) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%5.1f %% [%5.1f, %5.1f]", 100 * estimate.mean,
+                100 * estimate.low, 100 * estimate.high);
+  return text;
+}
+
+void PrintRates(const EvalResult& result, const Flags& flags) {
+  std::printf("avg@k %s, for every k; 95 %% intervals over %lld prompts\n",
+              PercentText(result.scores.Avg()).c_str(),
+              static_cast<long long>(result.scores.Avg().prompts));
+  std::printf("    k  pass@k                     maj@k\n");
+  for (const std::int64_t k : KsOf(flags)) {
+    std::printf("%5lld  %-25s  %s\n", static_cast<long long>(k),
+                PercentText(result.scores.PassAt(k)).c_str(),
+                PercentText(result.scores.MajAt(k)).c_str());
+  }
+}
+
+Status Report(const EvalResult& result, const Flags& flags) {
+  nlohmann::ordered_json json;
+  const bool scored = result.correct + result.wrong > 0;
+  json["accuracy"] = scored ? nlohmann::ordered_json(result.accuracy()) : nullptr;
+  json["prompts"] = result.prompts;
+  json["completions"] = result.completions;
+  json["correct"] = result.correct;
+  json["wrong"] = result.wrong;
+  json["unscorable"] = result.unscorable;
+  json["truncated"] = result.truncated;
+  json["temperature"] = flags.temperature;
+  json["tokens"] = result.tokens;
+  json["seconds"] = result.seconds;
+  json["model"] = flags.model;
+  json["prompts_file"] = flags.prompts;
+  AddRates(result, flags, json);
+  if (flags.json) {
+    std::printf("%s\n", json.dump().c_str());
+  } else {
+    const std::string accuracy =
+        scored ? c10::str(std::round(1000 * result.accuracy()) / 10, " %") : "-";
+    std::printf("accuracy %s (%lld of %lld; %lld unscorable, %lld truncated), %.0f tokens/s\n",
+                accuracy.c_str(), static_cast<long long>(result.correct),
+                static_cast<long long>(result.correct + result.wrong),
+                static_cast<long long>(result.unscorable), static_cast<long long>(result.truncated),
+                static_cast<double>(result.tokens) / result.seconds);
+    if (flags.completions > 1) PrintRates(result, flags);
+  }
+  return flags.out.empty() ? OkStatus() : WriteFileAtomic(flags.out, json.dump() + "\n");
+}
+
+Status EvalByFlags(const Flags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const EvalOptions options, OptionsFrom(flags));
+  BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result, Evaluate(options));
+  BUTTRESS_RETURN_IF_ERROR(Report(result, flags));
+  if (result.unscorable == 0 || result.correct + result.wrong > 0) return OkStatus();
+  return NothingToLearn(c10::str("none of ", result.unscorable,
+                                 " completions could be scored; try the verifier with `buttress "
+                                 "verify`"));
+}
+
+}  // namespace
+
+int RunEval(int argc, char** argv) {
+  CLI::App app("Accuracy of a model folder on a file of prompts", "eval");
+  Flags flags;
+  flags.AddTo(app);
+  return RunCommand(app, argc, argv, [&] { return EvalByFlags(flags); });
+}
+
+}  // namespace buttress

@@ -1,0 +1,294 @@
+#include "rollout_worker/scoring/scoring_pool.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lib/base/report/log.h"
+#include "lib/base/text/reward_bounds.h"
+#include "lib/base/thread/bounded_queue.h"
+#include "lib/base/thread/sync.h"
+#include "lib/verify/extract.h"
+#include "rollout_worker/scoring/response_text.h"
+#include "rollout_worker/scoring/slow_rewards.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kIdleWait(200);
+constexpr std::string_view kTimeout = "timeout";
+
+// The metrics of one verifier.
+struct VerifierMetrics {
+  VerifierMetrics(Metrics& metrics, const std::string& verifier)
+      : correct(Results(metrics, verifier, "correct")),
+        wrong(Results(metrics, verifier, "wrong")),
+        unscorable(Results(metrics, verifier, "unscorable")),
+        timeout(Results(metrics, verifier, kTimeout)),
+        not_applicable(Results(metrics, verifier, "not_applicable")),
+        seconds(metrics.Histogram("buttress_worker_verifier_seconds",
+                                  "Time to verify one completion; of a batch, its share.",
+                                  {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10}, {{"verifier", verifier}})) {
+  }
+
+  static prometheus::Counter& Results(Metrics& metrics, const std::string& verifier,
+                                      std::string_view result) {
+    return metrics.Counter(
+        "buttress_worker_verifier_results_total",
+        "Completions by verifier and result; each has one result, of which timeout and "
+        "not_applicable (a part that is left out of its sum) are no unscorable.",
+        {{"verifier", verifier}, {"result", std::string(result)}});
+  }
+
+  void Count(const VerdictPart& part) {
+    if (part.not_applicable) return not_applicable.Increment();
+    switch (part.outcome) {
+      case Outcome::kCorrect:
+        return correct.Increment();
+      case Outcome::kWrong:
+        return wrong.Increment();
+      default:
+        return (part.unscorable_reason == kTimeout ? timeout : unscorable).Increment();
+    }
+  }
+
+  prometheus::Counter& correct;
+  prometheus::Counter& wrong;
+  prometheus::Counter& unscorable;
+  prometheus::Counter& timeout;
+  prometheus::Counter& not_applicable;
+  prometheus::Histogram& seconds;
+};
+
+bool InBounds(const Verdict& verdict, double reward) {
+  return IsReward(verdict.raw_reward) && IsReward(reward) &&
+         std::ranges::all_of(verdict.parts,
+                             [](const VerdictPart& part) { return IsReward(part.raw_reward); });
+}
+
+class ThreadedScoringPool : public ScoringPool {
+ public:
+  ThreadedScoringPool(std::unique_ptr<const VerifierSet> verifiers, const Tokenizer& tokenizer,
+                      const ScoringOptions& options, Metrics& metrics, const Clock& clock)
+      : verifiers_(std::move(verifiers)),
+        tokenizer_(tokenizer),
+        options_(options),
+        clock_(clock),
+        slow_(options.threads, MonotonicSeconds()),
+        requests_(options.capacity),
+        results_(options.capacity) {
+    for (const std::string& name : verifiers_->names())
+      metrics_.emplace(name, VerifierMetrics(metrics, name));
+    for (std::size_t i = 0; i < options.threads; ++i) {
+      threads_.emplace_back([this](const std::stop_token& stop) { Work(stop); });
+    }
+  }
+
+  ~ThreadedScoringPool() override {
+    for (std::jthread& thread : threads_) thread.request_stop();
+    requests_.Close();
+    threads_.clear();
+  }
+
+  void SetSteps(std::int64_t steps) override { steps_ = steps; }
+
+  Status Submit(ScoreRequest& request) override {
+    if (++inside_ > options_.capacity) {
+      --inside_;
+      return ResourceExhausted("scoring pool holds " + std::to_string(options_.capacity) +
+                               " completions; poll results first");
+    }
+    const bool pushed = requests_.Push(request, std::chrono::milliseconds(0));
+    BUTTRESS_CHECK(pushed, "the queue has room for all requests inside");
+    return OkStatus();
+  }
+
+  std::vector<ScoredCompletion> Poll(std::chrono::milliseconds timeout) override {
+    std::vector<ScoredCompletion> scored;
+    for (auto one = results_.Pop(timeout); one; one = results_.Pop(std::chrono::milliseconds(0))) {
+      scored.push_back(*std::move(one));
+    }
+    inside_ -= scored.size();
+    return scored;
+  }
+
+  std::size_t inside() const override { return inside_; }
+
+ private:
+  void Work(const std::stop_token& stop) {
+    std::optional<ScoreRequest> next;
+    while (!stop.stop_requested()) {
+      std::vector<ScoreRequest> requests = NextBatch(next);
+      if (requests.empty()) continue;
+      for (ScoredCompletion& scored : Score(requests)) {
+        const bool pushed = results_.Push(scored, std::chrono::milliseconds(0));
+        BUTTRESS_CHECK(pushed, "the queue has room for all requests inside");
+      }
+    }
+  }
+
+  // Returns one request, or for a batch verifier as many waiting requests as fit in its batch.
+  // `next` keeps a request of another verifier, which begins the following batch.
+  std::vector<ScoreRequest> NextBatch(std::optional<ScoreRequest>& next) {
+    std::vector<ScoreRequest> requests;
+    if (!next) next = requests_.Pop(kIdleWait);
+    if (!next) return requests;
+    const Verifier* const verifier = &verifiers_->For(next->source);
+    while (next && &verifiers_->For(next->source) == verifier) {
+      requests.push_back(*std::move(next));
+      next.reset();
+      if (requests.size() == verifier->batch()) break;
+      next = requests_.Pop(std::chrono::milliseconds(0));
+    }
+    return requests;
+  }
+
+  // Moves the samples. REQUIRES: all requests have the same verifier.
+  std::vector<ScoredCompletion> Score(std::vector<ScoreRequest>& requests) {
+    std::vector<std::string> responses(requests.size());
+    std::vector<ScoredCompletion> scored(requests.size());
+    std::vector<std::size_t> sent;
+    std::vector<VerifyRequest> batch;
+    const std::int64_t started_ms = clock_.MonotonicMs();
+    const double started = MonotonicSeconds();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (const Status decoded = Decode(requests[i], responses[i]); !decoded.ok()) {
+        scored[i].verdict = Unscorable(decoded.message());
+        continue;
+      }
+      sent.push_back(i);
+      batch.push_back(MakeRequest(requests[i], responses[i]));
+    }
+    const Verifier& verifier = verifiers_->For(requests.front().source);
+    if (!batch.empty()) {
+      std::vector<Verdict> judged = verifier.VerifyBatch(batch);
+      BUTTRESS_CHECK(judged.size() == batch.size(), "a verdict for each request");
+      for (std::size_t i = 0; i < sent.size(); ++i) scored[sent[i]].verdict = std::move(judged[i]);
+    }
+    const double seconds = (MonotonicSeconds() - started) / static_cast<double>(requests.size());
+    const bool late =
+        !verifier.bounds_time() && clock_.MonotonicMs() - started_ms > options_.timeout.count();
+    for (std::size_t i = 0; i < sent.size() && options_.second; ++i) {
+      ScoredCompletion& one = scored[sent[i]];
+      one.second_outcome =
+          options_.second->Check(requests[sent[i]].sample.id, batch[i], one.verdict);
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (late) scored[i].verdict = Unscorable(std::string(kTimeout));
+      Complete(requests[i], responses[i], seconds, scored[i].verdict);
+      scored[i].sample = std::move(requests[i].sample);
+    }
+    if (const auto slow = slow_.Poll(MonotonicSeconds())) TellSlow(*slow);
+    return scored;
+  }
+
+  void TellSlow(const SlowReward& slow) const {
+    Log(kWarn, "rewards are slow",
+        {{"verifier", slow.verifier},
+         {"share_of_scoring_time", fmt::format("{:.0f} %", 100 * slow.share)},
+         {"seconds_a_completion", fmt::format("{:.3g}", slow.seconds)},
+         {"scoring_threads", options_.threads},
+         {"mend", "raise run.reward.threads and run.reward.python.workers"}});
+  }
+
+  VerifyRequest MakeRequest(const ScoreRequest& request, std::string_view response) const {
+    const EngineResult& sample = request.sample;
+    const std::vector<Segment>& segments = sample.segments;
+    return {.prompt = request.prompt,
+            .response = response,
+            .answer = request.answer,
+            .extra_json = request.extra_json,
+            .truncated = sample.finish_reason == FinishReason::kLength,
+            .tokens = static_cast<std::int64_t>(sample.token_ids.size()),
+            .source = request.source,
+            .token_ids = sample.token_ids,
+            .step = segments.empty() ? -1 : static_cast<std::int64_t>(segments.back().version.step),
+            .steps = steps_};
+  }
+
+  // kFailedPrecondition with the reason if the completion has no text to verify.
+  Status Decode(const ScoreRequest& request, std::string& response) const {
+    const EngineResult& sample = request.sample;
+    if (sample.finish_reason != FinishReason::kStop &&
+        sample.finish_reason != FinishReason::kLength)
+      return FailedPrecondition("generation did not finish");
+    Result<std::string> decoded =
+        ResponseText(tokenizer_, sample.token_ids, sample.finish_reason, request.sampling);
+    if (!decoded.ok()) return decoded.status().Annotate("decode");
+    response = *std::move(decoded);
+    return OkStatus();
+  }
+
+  // Counts `verdict`, adds the noise, and brings it within the bounds of ScoredCompletion.
+  void Complete(const ScoreRequest& request, std::string_view response, double seconds,
+                Verdict& verdict) {
+    const double reward = ShapedReward(verdict);
+    if (verdict.outcome != Outcome::kUnscorable && !InBounds(verdict, reward))
+      verdict = Unscorable(fmt::format(
+          "the verifier gave raw reward {} and reward {}; expected numbers in [-{}, {}]",
+          verdict.raw_reward, reward, kMaxReward, kMaxReward));
+    if (verdict.parts.empty()) {
+      verdict.parts.push_back({std::string(verifiers_->NameFor(request.source)), 1, verdict.outcome,
+                               verdict.raw_reward, verdict.unscorable_reason, seconds,
+                               verdict.not_applicable});
+    }
+    for (const VerdictPart& part : verdict.parts) {
+      VerifierMetrics& metrics = metrics_.at(part.name);
+      metrics.Count(part);
+      metrics.seconds.Observe(part.seconds);
+      slow_.Add(part.name, part.seconds);
+    }
+    if (verdict.outcome == Outcome::kUnscorable) Tell(request.sample.id, verdict.unscorable_reason);
+    if (options_.noise) options_.noise->Apply(request.prompt, response, verdict);
+    if (verdict.outcome == Outcome::kUnscorable) verdict.raw_reward = 0;
+    verdict.unscorable_reason = FirstBytes(verdict.unscorable_reason, kMaxReasonBytes);
+    verdict.given = FirstBytes(verdict.given, kMaxExtractedBytes);
+  }
+
+  // Logs the first completion of each kind without a verdict. A kind is the reason up to its first
+  // digit, quote or colon.
+  void Tell(const SampleId& id, std::string reason) {
+    constexpr std::size_t kMostKinds = 50;
+    std::ranges::replace(reason, '\n', ' ');
+    {
+      const MutexLock lock(mutex_);
+      const std::string kind = reason.substr(0, reason.find_first_of("0123456789'\":"));
+      if (told_.size() >= kMostKinds || !told_.insert(kind).second) return;
+    }
+    Log(kWarn, "no verdict, " + reason, {{"group", id.group_id}, {"index", id.index}});
+  }
+
+  const std::unique_ptr<const VerifierSet> verifiers_;
+  const Tokenizer& tokenizer_;
+  const ScoringOptions options_;
+  std::atomic<std::int64_t> steps_ = -1;  // of the run; -1: unknown
+  const Clock& clock_;
+  std::map<std::string, VerifierMetrics> metrics_;
+  SlowRewards slow_;
+  BoundedQueue<ScoreRequest> requests_;
+  BoundedQueue<ScoredCompletion> results_;
+  std::atomic<std::size_t> inside_ = 0;
+  Mutex mutex_;
+  std::set<std::string> told_ GUARDED_BY(mutex_);  // kinds of reasons
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<ScoringPool> ScoringPool::Start(std::unique_ptr<const VerifierSet> verifiers,
+                                                const Tokenizer& tokenizer,
+                                                const ScoringOptions& options, Metrics& metrics,
+                                                const Clock& clock) {
+  return std::make_unique<ThreadedScoringPool>(std::move(verifiers), tokenizer, options, metrics,
+                                               clock);
+}
+
+}  // namespace buttress

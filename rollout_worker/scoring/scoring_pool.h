@@ -1,0 +1,83 @@
+// Decodes and verifies completions on its own threads, in parallel with generation.
+//
+//   Submit ──► requests ──► threads: decode, verify ──► results ──► Poll
+//
+// Bound: at most `capacity` requests are inside (submitted and not yet polled). Submit rejects more
+// instead of waiting, so that one thread can both submit and poll.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/os/clock.h"
+#include "lib/base/report/metrics.h"
+#include "lib/base/report/status.h"
+#include "lib/experience/types.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "lib/verify/verifier.h"
+#include "rollout_worker/engine.h"
+#include "rollout_worker/scoring/reward_noise.h"
+#include "rollout_worker/scoring/second_verifier.h"
+
+namespace buttress {
+
+struct ScoreRequest {
+  EngineResult sample;
+  SamplingParams sampling;
+  std::string source;      // selects the verifier
+  std::string prompt;      // rendered text
+  std::string answer;      // the dataset's reference answer
+  std::string extra_json;  // the dataset's row
+};
+
+struct ScoredCompletion {
+  EngineResult sample;
+  // With one part for each reward component. Its texts are within lib/base/text/reward_bounds.h,
+  // and the
+  // rewards of an unscorable one are 0.
+  Verdict verdict;
+  Outcome second_outcome = Outcome::kUnspecified;  // by run.reward.second, if it looked
+};
+
+struct ScoringOptions {
+  std::size_t threads = 1;
+  // For one completion or batch; afterwards the outcome is unscorable with reason "timeout".
+  std::chrono::milliseconds timeout{5000};
+  std::size_t capacity = 4096;  // requests inside at once
+  std::shared_ptr<SecondVerifier> second =
+      nullptr;  // verifies a share of the completions again; may be null
+  std::shared_ptr<RewardNoise> noise = nullptr;  // errors of the outcomes; may be null
+};
+
+// Thread-safe. A completion that cannot be scored (aborted, not decodable, timed out, rejected by
+// the verifier) gets the outcome unscorable and the reason.
+class ScoringPool {
+ public:
+  // Starts the threads. REQUIRES: `verifiers` come from VerifierSet::Make; `tokenizer`, `metrics`
+  // and `clock` outlive the pool.
+  static std::unique_ptr<ScoringPool> Start(std::unique_ptr<const VerifierSet> verifiers,
+                                            const Tokenizer& tokenizer,
+                                            const ScoringOptions& options, Metrics& metrics,
+                                            const Clock& clock = RealClock());
+
+  // Stops each thread after its current item and drops the other requests.
+  virtual ~ScoringPool() = default;
+
+  // Tells reward functions the length of the run, which they do not know before.
+  virtual void SetSteps(std::int64_t steps) = 0;
+
+  // Never blocks. kResourceExhausted, with `request` unchanged, when `capacity` requests are
+  // inside: the caller polls and submits again.
+  virtual Status Submit(ScoreRequest& request) = 0;
+
+  // Waits up to `timeout` for results, which are in any order; empty if there are none.
+  virtual std::vector<ScoredCompletion> Poll(std::chrono::milliseconds timeout) = 0;
+
+  // Returns the number of requests that are submitted and not yet polled.
+  virtual std::size_t inside() const = 0;
+};
+
+}  // namespace buttress

@@ -1,0 +1,57 @@
+#include "rollout_worker/scoring/second_verifier.h"
+
+#include <utility>
+
+#include "lib/base/text/random.h"
+
+namespace buttress {
+namespace {
+
+prometheus::Counter& Results(Metrics& metrics, const std::string& name, const char* result) {
+  return metrics.Counter(
+      "buttress_worker_second_verdicts_total",
+      "Completions that a second verifier verified, by whether it agreed with the first.",
+      {{"second", name}, {"result", result}});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SecondVerifier>> SecondVerifier::Make(const RewardConfig& config,
+                                                             Metrics& metrics) {
+  const SecondVerifierConfig& second = config.second;
+  if (second.verifier.empty() || second.share == 0) return std::unique_ptr<SecondVerifier>();
+  Result<std::unique_ptr<Verifier>> verifier = MakeVerifier(second.verifier, config);
+  if (!verifier.ok()) return verifier.status().Annotate("run.reward.second.verifier");
+  return std::make_unique<SecondVerifier>(*std::move(verifier), second.verifier, second.share,
+                                          metrics);
+}
+
+SecondVerifier::SecondVerifier(std::unique_ptr<Verifier> verifier, std::string name, double share,
+                               Metrics& metrics)
+    : verifier_(std::move(verifier)),
+      share_(share),
+      agree_(Results(metrics, name, "agree")),
+      disagree_(Results(metrics, name, "disagree")),
+      unscorable_(Results(metrics, name, "unscorable")),
+      rate_(metrics.Gauge("buttress_worker_verifier_disagreement_rate",
+                          "Share of the completions scored by both verifiers on which they "
+                          "disagree, since the start.",
+                          {{"second", name}})) {}
+
+Outcome SecondVerifier::Check(const SampleId& id, const VerifyRequest& request,
+                              const Verdict& first) {
+  const RandomKey key{HashText("second verifier"), MixSeed(static_cast<std::uint64_t>(id.group_id),
+                                                           static_cast<std::uint64_t>(id.index))};
+  if (UniformAt(key, 0) >= share_) return Outcome::kUnspecified;
+  const Outcome second = verifier_->Verify(request).outcome;
+  const MutexLock lock(mutex_);
+  if (first.outcome == Outcome::kUnscorable || second == Outcome::kUnscorable) {
+    unscorable_.Increment();
+    return second;
+  }
+  (first.outcome == second ? agree_ : disagree_).Increment();
+  rate_.Set(disagree_.Value() / (agree_.Value() + disagree_.Value()));
+  return second;
+}
+
+}  // namespace buttress
