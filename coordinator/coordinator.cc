@@ -82,7 +82,7 @@ Status CheckSettings(const RunRow& run, const std::string& identity, const RunCo
   if (changes.empty()) return OkStatus();
   return InvalidArgument(
       fmt::format("the run in {} was started with other settings:{}\nput the old values back, or "
-                  "give the run another folder (local.out); docs/operations.md lists the settings "
+                  "give the run another folder (local.out); docs/running.md lists the settings "
                   "that may change",
                   config.local.out, DescribeChanges(changes)));
 }

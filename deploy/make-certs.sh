@@ -6,7 +6,7 @@
 #
 #   HOST                            the name or address of a machine; several names: a,10.0.0.5
 #   DIR/ca.pem                      equal for all machines
-#   DIR/<role>.token                worker, learner, operator, monitor; docs/operations.md says
+#   DIR/<role>.token                worker, learner, operator, monitor; docs/machines.md says
 #                                   which machine needs which
 #   DIR/<name>.pem DIR/<name>.key   for one machine, by its first name
 #   DIR/ca.key                      signs further hosts; stays private

@@ -284,7 +284,7 @@ Status RunAuditCommand(const AuditFlags& flags) {
   }
   return DataLoss(
       fmt::format("{} findings are not accounted for; \"The ledger of a run\" in "
-                  "docs/operations.md says what to do",
+                  "docs/run_folders.md says what to do",
                   lost));
 }
 

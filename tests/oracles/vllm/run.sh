@@ -67,7 +67,7 @@ free_port() {
     'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# Starts a server as docs/operations.md does, with a key, and runs the oracle tests against it. Its
+# Starts a server as docs/vllm.md does, with a key, and runs the oracle tests against it. Its
 # port is in `port`.
 start_and_ask() { # DTYPE
   say "starting vLLM in $1"

@@ -42,7 +42,7 @@ TEST(RunIdentityTest, ChangesNameKeyOldAndNewValueAndWhetherItMayChange) {
 }
 
 TEST(RunIdentityTest, TheDocumentationListsTheKeys) {
-  const auto page = ReadFile(BUTTRESS_SOURCE_DIR "/docs/operations.md");
+  const auto page = ReadFile(BUTTRESS_SOURCE_DIR "/docs/running.md");
   ASSERT_TRUE(page.ok());
   for (const std::string& key : ChangeableKeys()) EXPECT_THAT(*page, HasSubstr("`" + key + "`"));
 }
