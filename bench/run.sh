@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs one bench: this project beside a peer, in turn, on this machine.
+# Runs one bench: this project next to a peer, in turn, on this machine.
 #
 #   bench/run.sh NAME [--json] [OPTION...]       --help lists the options of the bench
 #

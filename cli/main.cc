@@ -56,8 +56,8 @@ constexpr CommandEntry kCommands[] = {
     {"replay", "compute the advantages of a run again, under other settings of its estimator",
      AddReplay, kUnderstand},
     {"track", "show the curves of a run in TensorBoard, MLflow and W&B", AddTrack, kUnderstand},
-    {"ledger", "audit, show or mend what the ledger of a run knows", AddLedger, kUnderstand},
-    {"backup", "copy a run, which may be going on, to a new folder", AddBackup, kKeep},
+    {"ledger", "audit, show or fix what the ledger of a run knows", AddLedger, kUnderstand},
+    {"backup", "copy a run, which may be running, to a new folder", AddBackup, kKeep},
     {"restore", "make a run folder from a backup", AddRestore, kKeep},
 };
 

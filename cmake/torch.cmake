@@ -42,7 +42,7 @@ target_link_libraries(
   INTERFACE
   ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so ${BUTTRESS_TORCH_DIR}/lib/libc10.so buttress_options)
 # libtorch_cpu needs libcudart.so.13 and libcupti.so.13 at run time; the linker does not look for
-# them in the run path, so it is told not to look at all.
+# them in the run path, so it is configured not to look at all.
 target_link_options(
   buttress_torch
   INTERFACE

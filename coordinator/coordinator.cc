@@ -68,15 +68,16 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
   return terms;
 }
 
-// Says which settings differ from those that the run was started with, where its folder tells; the
-// hashes alone say no more than that some do.
+// Says which settings differ from those that the run was started with, where its folder has them;
+// the hashes alone say no more than that some do.
 Status CheckSettings(const RunRow& run, const std::string& identity, const RunConfig& config) {
   const auto stored = LoadRunConfig(StoredConfigPath(config.local.out), {});
   if (!stored.ok()) return OkStatus();
   const std::vector<SettingChange> changes = ChangesOf(*stored, config);
   if (run.config_sha256 == identity) {
     for (const auto& [key, was, is, allowed] : changes)
-      Log(kInfo, "the run goes on with another setting", {{"key", key}, {"was", was}, {"is", is}});
+      Log(kInfo, "the run continues with another setting",
+          {{"key", key}, {"was", was}, {"is", is}});
     return OkStatus();
   }
   if (changes.empty()) return OkStatus();

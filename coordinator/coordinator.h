@@ -43,7 +43,7 @@ class Coordinator {
   // Returns true once an operator has stopped the run and its checkpoint is durable.
   bool stopped() const { return loop_->stopped(); }
 
-  // Asks the loop for what GetRunStatus tells. kUnavailable or kDeadlineExceeded if it does not
+  // Asks the loop for what GetRunStatus reports. kUnavailable or kDeadlineExceeded if it does not
   // answer within two seconds. Thread-safe until Stop.
   Result<v1::GetRunStatusResponse> GetRunStatus();
 

@@ -106,7 +106,7 @@ std::unique_ptr<PageServer> ServePage(const RunConfig& config, const Credentials
   return nullptr;
 }
 
-// Checks all rows of the datasets beside the run, which parses a row only when it draws it.
+// Checks all rows of the datasets during the run, which parses a row only when it draws it.
 class DatasetCheck {
  public:
   // The bad rows of each dataset go to a file in the run folder `out`.
@@ -223,7 +223,7 @@ int Run(int argc, char** argv) {
   flags.AddTo(app);
   bool exit_when_finished = false;
   app.add_flag("--exit-when-finished", exit_when_finished,
-               "exit ten seconds after the run has ended; otherwise tell so until SIGTERM");
+               "exit ten seconds after the run has ended; otherwise report it until SIGTERM");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {  // --help throws as well

@@ -1,5 +1,5 @@
-// What workers and learner tell of themselves, and where the time of the loop goes. Nothing of the
-// run depends on it, and it is lost with the process.
+// What workers and learner report about themselves, and where the time of the loop goes. Nothing of
+// the run depends on it, and it is lost with the process.
 #pragma once
 
 #include <cstddef>

@@ -26,12 +26,12 @@ CHECKS = (
     ("log-probs, float32", model.logprobs),
     ("log-probs, bfloat16", model.logprobs_bfloat16),
     ("greedy generation", model.generation),
-    ("training steps beside the CPU", training.steps),
-    ("two ranks beside one", training.two_ranks),
+    ("training steps next to the CPU", training.steps),
+    ("two ranks next to one", training.two_ranks),
     ("NCCL suite, two ranks", training.nccl_suite),
     ("run with interrupt and resume", training.interrupted_run),
     ("speed of training", speed.ours),
-    ("speed beside transformers", speed.beside_transformers),
+    ("speed next to transformers", speed.beside_transformers),
 )
 
 

@@ -83,7 +83,7 @@ unpack_missing() { # LIST, NAME, KIB (disk space for all, unpacked)
   done
 }
 
-# LibTorch finds the libraries beside it: its run path is $ORIGIN/../../nvidia/*/lib.
+# LibTorch finds the libraries next to it: its run path is $ORIGIN/../../nvidia/*/lib.
 link_libraries() {
   local torch=${BUTTRESS_TORCH:-}
   [ -n "$torch" ] || return 0

@@ -154,7 +154,7 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
   for (const NamedTensors* tensors : {&model_.parameters(), &trainer_.optimizer().state()}) {
     BUTTRESS_RETURN_IF_ERROR(
         CheckFinite(*tensors, "the checkpoint " + folder,
-                    "move its folder away, and the run goes on from the checkpoint before"));
+                    "move its folder away, and the run continues from the checkpoint before"));
   }
   state = *loaded;
   checkpoint_step_ = state.step;
@@ -229,7 +229,7 @@ Status LearnerJob::TrainUntilEnd() {
   return Finish();
 }
 
-// Rank 0 tells the others whether and why the run ends with this step.
+// Rank 0 reports to the others whether and why the run ends with this step.
 Status LearnerJob::AgreeOnEnd() {
   std::int64_t end = early_end_ ? (early_end_->learned ? 2 : 1) : 0;
   BUTTRESS_RETURN_IF_ERROR(

@@ -13,7 +13,7 @@
 
 namespace buttress {
 
-// Not thread-safe; scrapes run beside it.
+// Not thread-safe; scrapes run at the same time.
 class LearnerMetrics {
  public:
   LearnerMetrics(Metrics& metrics, int rank, int world_size, int expected_world_size);

@@ -120,10 +120,9 @@ Status Trainer::AgreeOnBatch(const std::function<bool()>& stop_requested, StepSt
     if (is_whole) return OkStatus();
     state.groups.clear();
   }
-  return DataLoss(
-      c10::str("the groups of ", kMaxPlans,
-               " plans of the step could not be read; mend the disk of the coordinator, "
-               "or restore a backup"));
+  return DataLoss(c10::str("the groups of ", kMaxPlans,
+                           " plans of the step could not be read; fix the disk of the coordinator, "
+                           "or restore a backup"));
 }
 
 // Returns once every rank has come so far, so that a collective after it takes its own time only.

@@ -106,7 +106,7 @@ class InferenceEngine {
   virtual Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) = 0;
 
   // Makes the current UpdateWeights return kCancelled instead of waiting for a server, because a
-  // newer version is known; servers that load weights go on.
+  // newer version is known; servers that load weights continue.
   virtual void InterruptUpdate() {}
 
   // Makes UpdateWeights, now and later, return kCancelled instead of waiting for a server.

@@ -1,6 +1,6 @@
 """Nanoseconds per group of every estimator: bench/run.sh advantages [--json] [--quick].
 
-Times Buttress (lib/rl, one thread) beside NumPy and PyTorch (one thread) on the same rewards: the
+Times Buttress (lib/rl, one thread) next to NumPy and PyTorch (one thread) on the same rewards: the
 best of the calls of half a second. The results are compared first. Each size has two cases:
   batch    the work for a step: checked rewards, collapse classes and counts, checked advantages
            (ComputeAdvantages)

@@ -1,4 +1,4 @@
-"""Steps per second of a run beside a worker that is broken (tests/support/fakes/broken_worker.cc),
+"""Steps per second of a run with a worker that is broken (tests/support/fakes/broken_worker.cc),
 and of
 the same run alone: for each case, windows with and without it take turns in one run of the
 quickstart recipe. Needs the program `broken_worker` in build/release (ninja -C build/release
@@ -26,7 +26,7 @@ def steps_in(out, seconds):
 
 
 def windows(out, case, options):
-    """The mean rates beside the broken worker and alone. It is taken back before each window."""
+    """The mean rates with the broken worker and alone. It is taken back before each window."""
     beside, alone = [], []
     for _ in range(options.rounds):
         alone.append(steps_in(out, options.seconds))

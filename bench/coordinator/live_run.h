@@ -1,4 +1,4 @@
-// What goes on in a run beside the submissions: polls of busy workers, a learner, leases that are
+// What happens in a run besides the submissions: polls of busy workers, a learner, leases that are
 // lost, and a caller that measures how long an Exchange takes that need not wait.
 #pragma once
 

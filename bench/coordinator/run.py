@@ -1,7 +1,7 @@
-"""The coordinator: accepted groups per second beside Redis, the same in a live run, and restarts.
+"""The coordinator: accepted groups per second next to Redis, the same in a live run, and restarts.
 
 `submit` has 1, 64 and 1,024 simulated workers that submit one group at a time over a gRPC
-connection of their own, beside Redis streams with AOF fsync always. A group counts when it is
+connection of their own, next to Redis streams with AOF fsync always. A group counts when it is
 acknowledged: hashed, parsed, checked, under its lease, once, counted, synced to disk and in the
 ledger. Its leases and completions are made, and the connections are open, before the clock starts.
 The clients of all workers are one process of the gRPC library, which shares the machine with the
@@ -11,8 +11,8 @@ as a script (lease, once, entry, counts; nobody looks at the content), `redis xa
 group has 8 completions of 128 tokens, the load of the `tiny` case of bench/step. All run in turn;
 the median of the rounds counts.
 
-`live` is the same submission in a run that goes on: every worker keeps an Exchange open that renews
-its leases, over a second connection as in a worker; a learner takes, commits, announces and settles
+`live` is the same submission in a running run: every worker keeps an Exchange open that renews its
+leases, over a second connection as in a worker; a learner takes, commits, announces and settles
 plans, and the leases of lost workers expire. Another caller measures, while groups are submitted,
 how long an Exchange takes that need not wait.
 

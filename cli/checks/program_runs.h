@@ -11,7 +11,7 @@
 
 namespace buttress {
 
-// coordinator, rollout_worker and learner stand beside this program, and mpirun is found.
+// coordinator, rollout_worker and learner stand next to this program, and mpirun is found.
 void CheckPrograms(const LocalSettings& local, Findings& findings);
 
 // Starts all ranks of the learner by mpirun as `buttress launch` does, with --check, and waits for

@@ -18,9 +18,9 @@ void CheckResume(const RunConfig& config, Findings& findings) {
   if (!stored.ok()) return;  // the coordinator compares hashes
   const auto changes = ChangesOf(*stored, config);
   if (std::ranges::all_of(changes, &SettingChange::allowed)) {
-    findings.Ok("resume", changes.empty()
-                              ? "the settings are those that the run was started with"
-                              : "the run goes on with other settings:" + DescribeChanges(changes));
+    findings.Ok("resume", changes.empty() ? "the settings are those that the run was started with"
+                                          : "the run continues with other settings:" +
+                                                DescribeChanges(changes));
     return;
   }
   findings.Error("resume", "the run in " + out +

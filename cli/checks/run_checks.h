@@ -27,7 +27,7 @@ enum class CheckDepth : std::uint8_t {
 // Checks the run for a machine with `here` of its processes.
 Findings CheckRun(const RunConfig& config, const ProcessCounts& here, CheckDepth depth);
 
-// The configuration as programs are told it.
+// The configuration as it is passed to programs.
 struct RunFile {
   std::string path;
   std::vector<std::string> overrides;

@@ -72,7 +72,7 @@ class RowReader {
 
   const Dialect* dialect_;
   StepSourceOptions options_;
-  std::unique_ptr<Verifier> second_;  // the math verifier, beside the trainer's own verdict
+  std::unique_ptr<Verifier> second_;  // the math verifier, next to the trainer's own verdict
   std::vector<std::string> reward_columns_;
 };
 

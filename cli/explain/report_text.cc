@@ -18,7 +18,7 @@ Cause Largest(const CauseCounts& causes) {
   return static_cast<Cause>(std::ranges::max_element(causes) - causes.begin());
 }
 
-// The observed rate beside the one that difficulty predicts.
+// The observed rate next to the one that difficulty predicts.
 std::string Comparison(const Report& report) {
   if (report.with_history == 0) {
     return fmt::format(

@@ -109,7 +109,7 @@ std::vector<std::string> Fleet::Overrides(const LocalSettings& local) const {
   }
   const std::string& address = machines_.front().host.address;
   std::string listen = Reachable(local.coordinator.listen, address);
-  // The others are told the port before the coordinator has bound it.
+  // The others get the port before the coordinator has bound it.
   if (listen.ends_with(":0")) listen = listen.substr(0, listen.size() - 1) + std::to_string(port_);
   const std::string advertise = local.coordinator.advertise.empty()
                                     ? address + listen.substr(listen.rfind(':'))

@@ -30,7 +30,7 @@ class Fleet {
   // Sends the configuration to every machine and checks there that its programs, model folder,
   // certificates, tokens, memory and GPUs are what `config` wants. Logs go to
   // <out>/logs/host-<name>.log. One message names every machine that fails and why;
-  // kInvalidArgument if a restart cannot mend it, kCancelled after an interrupt. Adds to `findings`
+  // kInvalidArgument if a restart cannot fix it, kCancelled after an interrupt. Adds to `findings`
   // what is no error: how far the clocks are apart, whose run folders are one folder, and memory
   // that may not suffice.
   Status Check(const RunConfig& config, Findings& findings);
@@ -41,7 +41,7 @@ class Fleet {
   // The command line of a worker, 0 <= `worker` < local.launch.workers. REQUIRES: Check() is OK.
   std::vector<std::string> WorkerCommand(const RunConfig& config, std::int64_t worker) const;
 
-  // What mpirun is told of the hosts, before the program; empty if all ranks run here.
+  // The arguments of mpirun that name the hosts; empty if all ranks run here.
   // REQUIRES: Check() is OK.
   std::vector<std::string> MpirunArguments() const;
 

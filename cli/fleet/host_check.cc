@@ -32,7 +32,7 @@ Status NeedProgram(const std::string& path) {
   return InvalidArgument(path + " is not there; install the same programs at the same path");
 }
 
-// mpirun starts orted by ssh: beside itself if it was named with its folder, else on PATH.
+// mpirun starts orted by ssh: next to itself if it was named with its folder, else on PATH.
 Status NeedOrted(const std::string& mpirun) {
   if (mpirun.find('/') != std::string::npos)
     return NeedProgram((fs::path(mpirun).parent_path() / "orted").string());

@@ -106,7 +106,7 @@ Result<std::vector<Host>> ParseHosts(const std::string& text, const std::string&
     while (words >> field) fail(ReadField(field, host));
     fail(CheckHost(host));
     if (!seen.insert(host.address).second)
-      fail(fmt::format("{} stands twice; give each machine one line", host.address));
+      fail(fmt::format("{} appears twice; give each machine one line", host.address));
     hosts.push_back(host);
   }
   for (std::istringstream all(CheckAll(hosts)); std::getline(all, line);)

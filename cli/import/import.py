@@ -561,7 +561,7 @@ def read(text, overrides):
 
 
 def translate(source, theirs):
-    """Never fails: every setting of `theirs` is carried or stands in a note."""
+    """Never fails: every setting of `theirs` is carried over or named in a note."""
     rows, combine = SOURCES[source]
     known = {row.theirs for row in rows}
     every = Settings({row.theirs: row.default for row in rows if row.default})

@@ -34,7 +34,8 @@ namespace fs = std::filesystem;
 
 constexpr char kListName[] = "backup.json";
 constexpr std::int64_t kBackupFormat = 1;
-// A run that goes on may delete what a copy of its ledger needs; the next copy needs newer files.
+// A run that is running may delete what a copy of its ledger needs; the next copy needs newer
+// files.
 constexpr int kAttempts = 5;
 
 Status CheckIsNew(const std::string& path) {
@@ -344,7 +345,7 @@ Status Restore(const CopyFlags& flags) {
 
 std::function<Status()> AddBackup(CLI::App& app) {
   const auto flags = std::make_shared<CopyFlags>();
-  app.add_option("dir", flags->from, "run folder; the run may be going on")->required();
+  app.add_option("dir", flags->from, "run folder; the run may be running")->required();
   app.add_option("target", flags->to, "folder to make; it must not exist")->required();
   app.add_flag("--json", flags->json, "print one JSON object");
   return [flags] { return BackUp(*flags); };

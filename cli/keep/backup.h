@@ -20,7 +20,7 @@ struct BackupSummary {
   std::int64_t bytes = 0;
 };
 
-// Copies the run in `folder`, which may be going on, to `target`, which must not exist. The ledger
+// Copies the run in `folder`, which may be running, to `target`, which must not exist. The ledger
 // is copied in one transaction; checkpoint and payloads are those that it needs. The copy is
 // audited (run_audit.h) before it gets its name. kFailedPrecondition if `target` exists; kDataLoss
 // names what the run has lost.

@@ -133,7 +133,7 @@ std::string DropText(const DroppedGroup& dropped) {
 std::function<Status()> AddLedgerDrop(CLI::App& app) {
   const auto request = std::make_shared<DropRequest>();
   const auto json = std::make_shared<bool>(false);
-  app.add_option("dir", request->folder, "run folder; nothing of the run may be going on")
+  app.add_option("dir", request->folder, "run folder; nothing of the run may be running")
       ->required();
   app.add_option("group", request->group_id, "group id")->required();
   app.add_option("--reason", request->reason, "why; the audit and explain show it")->required();

@@ -83,7 +83,7 @@ Status Prune(const PruneFlags& flags) {
 
 std::function<Status()> AddLedgerPrune(CLI::App& app) {
   const auto flags = std::make_shared<PruneFlags>();
-  app.add_option("dir", flags->folder, "run folder; the run may be going on")->required();
+  app.add_option("dir", flags->folder, "run folder; the run may be running")->required();
   app.add_flag("--dry-run", flags->dry_run, "say what would be deleted, and delete nothing");
   app.add_flag("--json", flags->json, "print one JSON object");
   return [flags] { return Prune(*flags); };

@@ -15,7 +15,7 @@ struct PrunedPayloads {
 };
 
 // Deletes the segments of <folder>/payloads in which every group is settled or dropped, but never
-// the newest. Rows stay. With `dry_run` nothing is deleted. Safe while the run goes on: such a
+// the newest. Rows stay. With `dry_run` nothing is deleted. Safe during the run: such a
 // segment is needed by no later step.
 Result<PrunedPayloads> PrunePayloads(const std::string& folder, bool dry_run);
 

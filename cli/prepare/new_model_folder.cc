@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxSize = 1 << 20;
 
-// What config.json of a family says beside the fields that all of them have.
+// What config.json of a family says besides the fields that all of them have.
 ordered_json FamilyJson(const NewModelOptions& options) {
   switch (options.family) {
     case NewModelFamily::kQwen2:

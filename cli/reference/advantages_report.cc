@@ -163,7 +163,7 @@ std::string EstimatorList() {
 
 std::string EstimatorTables() {
   std::string text =
-      "| estimator | advantage | paper | constant group | reads beside rewards "
+      "| estimator | advantage | paper | constant group | reads besides rewards "
       "|\n|---|---|---|---|---|\n";
   for (const EstimatorInfo& info : Estimators()) {
     const std::string_view number = info.paper.substr(info.paper.find(' ') + 1);

@@ -29,7 +29,7 @@ bool IsLogLine(std::string_view line) {
          line[24] == ' ' && line[26] == ' ';
 }
 
-// What stands behind time, level, role, step and version.
+// What follows time, level, role, step and version.
 std::string_view MessageOf(std::string_view line) {
   line.remove_prefix(std::min(line.find(' ', 27), line.size() - 1) + 1);
   while (line.starts_with("step=") || line.starts_with("version="))

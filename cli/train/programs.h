@@ -28,7 +28,8 @@ class RunPrograms {
   // Starts coordinator, workers, tracking, evaluator and learner. REQUIRES: Prepare() is OK.
   Status Start();
 
-  // Waits for the workers, which the coordinator tells that the run has ended, and stops the rest.
+  // Waits for the workers, to which the coordinator reports that the run has ended, and stops the
+  // rest.
   void EndFinished();
 
   // Stops every process. With `checkpoint` the learner writes one first; `waits` is called while it

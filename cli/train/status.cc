@@ -1,4 +1,4 @@
-// `buttress status RUN`: prints the progress of a run, as its coordinator tells it; where none
+// `buttress status RUN`: prints the progress of a run, as its coordinator reports it; where none
 // answers, as the ledger does.
 #include <fmt/core.h>
 

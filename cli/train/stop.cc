@@ -53,7 +53,8 @@ Status Stop(const StopOptions& options) {
   } while (RealClock().MonotonicMs() < deadline_ms);
   return DeadlineExceeded(fmt::format(
       "the learner wrote no checkpoint within {:g} s: the last one is of step {}, and step {} is "
-      "committed; the stop stands, so call it again to wait longer, or look at the learner's log",
+      "committed; the stop is still in force, so call it again to wait longer, or look at the "
+      "learner's log",
       options.timeout_seconds, stop.checkpoint_step(), stop.step()));
 }
 

@@ -106,7 +106,7 @@ Status Supervisor::Reap(const std::string& name, Role& role) {
   const Status status = HandleExit(name, role);
   if (status.ok() || role.need == Need::kRun) return status;
   role.given_up = true;
-  fmt::print("launch: {}; the run goes on without it\n", status.message());
+  fmt::print("launch: {}; the run continues without it\n", status.message());
   std::fflush(stdout);
   return OkStatus();
 }
@@ -125,9 +125,8 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
   const std::string why = fmt::format("; its log ends: {}\nwhole log: {}",
                                       LastErrorInLog(LogPath(name)), LogPath(name));
   if (code == kExitConfig)
-    return InvalidArgument(what + ": configuration error, which a restart cannot mend" + why);
-  if (code == kExitData)
-    return DataLoss(what + ": damaged data, which a restart cannot mend" + why);
+    return InvalidArgument(what + ": configuration error, which a restart cannot fix" + why);
+  if (code == kExitData) return DataLoss(what + ": damaged data, which a restart cannot fix" + why);
   if (code == kExitNothingToLearn) return NothingToLearn(CauseIn(LastErrorInLog(LogPath(name))));
   if (code == kExitOutOfMemory)
     return OutOfMemory(what + ", as would be a restart with the same sizes" + why);

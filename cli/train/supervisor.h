@@ -20,7 +20,7 @@ class Supervisor {
  public:
   Supervisor(std::string log_folder, int max_restarts);
 
-  // Whether the run ends when a role cannot be restarted, or goes on without it.
+  // Whether the run ends when a role cannot be restarted, or continues without it.
   enum class Need : std::uint8_t { kRun, kOptional };
 
   // Starts `argv` under the name `role` and writes its output to <log_folder>/<role>.log.

@@ -82,7 +82,7 @@ void AddText(const Tokenizer* tokenizer, std::span<const std::int32_t> tokens, o
   json["text"] = text.ok() ? *text : text.status().message();
 }
 
-// Adds what the payload holds beside the rows; `json` is that of ContentJson.
+// Adds what the payload holds besides the rows; `json` is that of ContentJson.
 void AddPayload(const ShowFlags& flags, const AcceptedGroup& accepted, ordered_json& json) {
   const PayloadReader payloads(JoinPath(flags.folder, "payloads"));
   ordered_json& state = json["payload"];
@@ -154,7 +154,7 @@ Status Show(const ShowFlags& flags) {
 
 std::function<Status()> AddLedgerShow(CLI::App& app) {
   const auto flags = std::make_shared<ShowFlags>();
-  app.add_option("dir", flags->folder, "run folder; the run may be going on")->required();
+  app.add_option("dir", flags->folder, "run folder; the run may be running")->required();
   app.add_option("group", flags->group_id, "group id")->required();
   app.add_option("--model", flags->model,
                  "model folder whose tokenizer decodes the tokens [that of the run]");

@@ -219,7 +219,7 @@ Status Run(const ReplayFlags& flags) {
 
 std::function<Status()> AddReplay(CLI::App& app) {
   const auto flags = std::make_shared<ReplayFlags>();
-  app.add_option("dir", flags->folder, "run folder; the run may be going on")->required();
+  app.add_option("dir", flags->folder, "run folder; the run may be running")->required();
   app.add_option("--set", flags->overrides,
                  "a setting of the estimator or of the prompt selection, for example "
                  "run.algorithm.advantage=avspo (can be repeated); "

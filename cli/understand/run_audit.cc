@@ -292,7 +292,7 @@ Status RunAuditCommand(const AuditFlags& flags) {
 
 std::function<Status()> AddLedgerAudit(CLI::App& app) {
   const auto flags = std::make_shared<AuditFlags>();
-  app.add_option("dir", flags->folder, "run folder; the run may be going on")->required();
+  app.add_option("dir", flags->folder, "run folder; the run may be running")->required();
   app.add_option("--learner", flags->learner,
                  "local.out of the learner, if it is another folder, to check its checkpoint");
   app.add_flag("--json", flags->json, "print one JSON object");

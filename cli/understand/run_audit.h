@@ -24,7 +24,7 @@ struct RunAudit {
 // settled nor dropped is there and has its digest; the learner can start from a whole checkpoint
 // that the ledger knows. `learner_folder` is local.out of the learner, by default `folder`; where a
 // folder has no file of a learner, checkpoints are not checked, and a finding says so. Never
-// writes; works while the run goes on. The rows are read in one transaction, which ends before the
+// writes; works during the run. The rows are read in one transaction, which ends before the
 // payloads are read. kNotFound if there is no ledger.
 Result<RunAudit> AuditRun(const std::string& folder, const std::string& learner_folder = "");
 

@@ -23,7 +23,7 @@ constexpr std::array<AlarmAdvice, kAlarms> kAdvice = {{
      "`buttress explain` names the cause: often a verifier that judges a prompt always alike, "
      "copies, or weights that workers do not load."},
     {"The verifier cannot judge many completions.",
-     "Look at the reasons by `buttress samples RUN --class unscorable` and mend the verifier, its "
+     "Look at the reasons by `buttress samples RUN --class unscorable` and fix the verifier, its "
      "sandbox or its server."},
     {"Many completions reach the token limit before an answer.",
      "Raise run.sampling.max_tokens, or teach a format that ends; `buttress samples` shows where "

@@ -26,8 +26,8 @@ class PromptRecords {
 
   void Set(std::uint64_t row, const PromptRecord& record, LedgerChanges& out);
 
-  // Keeps at most kSpare records beside two for each of `groups`, which are under way: at that many
-  // all leave but theirs and those of `out`, which are not in the ledger yet.
+  // Keeps at most kSpare records besides two for each of `groups`, which are under way: at that
+  // many all leave but theirs and those of `out`, which are not in the ledger yet.
   void Trim(const std::map<std::uint64_t, GroupRow>& groups, const LedgerChanges& out);
 
   static constexpr std::size_t kSpare = 1024;

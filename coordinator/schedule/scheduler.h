@@ -191,7 +191,7 @@ class Scheduler {
   Status Checkpointed(std::uint64_t learner_epoch, std::uint64_t step, const std::string& digest,
                       LedgerChanges& out);
 
-  // Stops the run: from now on no plan and no new lease is given, and the learner is told to write
+  // Stops the run: from now on no plan and no new lease is given, and the learner is asked to write
   // a checkpoint and to leave. Safe to repeat.
   void RequestStop() { stop_requested_ = true; }
 
@@ -218,7 +218,7 @@ class Scheduler {
   // kNotFound, with the ids that would do, if the worker is neither registered nor under an order.
   Status OrderWorker(const WorkerOrderRow& order, LedgerChanges& out);
 
-  // Returns the order that stands for a worker; kNone without one.
+  // Returns the order in force for a worker; kNone without one.
   WorkerOrder OrderOf(const std::string& worker_id) const { return workers_.OrderOf(worker_id); }
 
   // Returns the standing orders by worker id.

@@ -73,14 +73,14 @@ Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
 Status Scheduler::CheckCheckpointOrigin(const PolicyVersion& checkpoint, const std::string& run_id,
                                         const std::string& learner_sha256) const {
   if (checkpoint.step == 0) return OkStatus();
-  const std::string mend =
+  const std::string fix =
       "; put the checkpoints of this run back, or start the learner with the folder (local.out) of "
       "the run that it belongs to";
   if (run_id != run_.run_id) {
     return DataLoss(fmt::format(
         "the learner's checkpoint of step {} is of run {}, and the coordinator's ledger is of run "
         "{}{}",
-        checkpoint.step, run_id, run_.run_id, mend));
+        checkpoint.step, run_id, run_.run_id, fix));
   }
   const auto reported = checkpoints_.find({checkpoint.learner_epoch, checkpoint.step});
   if (reported != checkpoints_.end() && reported->second != checkpoint.digest) {
@@ -88,14 +88,14 @@ Status Scheduler::CheckCheckpointOrigin(const PolicyVersion& checkpoint, const s
         fmt::format("checkpoint {} (epoch:step) has the SHA-256 {}, and was reported with {}: it "
                     "was changed, or "
                     "is of a copy of the run{}",
-                    ToString(checkpoint), ToHex(checkpoint.digest), ToHex(reported->second), mend));
+                    ToString(checkpoint), ToHex(checkpoint.digest), ToHex(reported->second), fix));
   }
   const auto writer = learner_secrets_.find(checkpoint.learner_epoch);
   if (writer != learner_secrets_.end() && writer->second != learner_sha256) {
     return DataLoss(fmt::format(
         "checkpoint {} (epoch:step) was written by another learner than the one that this ledger "
         "knows under that epoch: it is of a copy of the run{}",
-        ToString(checkpoint), mend));
+        ToString(checkpoint), fix));
   }
   return OkStatus();
 }

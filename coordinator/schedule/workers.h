@@ -5,7 +5,7 @@
 // lease counts no further one if it was granted before the last, and none counts before another
 // worker has delivered since the last, so that an outage which stops everybody accuses nobody. A
 // delivery forgives all. A worker with kStrikes is set aside by an order (cordon) that names the
-// groups, unless no other worker is left; it stands until an operator takes it back.
+// groups, unless no other worker is left; it lasts until an operator takes it back.
 //
 // Secrets. A worker chooses a secret and names it in every call, so that no other worker speaks for
 // it. Who names the secret of an id replaces the process under it at once: `launch` restarts w0
@@ -92,7 +92,7 @@ class Workers {
   // would do, if the worker is neither registered nor under an order.
   Status Order(const WorkerOrderRow& order);
 
-  // Returns the order that stands for a worker; kNone without one.
+  // Returns the order in force for a worker; kNone without one.
   WorkerOrder OrderOf(const std::string& worker_id) const;
 
   // Returns the standing orders by worker id.

@@ -1,4 +1,4 @@
-"""Forward passes and generation on the golden models of every family, beside transformers."""
+"""Forward passes and generation on the golden models of every family, next to transformers."""
 import json
 
 from gpu_checks.machine import ROOT, Failed
@@ -68,7 +68,7 @@ def generation(machine):
         for row, one in zip(printed, greedy, strict=True):
             ended = row["stop_reason"] == "stop" or len(row["token_ids"]) == len(one["tokens"])
             if not ended or row["token_ids"] != one["tokens"][:len(row["token_ids"])]:
-                raise Failed(f"{folder.name}: prompt {row['id']} goes on as {row['token_ids']}, "
+                raise Failed(f"{folder.name}: prompt {row['id']} continues as {row['token_ids']}, "
                              f"with transformers as {one['tokens']}")
             tokens += len(row["token_ids"])
     if tokens == 0:

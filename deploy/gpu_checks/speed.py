@@ -1,4 +1,4 @@
-"""Tokens per second, share of the peak and memory of training steps, beside transformers."""
+"""Tokens per second, share of the peak and memory of training steps, next to transformers."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Training on the device: steps beside the CPU's, two ranks beside one, a run that is resumed."""
+"""Training on the device: steps next to the CPU's, two ranks next to one, a run that is resumed."""
 import array
 import json
 import os

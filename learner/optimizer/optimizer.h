@@ -34,7 +34,7 @@ class AdamW {
   // The number of updates so far, t of the bias correction.
   std::int64_t steps() const { return steps_; }
 
-  // Everything that an update reads beside parameters, gradients and steps(): "first.<name>" and
+  // Everything that an update reads besides parameters, gradients and steps(): "first.<name>" and
   // "second.<name>", the moments, and "master.<name>" where there are masters. The tensors are
   // those of the optimizer, not copies.
   const NamedTensors& state() const { return state_; }

@@ -19,7 +19,7 @@
 
 namespace buttress {
 
-// What a trainer carries from step to step beside weights and moments.
+// What a trainer carries from step to step besides weights and moments.
 struct TrainerState {
   std::int64_t skipped_in_a_row = 0;  // steps whose gradient was not finite
   GateState gate;                     // of the advantage estimator; known to rank 0 alone
@@ -28,7 +28,7 @@ struct TrainerState {
   bool operator==(const TrainerState&) const = default;
 };
 
-// The state of a run beside its tensors. Random numbers are keyed by (seed, step), so they need no
+// The state of a run besides its tensors. Random numbers are keyed by (seed, step), so they need no
 // state of their own.
 struct CheckpointState {
   std::int64_t step = 0;

@@ -24,8 +24,8 @@ struct StartKlBounds {
 TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, const StartKlBounds& bounds);
 
 // Returns KL(model || start model) in nats per trained token of `batch`, estimator k3
-// (lib/rl/loss/kl.h). Loads the start model beside `model`, on its device, and frees it. The errors
-// of Transformer::Load; an exception of LibTorch becomes OutOfMemory or kInternal. REQUIRES:
+// (lib/rl/loss/kl.h). Loads the start model next to `model`, on its device, and frees it. The
+// errors of Transformer::Load; an exception of LibTorch becomes OutOfMemory or kInternal. REQUIRES:
 // `batch` is not empty.
 Result<double> MeasureStartKl(Transformer& model, const ModelPathConfig& start,
                               const TokenBatch& batch, const PassOptions& options);

@@ -23,7 +23,7 @@ Severity SeverityOf(std::string_view name);
 struct Finding {
   Severity severity = Severity::kOk;
   std::string check;  // what was checked: a setting or a part of the run
-  std::string text;   // what was found and, unless all is well, what is expected and the mend
+  std::string text;   // what was found and, unless all is well, what is expected and the fix
 
   bool operator==(const Finding&) const = default;
 };

@@ -29,7 +29,7 @@ Status ReportChecks(const Findings& findings, bool as_json) {
   }
   std::fflush(stdout);
   if (findings.Verdict().ok()) return OkStatus();
-  return InvalidArgument("the run cannot start; mend the errors above");
+  return InvalidArgument("the run cannot start; fix the errors above");
 }
 
 Status ReportProgramChecks(const Findings& findings, const ConfigFlags& flags,

@@ -21,7 +21,7 @@ Launch ReadLaunch();
 
 // Checks that `collective` has as many ranks as the launcher started processes. A launcher that the
 // MPI library cannot talk to starts jobs of one rank each, which would all train the same run.
-// kInvalidArgument names both numbers and the mend.
+// kInvalidArgument names both numbers and the fix.
 Status CheckWorld(const Launch& launch, const Collective& collective);
 
 // The place of a rank among the ranks of its machine, in rank order.
@@ -40,7 +40,7 @@ Result<LocalPlace> FindLocalPlace(Collective& collective, std::chrono::milliseco
 Result<int> ChooseDevice(LocalPlace place, int visible, bool share);
 
 // Compares the UUIDs of the GPUs that the ranks chose: a launcher that shows one GPU to each rank
-// may show the same one. Every rank calls it. kInvalidArgument names the ranks and the mend.
+// may show the same one. Every rank calls it. kInvalidArgument names the ranks and the fix.
 Status CheckGpusDiffer(const std::string& uuid, Collective& collective,
                        std::chrono::milliseconds timeout);
 

@@ -66,7 +66,8 @@ void YamlBinder::CheckUnknownKeys() {
   std::set<std::string> seen;
   for (const auto& entry : node_) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : Text(entry.first);
-    if (!seen.insert(key).second) Error(entry.first, key, "the key stands twice; keep one of them");
+    if (!seen.insert(key).second)
+      Error(entry.first, key, "the key appears twice; keep one of them");
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     // A name of this section that is nearly the same comes before keys of other sections.
     const std::string names = SuggestNames(key, known_);

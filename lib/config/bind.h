@@ -109,7 +109,7 @@ class YamlBinder {
     for (const auto& item : child) {
       const std::string key = Path(name) + "." + Text(item.first);
       if (!value.try_emplace(Text(item.first)).second) {
-        errors_.push_back(Place(item.first) + ": " + key + ": the name stands twice");
+        errors_.push_back(Place(item.first) + ": " + key + ": the name appears twice");
       } else if (item.second.IsMap()) {
         YamlBinder binder(item.second, key, file_, errors_);
         value[Text(item.first)].Visit(binder);

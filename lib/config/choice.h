@@ -32,7 +32,7 @@ struct ChoiceRow {
   std::string_view help = "";  // shown in parentheses behind the name
 };
 
-// The table of an enumeration, in the order of the documentation. Its specialisation stands behind
+// The table of an enumeration, in the order of the documentation. Its specialisation follows
 // the enumeration.
 template <class E>
 inline constexpr std::nullptr_t kChoices = nullptr;

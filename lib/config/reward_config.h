@@ -90,7 +90,7 @@ struct CodeConfig {
     v("python", python, "interpreter inside the sandbox");
     v("compiler", compiler, "C++ compiler inside the sandbox");
     v("read_only", read_only,
-      "folders beside /usr that a program may read, as a virtual environment");
+      "folders besides /usr that a program may read, as a virtual environment");
     v("cpu_seconds", cpu_seconds,
       "CPU time of a process of one test; past it the program fails the test");
     v("wall_ms", wall_ms,

@@ -37,7 +37,7 @@ inline constexpr ChoiceRow<LrSchedule> kChoices<LrSchedule>[] = {
     {LrSchedule::kCosine, "cosine"},
 };
 
-// What AdamW keeps beside bfloat16 parameters.
+// What AdamW keeps besides bfloat16 parameters.
 enum class OptimPrecision : std::uint8_t { kFp32Master, kStochastic };
 
 template <>
@@ -264,7 +264,7 @@ struct OptimConfig {
   template <class V>
   void Visit(V& v) {
     v("precision", precision,
-      "what AdamW keeps beside bfloat16 parameters (run.model.dtype), and the memory of "
+      "what AdamW keeps besides bfloat16 parameters (run.model.dtype), and the memory of "
       "parameters, float32 gradients and optimizer; with float32 parameters everything is "
       "float32, 16 bytes a parameter");
     v("lr", lr, "peak learning rate of AdamW");
@@ -312,7 +312,7 @@ struct RunSettings {
       "batches in admission order with exact versions, so that a run can be repeated bit for bit");
     v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");
     v("checkpoints", checkpoints, "which checkpoints are kept");
-    v("eval", eval, "held-out accuracy while the run goes on");
+    v("eval", eval, "held-out accuracy during the run");
     v("lease_ms", lease_ms,
       "time after which a lease that is not renewed expires and its group is leased again");
     v("lease_limit_ms", lease_limit_ms,
@@ -481,7 +481,7 @@ struct LearnerConfig {
   }
 };
 
-// The process that evaluates weights beside the run (run.eval).
+// The process that evaluates weights during the run (run.eval).
 struct EvaluatorConfig {
   ComputeDevice device = ComputeDevice::kCpu;
   std::int64_t gpu = -1;
@@ -491,7 +491,7 @@ struct EvaluatorConfig {
   void Visit(V& v) {
     v("device", device, "device of the evaluations during the run");
     v("gpu", gpu,
-      "device: cuda: the GPU, counted from 0, which must have room beside what else runs on it; "
+      "device: cuda: the GPU, counted from 0, which must have room next to what else runs on it; "
       "-1: the first");
     v("threads", threads, "torch threads");
   }

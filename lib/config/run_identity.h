@@ -1,4 +1,4 @@
-// Which settings make a run the same run, so that a later start may go on with it.
+// Which settings make a run the same run, so that a later start may continue it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace buttress {
 
 // The keys of `run` that may have another value when a run is resumed: its length, learning rate,
-// clip bounds and times. They hold from the step on with which the run goes on. A path may also
+// clip bounds and times. They hold from the step on with which the run continues. A path may also
 // name the same file in another folder.
 std::vector<std::string> ChangeableKeys();
 

@@ -5,7 +5,7 @@
 
 namespace buttress {
 
-// The accuracy on data.held_out while the run goes on.
+// The accuracy on data.held_out during the run.
 struct EvalConfig {
   std::int64_t every = 0;
   std::int64_t prompts = 0;
@@ -15,7 +15,7 @@ struct EvalConfig {
   template <class V>
   void Visit(V& v) {
     v("every", every,
-      "steps between evaluations of the weights on data.held_out, beside the training; 0 = only "
+      "steps between evaluations of the weights on data.held_out, during the training; 0 = only "
       "before and after it");
     v("prompts", prompts, "held-out prompts that are evaluated, from the first on; 0 = all");
     v("samples", samples, "completions of each; more than 1 needs a temperature");
@@ -33,7 +33,7 @@ struct CheckpointsConfig {
     v("keep_last", keep_last,
       "newest checkpoints that are kept; at least 2, so that a damaged one has one before it");
     v("keep_best", keep_best,
-      "best checkpoints that are kept beside them: by the accuracy of run.eval, or where there is "
+      "best checkpoints that are kept besides them: by the accuracy of run.eval, or where there is "
       "none by the mean reward of the steps since the checkpoint before; the best model is also "
       "exported to <out>/best; 0 = off");
   }

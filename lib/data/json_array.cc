@@ -25,7 +25,7 @@ class Elements {
       Refuse(fmt::format("nested deeper than {} levels", kMaxValueDepth));
     } else if (depth == 2 && event == Event::key) {
       if (!names_.insert(value.get<std::string>()).second)
-        Refuse("field '" + value.get<std::string>() + "' stands twice");
+        Refuse("field '" + value.get<std::string>() + "' appears twice");
     } else if (depth == 1 && event == Event::object_end) {
       ++row_;
       names_.clear();

@@ -39,9 +39,9 @@ class PromptFile::Check {
     for (auto other = first; other != last; ++other) {
       const auto prompt = file.Read(other->second);
       if (prompt.ok() && prompt->id == id) {
-        return Reject(
-            file.Place(file.rows_[row].line),
-            "id '" + id + "' stands in " + file.Place(file.rows_[other->second].line) + " already");
+        return Reject(file.Place(file.rows_[row].line),
+                      "id '" + id + "' appears in " + file.Place(file.rows_[other->second].line) +
+                          " already");
       }
     }
     row_by_id_hash_.emplace(HashText(id), row);

@@ -38,7 +38,7 @@ Result<ordered_json> ParseObject(std::string_view row) {
   if (!object.is_object()) {
     return InvalidArgument("expected an object, found " + std::string(object.type_name()));
   }
-  if (!repeated.empty()) return InvalidArgument("field '" + repeated + "' stands twice");
+  if (!repeated.empty()) return InvalidArgument("field '" + repeated + "' appears twice");
   return object;
 }
 

@@ -106,7 +106,7 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeRow(const JsonRow& row,
     return tokens.ok() ? std::move(tokens) : tokens.status().Annotate("'messages'");
   }
   if (!tools.is_null()) {
-    return InvalidArgument("'tools' beside 'text'; a chat template reads messages");
+    return InvalidArgument("'tools' next to 'text'; a chat template reads messages");
   }
   if (!text->is_string()) {
     return InvalidArgument(fmt::format("'text' is {}; expected a string", text->type_name()));

@@ -122,7 +122,7 @@ std::optional<Diagnosis> Duplicates(const GroupCopies& copies, const GroupContex
   }
   if (copies.words < rules.room_words) return std::nullopt;
   const bool varied = context.similarity && *context.similarity < rules.live_similarity;
-  // A policy that repeats itself produces near copies beside exact copies; a faulty sampler
+  // A policy that repeats itself produces near copies next to exact copies; a faulty sampler
   // produces exact copies only.
   const bool near_beside = copies.distinct > 1 && copies.similarity >= rules.near_similarity;
   if (near_beside || (copies.words < rules.long_words && !varied)) return std::nullopt;

@@ -30,8 +30,8 @@ class PayloadReader {
   // the end of the file. kNotFound if the segment was deleted.
   Result<std::string> ReadRecord(const PayloadRef& ref) const;
 
-  // Copies what stands where the record of a damaged group was written, because the segment holds
-  // other groups as well and is deleted with them, to the folder `damaged` beside that of the
+  // Copies what is where the record of a damaged group was written, because the segment holds
+  // other groups as well and is deleted with them, to the folder `damaged` next to that of the
   // segments. Returns the path, or an empty string if nothing can be read.
   Result<std::string> KeepEvidence(std::uint64_t group_id, const PayloadRef& ref) const;
 

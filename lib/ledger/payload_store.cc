@@ -118,7 +118,7 @@ Status PayloadStore::Sync() {
   return KeepError(current_->Sync());
 }
 
-// The code is kUnavailable whatever failed: space that is freed does not mend the store.
+// The code is kUnavailable whatever failed: space that is freed does not repair the store.
 Status PayloadStore::KeepError(const Status& status) {
   if (!status.ok()) broken_ = Unavailable(status.message() + "; the store must be opened again");
   return broken_;

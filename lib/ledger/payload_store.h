@@ -31,8 +31,8 @@ inline constexpr std::uint64_t kSegmentBytes = std::uint64_t{256} << 20;
 class PayloadStore {
  public:
   // Opens or creates `folder` and cuts off everything behind `end` (Ledger::payload_end()). A
-  // segment that ends before it stays as it is, and the store goes on in the next one; reading what
-  // is missing is kDataLoss or kNotFound. kDataLoss if no segment is there at all.
+  // segment that ends before it stays as it is, and the store continues in the next one; reading
+  // what is missing is kDataLoss or kNotFound. kDataLoss if no segment is there at all.
   static Result<std::unique_ptr<PayloadStore>> Open(const std::string& folder, PayloadEnd end,
                                                     std::uint64_t segment_bytes = kSegmentBytes);
 
@@ -50,7 +50,7 @@ class PayloadStore {
   Status CheckRoom();
 
   // Makes everything that was appended durable. After a failure the store is broken: which bytes
-  // the disk has is unknown, and a further sync would not tell, so that every Append and Sync
+  // the disk has is unknown, and a further sync would not show it, so that every Append and Sync
   // returns this error. kUnavailable: the process must end, and open the store again.
   Status Sync();
 

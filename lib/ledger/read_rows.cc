@@ -114,7 +114,7 @@ Status CheckLedgerFile(Database& database, const std::string& path) {
   if (id != kLedgerApplicationId)
     return FailedPrecondition(path + " is not a ledger; name the ledger.db of a run");
   if (version == kLedgerVersion) return OkStatus();
-  // kInvalidArgument, because no restart of the program can mend it.
+  // kInvalidArgument, because no restart of the program can fix it.
   return InvalidArgument(
       fmt::format("{} is a ledger of version {}, this program reads version {}; use the program "
                   "that wrote it, or a new run folder (local.out)",

@@ -245,7 +245,7 @@ struct EarlyEndRow {
   bool operator==(const EarlyEndRow&) const = default;
 };
 
-// An order that stands for a worker until it is taken back (kNone).
+// An order in force for a worker until it is taken back (kNone).
 struct WorkerOrderRow {
   std::string worker_id;
   WorkerOrder order = WorkerOrder::kNone;

@@ -7,7 +7,7 @@
 //
 // SQLite's pages have no checksums, so every row that decides something has one in its last column,
 // row_check: the CRC-32 of its other columns (Statement::RunChecked writes it, ForEachRow checks
-// it). A checksum of pages would cover the same bytes, but could not tell which group is lost. The
+// it). A checksum of pages would cover the same bytes, but could not show which group is lost. The
 // two tables without row_check are counts that `buttress ledger audit` recounts.
 #pragma once
 
@@ -269,8 +269,8 @@ CREATE TABLE worker_orders (
   row_check    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Why a learner ended the run with its checkpoint of `step`, before the last step. The run goes on
--- once a later learner has registered.
+-- Why a learner ended the run with its checkpoint of `step`, before the last step. The run
+-- continues once a later learner has registered.
 CREATE TABLE early_ends (
   learner_epoch      INTEGER PRIMARY KEY,
   step               INTEGER NOT NULL,

@@ -80,7 +80,7 @@ Status CheckRecord(std::string_view record, const PayloadRef& ref) {
   if (whole && CheckIn(found) == ref.check) return OkStatus();
   if (!whole) return DataLoss("its check fails");
   return DataLoss(
-      fmt::format("group {} under lease {} stands there", lease.group_id, lease.lease_epoch));
+      fmt::format("group {} under lease {} is there", lease.group_id, lease.lease_epoch));
 }
 
 std::optional<RecordHead> HeadOf(std::string_view header) {

@@ -24,7 +24,7 @@ PayloadHeader MakeHeader(const LeaseRef& lease, std::uint32_t bytes, std::string
 // Returns the check in a header.
 std::uint64_t CheckIn(const PayloadHeader& header);
 
-// Returns OK if `record`, header included, is the one that `ref` names. kDataLoss says what stands
+// Returns OK if `record`, header included, is the one that `ref` names. kDataLoss says what is
 // in its place.
 Status CheckRecord(std::string_view record, const PayloadRef& ref);
 

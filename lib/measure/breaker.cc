@@ -13,7 +13,7 @@ std::optional<EarlyEnd> Breaker::Observe(const StepMeasurements& step, const std
   if (unscorable && unscorable_steps_ == config_.unscorable_steps) {
     return EarlyEnd{
         false, fmt::format("in {} steps in a row {:.3g} % of the completions or more had no verdict"
-                           "{}; mend run.reward.verifier, which `buttress verify` tries alone "
+                           "{}; fix run.reward.verifier, which `buttress verify` tries alone "
                            "(bound: local.learner.stop_when.unscorable_steps)",
                            unscorable_steps_, 100 * config_.unscorable,
                            reason.empty() ? "" : " (" + reason + ")")};
@@ -49,17 +49,17 @@ EarlyEnd Breaker::Uninformative() const {
     return {true, "nothing left to learn: every group of the last " + steps +
                       " was all correct; add harder prompts to train on"};
   }
-  std::string mend =
+  std::string fix =
       "raise run.sampling.group_size or run.sampling.temperature, or take a verifier that tells "
       "more answers apart";
   if (comparable_ == 0) {
-    mend = "hardly a completion got a verdict; try run.reward.verifier with `buttress verify`";
+    fix = "hardly a completion got a verdict; try run.reward.verifier with `buttress verify`";
   } else if (all_wrong_ == comparable_) {
-    mend =
+    fix =
         "all were wrong: take easier prompts, teach the format first with `buttress sft`, or try "
         "the verifier with `buttress audit-verifier`";
   }
-  return {false, "no group of " + steps + " in a row had differing raw rewards; " + mend +
+  return {false, "no group of " + steps + " in a row had differing raw rewards; " + fix +
                      " (bound: local.learner.stop_when.uninformative_steps)"};
 }
 

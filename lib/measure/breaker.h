@@ -13,7 +13,7 @@ namespace buttress {
 // Why a run ends before its last step.
 struct EarlyEnd {
   bool learned = false;  // every group is correct: a success
-  std::string why;       // the cause and the setting that mends it, in one line
+  std::string why;       // the cause and the setting that fixes it, in one line
 };
 
 // Counts steps from its construction. Not thread-safe.

@@ -1,4 +1,4 @@
-// What is off with the first batch of a run, told before a second one is trained.
+// What is off with the first batch of a run, reported before a second one is trained.
 #pragma once
 
 #include <string>

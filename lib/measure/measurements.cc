@@ -236,7 +236,7 @@ constexpr Measurement kTable[] = {
     {"seconds.commit", &M::seconds_commit, kSeconds, kEachRank,
      "Reporting the step to the coordinator (rank 0)."},
     {"seconds.publish", &M::seconds_publish, kSeconds, kEachRank,
-     "Handing the weights over (rank 0); writing them goes on beside the next step."},
+     "Handing the weights over (rank 0); writing them continues during the next step."},
     {"seconds.checkpoint", &M::seconds_checkpoint, kSeconds, kEachRank,
      "The checkpoint that was written before this step began (rank 0)."},
     {"seconds.wait_weights", &M::seconds_wait_weights, kSeconds, kEachRank,

@@ -43,7 +43,7 @@ class ConfigReader {
   // Refuses a field whose value is neither null nor `only`.
   void Require(std::string_view name, const nlohmann::json& only);
 
-  // Records that the value of a field is not supported; `meaning` says what is, and the mend.
+  // Records that the value of a field is not supported; `meaning` says what is, and the fix.
   void Refuse(std::string_view name, std::string_view meaning);
 
   // Records a malformed field. Returns 1.

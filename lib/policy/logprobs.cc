@@ -18,7 +18,7 @@ namespace {
 // Rows of the head whose gradient exists at a time.
 constexpr std::int64_t kHeadRows = 16384;
 
-// Rows whose exponentials exist at a time, beside the chunk.
+// Rows whose exponentials exist at a time, besides the chunk.
 constexpr std::int64_t kSoftmaxRows = 32;
 
 // Calls `function` with row ranges [first, first + count) of at most kSoftmaxRows rows.

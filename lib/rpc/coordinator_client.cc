@@ -89,7 +89,7 @@ class CoordinatorClient::Connection {
       const Status named = status.Annotate(name);
       if (!IsTransient(status) || ShutdownRequested() || CheckpointRequested()) return named;
       const std::int64_t wait_ms = backoff.NextMs();
-      // A coordinator that is paused goes on by itself, however long that takes.
+      // A coordinator that is paused continues by itself, however long that takes.
       if (IsPaused(status)) give_up_at = RealClock().MonotonicMs() + options_.give_up_after_ms;
       if (RealClock().MonotonicMs() + wait_ms >= give_up_at) {
         return named.Annotate("gave up after " + std::to_string(options_.give_up_after_ms) + " ms");

@@ -47,8 +47,8 @@ struct SampledGroup {
 // Not thread-safe.
 class SampleReader {
  public:
-  // Reads the run in `folder`, which may go on. Without `tokenizer`, which outlives the reader,
-  // there are no texts. Errors as LedgerReader::Open.
+  // Reads the run in `folder`, which may be running. Without `tokenizer`, which outlives the
+  // reader, there are no texts. Errors as LedgerReader::Open.
   static Result<std::unique_ptr<SampleReader>> Open(const std::string& folder,
                                                     const Tokenizer* tokenizer);
 

@@ -43,7 +43,7 @@ std::string_view SkipWord(std::string_view text, std::string_view lower) {
   return IsWord(text[lower.size()]) ? text : SkipMarks(text.substr(lower.size()));
 }
 
-// Returns the letter with which `text` begins if it stands alone, and the text after it in `rest`.
+// Returns the letter with which `text` begins if it is alone, and the text after it in `rest`.
 std::optional<char> LeadingChoice(std::string_view text, std::string_view& rest) {
   text = SkipMarks(text);
   for (const std::string_view word : {"the", "correct", "option", "choice", "answer", "is"})

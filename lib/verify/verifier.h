@@ -100,7 +100,7 @@ struct VerifierEntry {
   std::string_view name;
   Result<std::unique_ptr<Verifier>> (*make)(const RewardConfig& config, std::string_view argument);
   std::string_view meaning;        // when a completion is correct, in one line
-  std::string_view settings = "";  // the keys that it reads beside those of every verifier
+  std::string_view settings = "";  // the keys that it reads in addition to those of every verifier
   std::string_view source = "";    // the paper, data set or standard that defines it
   std::span<const KnownAnswer> known_answers = {};
 };

@@ -23,7 +23,7 @@
 namespace buttress {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(100);  // at whether a transfer is to go on
+constexpr std::chrono::milliseconds kLook(100);  // at whether a transfer is to continue
 constexpr std::size_t kMaxRelays = 2;            // that are asked before the publisher
 constexpr std::int64_t kAvoidMs = 60000;         // a worker that failed
 
@@ -57,7 +57,7 @@ class TransferLimit {
     deadline_ = std::min(deadline_ + seconds, Now() + Patience());
   }
 
-  // Returns OK if the transfer is to go on.
+  // Returns OK if the transfer is to continue.
   Status Check() const {
     if (unwanted_ && unwanted_()) return Cancelled("the version is no longer wanted");
     if (Now() < deadline_) return OkStatus();

@@ -171,7 +171,7 @@ class TableReader {
 };
 
 // Reads the spans in the order of their data. The format demands that they cover the data section
-// without holes or overlaps, and that no name stands twice, which the parser would accept.
+// without holes or overlaps, and that no name appears twice, which the parser would accept.
 Result<std::vector<Span>> ReadTable(std::string_view header, std::uint64_t data_bytes) {
   if (NestedDeeper(header, kHeaderDepth))
     return DataLoss(fmt::format("the header is nested deeper than {}", kHeaderDepth));

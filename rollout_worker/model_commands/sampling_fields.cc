@@ -112,7 +112,7 @@ Status CheckFields(const JsonRow& row) {
   }
   if (prompt.empty()) return InvalidArgument("no prompt; add token_ids, text or messages");
   if (prompt != "messages" && row.fields.contains("tools"))
-    return InvalidArgument("'tools' beside '" + prompt + "'; a chat template reads messages");
+    return InvalidArgument("'tools' next to '" + prompt + "'; a chat template reads messages");
   return OkStatus();
 }
 

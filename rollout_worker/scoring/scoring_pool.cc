@@ -196,7 +196,7 @@ class ThreadedScoringPool : public ScoringPool {
          {"share_of_scoring_time", fmt::format("{:.0f} %", 100 * slow.share)},
          {"seconds_a_completion", fmt::format("{:.3g}", slow.seconds)},
          {"scoring_threads", options_.threads},
-         {"mend", "raise run.reward.threads and run.reward.python.workers"}});
+         {"fix", "raise run.reward.threads and run.reward.python.workers"}});
   }
 
   VerifyRequest MakeRequest(const ScoreRequest& request, std::string_view response) const {

@@ -53,7 +53,8 @@ class CompletionStream {
       : prompt_tokens_(prompt_tokens), max_tokens_(max_tokens), stops_(stops) {}
 
   // Reads the next bytes. kDataLoss if they violate the protocol; kFailedPrecondition if the server
-  // lacks a required flag; kCancelled if a stop string ended the completion and the server goes on.
+  // lacks a required flag; kCancelled if a stop string ended the completion and the server
+  // continues.
   Status Read(std::string_view bytes);
 
   // Returns the status after the last byte: OK if the completion is complete or was cut; kAborted

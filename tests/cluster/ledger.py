@@ -33,7 +33,7 @@ def classify(rows):
 
 @contextlib.contextmanager
 def opened(folder):
-    """A copy of the ledger with its log, so that the run goes on undisturbed."""
+    """A copy of the ledger with its log, so that the run is not disturbed."""
     with tempfile.TemporaryDirectory() as copy:
         for suffix in ("", "-wal"):
             with contextlib.suppress(FileNotFoundError):

@@ -17,7 +17,7 @@ import monitoring
 import pods
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MORE_STEPS = 10     # that a run goes on is shown by as many steps
+MORE_STEPS = 10     # that a run continues is shown by as many steps
 PATIENCE = 180      # seconds for that
 ROLES = ("worker", "learner", "operator", "monitor")
 # The run does not end by itself, a lease outlasts a busy machine, and a silent rank is given up
@@ -238,7 +238,7 @@ def loses_the_evaluator(cluster):
 
 
 def loses(choose):
-    """Kills one pod; the run goes on."""
+    """Kills one pod; the run continues."""
     def check(cluster):
         choose(cluster).delete()
         cluster.goes_on()
@@ -322,7 +322,7 @@ CHECKS = (
     ("RPCs need the token and the authority", rpcs_need_the_token_and_the_authority),
     ("one rank on each node", ranks_are_on_two_nodes),
     ("Prometheus scrapes every pod by the PodMonitors", prometheus_scrapes_every_pod),
-    ("held-out prompts are evaluated beside the run", evaluates),
+    ("held-out prompts are evaluated during the run", evaluates),
     ("the evaluator is killed", loses_the_evaluator),
     ("a rollout worker is killed", loses(lambda cluster: cluster.workers.pods()[0])),
     ("a rollout worker is drained, no lease expires", drains_a_worker),

@@ -82,7 +82,7 @@ class GpuCheck(unittest.TestCase):
                                        FAKE_GPUS="1")
         self.assertEqual(code, 1, errors)
         self.assertEqual(rows["CUDA library, GPUs"][0], "failed")
-        self.assertIn("no kernel", rows["two ranks beside one"][1])
+        self.assertIn("no kernel", rows["two ranks next to one"][1])
 
     def test_on_a_cpu_the_real_programs_pass(self):
         code, rows, errors = run_check("--device", "cpu", "--bin", PROGRAMS)
@@ -90,7 +90,7 @@ class GpuCheck(unittest.TestCase):
         rows.pop("sum")
         for name, (state, text) in rows.items():
             if name not in ("CUDA library, GPUs", "NCCL suite, two ranks", "speed of training",
-                            "speed beside transformers"):
+                            "speed next to transformers"):
                 self.assertEqual(state, "passed", f"{name}: {text}")
         self.assertIn("resumed after an interrupt", rows["run with interrupt and resume"][1])
         if (PROGRAMS / "bench_train").exists():

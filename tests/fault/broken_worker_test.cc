@@ -1,4 +1,4 @@
-// Runs of the real programs beside a worker that is broken: it is set aside, nothing of it is
+// Runs of the real programs next to a worker that is broken: it is set aside, nothing of it is
 // trained on, no prompt is dropped for it, and the run trains to its end.
 #include <gtest/gtest.h>
 

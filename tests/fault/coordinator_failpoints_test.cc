@@ -1,5 +1,5 @@
 // Kills a real coordinator at each of its failpoints and starts it again: the run, whose worker and
-// learner another process plays (tests/support/runs/played_run.cc), goes on to its end and the
+// learner another process plays (tests/support/runs/played_run.cc), continues to its end and the
 // ledger
 // balances. A run that its learner has ended early stays ended.
 #include <gmock/gmock.h>

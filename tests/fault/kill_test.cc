@@ -14,7 +14,7 @@ constexpr int kSteps = 14;
 constexpr std::int64_t kRunMs = 120000;
 constexpr int kGroupsOfAStep = 8;
 
-// Kills one of the processes of a run that goes on when `launch` has said so.
+// Kills one of the processes of a running run when `launch` has said so.
 void KillOne(LaunchedRun& run, const std::string& program) {
   const std::vector<pid_t> pids = run.Pids(program);
   ASSERT_FALSE(pids.empty()) << program << " does not run\n" << run.Text();

@@ -103,7 +103,7 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
   run_.Start();
   ASSERT_TRUE(run_.WaitForStep(stopped["step"].get<std::int64_t>() + 2, kRunMs)) << run_.Text();
   EXPECT_TRUE(WaitUntil(kRunMs, [&] { return Worker("w1")["order"] == "drain"; }))
-      << "an order stands until it is taken back";
+      << "an order lasts until it is taken back";
   run_.process().Signal(SIGINT);
   EXPECT_EQ(run_.Wait(kRunMs), 130) << run_.Text();
 }

@@ -1,4 +1,4 @@
-// Real runs whose folders are damaged and mended by the commands of `buttress`.
+// Real runs whose folders are damaged and fixed by the commands of `buttress`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,7 +123,7 @@ std::string NewestCheckpoint(const LaunchedRun& run) {
   return "step-" + std::to_string(newest);
 }
 
-// The run goes on from the checkpoint before it, with the same plans.
+// The run continues from the checkpoint before it, with the same plans.
 TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   const Brake brake(11);

@@ -33,7 +33,7 @@ constexpr std::int64_t kEndMs = 40000;
 // As many characters as the tokens of the servers.
 constexpr char kCharacters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-// A process of this one. fork is not safe beside the threads of gRPC.
+// A process of this one. fork is not safe next to the threads of gRPC.
 class Spawned {
  public:
   Spawned(const std::vector<std::string>& arguments, const std::string& log) {
@@ -213,7 +213,7 @@ TEST_F(VllmWorkerTest, OneServerIsSlow) {
   a_.Drip(1500);
   Offer(40, 1);
   ExpectAllGroups();
-  // The completions that the slow server had begun went on at the other one.
+  // The completions that the slow server had begun continued at the other one.
   EXPECT_GT(a_.completions().size() + b_.completions().size(), offered_ * kCompletions);
   EXPECT_EQ(worker_->Terminate(kEndMs), 0) << TextOf(log());
 }

@@ -28,7 +28,7 @@ def check_mirrors(path, exists):
         return []
     return [
         f"{path}: neither lib/{folder} nor {folder} exists; "
-        "a unit test stands in the folder of its source, below tests/unit/"
+        "a unit test is in the folder of its source, below tests/unit/"
     ]
 
 

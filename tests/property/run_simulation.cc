@@ -412,7 +412,7 @@ void RunSimulation::StartLearner() {
     if (group.state == GroupState::kBatched) released_.insert(group.group_id);
   }
   Finish(changes);
-  Expect(start->next_step == checkpoint.step + 1, "the learner goes on after its checkpoint");
+  Expect(start->next_step == checkpoint.step + 1, "the learner continues after its checkpoint");
   Expect(scheduler_.end_reason().empty(), "a learner that registers takes the run up");
 }
 

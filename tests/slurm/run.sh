@@ -207,7 +207,7 @@ check "the time limit: it leaves with a checkpoint and resumes" meets_its_time_l
 check "scontrol requeue: it resumes from a checkpoint" is_requeued 3
 check "a rank is killed: the learner is started again" survives_the_loss_of learner
 check "a worker is killed: it is started again" survives_the_loss_of rollout_worker
-check "a node is down: the job is queued again and goes on" survives_the_loss_of_a_node 4
+check "a node is down: the job is queued again and continues" survives_the_loss_of_a_node 4
 check "scancel ends it, and the audit of the ledger is clean" ledger_is_clean
 check "a run of 30 steps ends the job with status 0" ends_by_itself
 check "mpirun: steps, one rank on each node" starts mpirun

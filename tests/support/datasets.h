@@ -7,7 +7,7 @@
 namespace buttress {
 
 // Returns the path of the file `name` in the folder of data sets: $BUTTRESS_DATA, or ../shared/data
-// beside the repository.
+// next to the repository.
 inline std::string DataSetPath(const std::string& name) {
   const char* given = std::getenv("BUTTRESS_DATA");
   return (given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data") + ("/" + name);

@@ -19,7 +19,7 @@ healthy_seconds=600  # a run of mpirun as long as this ends a row of failures
 
 if [ -e "$final" ]; then
   status=$(cat "$final")
-  echo "launcher: status $status of an earlier pod cannot be mended by a restart" >&2
+  echo "launcher: status $status of an earlier pod cannot be fixed by a restart" >&2
   exit "$status"
 fi
 

@@ -17,7 +17,7 @@ std::string MakeSecret();
 bool IsSecretOf(std::string_view secret, std::string_view sha256);
 
 // ReadFile for a file with a secret: a key or a token. kInvalidArgument, with the command that
-// mends it, if users other than the owner and the group may read it, or the group may write it.
+// fixes it, if users other than the owner and the group may read it, or the group may write it.
 Result<std::string> ReadSecretFile(const std::string& path, std::int64_t max_bytes);
 
 // Replaces a file that only its owner can read.

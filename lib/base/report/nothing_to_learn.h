@@ -1,5 +1,5 @@
 // Work that ended because nothing can come of it, as a status: a run in which nothing was scored or
-// no group differed, an evaluation without a verdict. Neither a restart nor another machine mends
+// no group differed, an evaluation without a verdict. Neither a restart nor another machine fixes
 // that, so the exit code is one of its own (ExitCode).
 #pragma once
 

@@ -1,4 +1,5 @@
-// A sketch of a sequence of words in a fixed number of bytes, from which near copies can be told.
+// A sketch of a sequence of words in a fixed number of bytes, from which near copies can be
+// recognised.
 //
 // MinHash (Broder, "On the resemblance and containment of documents", 1997) over all runs of three
 // consecutive words, with one permutation split into bins (Li, Owen and Zhang, "One Permutation

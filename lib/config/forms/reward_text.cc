@@ -60,7 +60,7 @@ Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
     BUTTRESS_ASSIGN_OR_RETURN(SumTerm term, ParseTerm(rest.substr(0, sign), negative));
     if (std::any_of(terms.begin(), terms.end(),
                     [&](const SumTerm& other) { return other.name == term.name; }))
-      return InvalidArgument("'" + term.name + "' stands twice in '" + std::string(text) +
+      return InvalidArgument("'" + term.name + "' appears twice in '" + std::string(text) +
                              "'; add the weights");
     if (terms.size() == kMaxRewardTerms)
       return InvalidArgument("more than " + std::to_string(kMaxRewardTerms) +

@@ -58,7 +58,7 @@ struct SumTerm {
 };
 
 // The terms of `text`; one for a name alone. kInvalidArgument for a weight that is 0 or not a
-// finite number, a name that is empty or contains a space, and a name that stands twice.
+// finite number, a name that is empty or contains a space, and a name that appears twice.
 Result<std::vector<SumTerm>> ParseSum(std::string_view text);
 
 // Checks a name without its argument. kInvalidArgument lists the known names.

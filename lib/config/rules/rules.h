@@ -12,10 +12,10 @@ namespace buttress {
 
 class Rules {
  public:
-  // Every key stands in `section`: Rules("run.algorithm.") makes "eps" mean run.algorithm.eps.
+  // Every key is in `section`: Rules("run.algorithm.") makes "eps" mean run.algorithm.eps.
   explicit Rules(std::string section = "") : section_(std::move(section)) {}
 
-  // Records "run.sampling.temperature = 0: <expected and mend>" unless `holds`.
+  // Records "run.sampling.temperature = 0: <expected and fix>" unless `holds`.
   template <class T>
   void Require(bool holds, const std::string& key, const T& value, const std::string& expected) {
     if (!holds) broken_ += "\n  " + section_ + key + " = " + ToText(value) + ": " + expected;

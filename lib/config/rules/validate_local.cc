@@ -127,7 +127,7 @@ void CheckVllm(const VllmConfig& vllm, Rules& rules) {
     rules.Require(http && !server.ends_with("/"), "worker.vllm.servers", server,
                   "expected http://host:port or https://host:port, without / at the end");
     rules.Require(std::ranges::count(vllm.servers, server) == 1, "worker.vllm.servers", server,
-                  "stands twice; name each server once");
+                  "appears twice; name each server once");
   }
   rules.Between("worker.vllm.concurrency", vllm.concurrency, 0, 65536);
   rules.AtLeast("worker.vllm.attempts", vllm.attempts, 1);

@@ -47,7 +47,7 @@ BUTTRESS_KERNEL void PlainBlockProduct(const BlockProductArgs& a) {
 
 namespace {
 
-// The sums of so many rows fit into registers beside the weights, which are read once for them.
+// The sums of so many rows fit into registers next to the weights, which are read once for them.
 constexpr std::int64_t kMaxRows = 6;
 
 template <int kRows>

@@ -50,7 +50,7 @@ struct Generator::Sequence {
     return early ? sampling.stop_token_ids : std::span<const std::int32_t>();
   }
 
-  // The number of blocks beside the shared ones. The keys and values of the last token are never
+  // The number of blocks besides the shared ones. The keys and values of the last token are never
   // needed.
   std::int64_t own_blocks() const {
     return BlocksFor(prompt->size() + sampling.max_tokens - 1) - prompt->shared_blocks();

@@ -50,7 +50,7 @@ std::vector<RopeSpec> ReadGemma3Ropes(ConfigReader& fields) {
   if (!nested->is_object() || fields.Find("rope_scaling") != nullptr) {
     fields.Refuse("rope_parameters",
                   "expected an object with full_attention and sliding_attention, and no "
-                  "rope_scaling beside it");
+                  "rope_scaling next to it");
     return {RopeSpec{}, RopeSpec{}};
   }
   ConfigReader inner(*nested, fields.path() + ": rope_parameters");

@@ -46,9 +46,9 @@ std::string DescribeNonFinite(const std::vector<NamedTensor>& tensors) {
 }
 
 Status CheckFinite(const std::vector<NamedTensor>& tensors, const std::string& what,
-                   const std::string& mend) {
+                   const std::string& fix) {
   if (AllFinite(tensors)) return OkStatus();
-  return DataLoss(what + ": " + DescribeNonFinite(tensors) + "; " + mend);
+  return DataLoss(what + ": " + DescribeNonFinite(tensors) + "; " + fix);
 }
 
 }  // namespace buttress

@@ -19,8 +19,8 @@ bool AllFinite(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 // the first tensor that is not finite; empty if all are.
 std::string DescribeNonFinite(const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 
-// kDataLoss if a value is not finite: "`what`: " and the description, and then `mend`.
+// kDataLoss if a value is not finite: "`what`: " and the description, and then `fix`.
 Status CheckFinite(const std::vector<std::pair<std::string, at::Tensor>>& tensors,
-                   const std::string& what, const std::string& mend);
+                   const std::string& what, const std::string& fix);
 
 }  // namespace buttress

@@ -11,7 +11,7 @@
 namespace buttress {
 namespace {
 
-// The files of a model folder beside weights and config.json. They are copied if they exist.
+// The files of a model folder besides weights and config.json. They are copied if they exist.
 constexpr std::array<std::string_view, 8> kCompanions = {"generation_config.json",
                                                          "tokenizer.json",
                                                          "tokenizer_config.json",

@@ -14,7 +14,7 @@ namespace buttress {
 Status CheckBatch(const AdvantageInput& input);
 
 // Checks that every advantage is a finite number: an estimator that overflows must not reach the
-// weights. `estimator` stands in the message.
+// weights. `estimator` is named in the message.
 Status CheckAdvantages(const AdvantageOutput& out, std::string_view estimator);
 
 }  // namespace buttress

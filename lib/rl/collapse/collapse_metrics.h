@@ -1,4 +1,4 @@
-// Metrics of collapse beside the counts of acr.h. All functions are pure; a rate over no groups is
+// Metrics of collapse besides the counts of acr.h. All functions are pure; a rate over no groups is
 // 0.
 #pragma once
 

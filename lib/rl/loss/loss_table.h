@@ -16,7 +16,7 @@
 
 namespace buttress {
 
-// Log-probs that a policy loss reads beside those of the trained policy.
+// Log-probs that a policy loss reads in addition to those of the trained policy.
 enum class ReadsLogprobs : std::uint8_t {
   kNone,
   kOld,            // by algorithm.old_policy: recorded, or the learner's own

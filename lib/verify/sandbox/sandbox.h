@@ -31,7 +31,7 @@ namespace buttress {
 
 struct SandboxOptions {
   std::string python = "/usr/bin/python3";  // interpreter of the self-test
-  std::vector<std::string> read_only;       // folders that are visible beside /usr
+  std::vector<std::string> read_only;       // folders that are visible besides /usr
 };
 
 struct SandboxLimits {

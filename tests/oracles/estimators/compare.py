@@ -106,7 +106,7 @@ class Verl:
                            0]).double().numpy().reshape(batch["rewards"].shape)
 
 
-# Differences beside the order of additions, and their bounds in float64; 1e-12 without an entry.
+# Differences besides the order of additions, and their bounds in float64; 1e-12 without an entry.
 INEXACT_GDPO = "verl gdpo, components in tenths or normal"
 NAMED = {
     "verl grpo_vectorized": ("group_mean_std computes in float32 whatever it gets", 1e-3),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Advantages of random batches, beside the formulas of TRL and verl.
+# Advantages of random batches, next to the formulas of TRL and verl.
 #
 #   tests/run.sh --with estimators [--batches 10000]
 set -euo pipefail

@@ -5,7 +5,7 @@ compare.py FAMILY_ORACLE [MODEL...]
 For each model of models.py, in float32: whole logits, log-probs (of the learner, and of the engine
 with the cache) and gradients, and greedy tokens; then the log-probs that transformers computes from
 the folder that Buttress saved, which must be equal. In bfloat16: the distance of the log-probs to
-those in float32, beside that of transformers' own bfloat16. Prints a table, and fails if a number
+those in float32, next to that of transformers' own bfloat16. Prints a table, and fails if a number
 is out of bounds.
 """
 

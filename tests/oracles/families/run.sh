@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Models of every family beside transformers: logits, gradients, greedy tokens, saved checkpoints.
+# Models of every family next to transformers: logits, gradients, greedy tokens, saved checkpoints.
 #
 #   tests/run.sh --with families [MODEL...]
 set -euo pipefail

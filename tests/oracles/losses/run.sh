@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Losses and gradients of random batches, beside the functions of verl and TRL.
+# Losses and gradients of random batches, next to the functions of verl and TRL.
 #
 #   tests/run.sh --with losses [BATCHES]
 set -euo pipefail

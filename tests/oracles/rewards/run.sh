@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Arguments and results of reward functions, beside the code of TRL and verl that calls them.
+# Arguments and results of reward functions, next to the code of TRL and verl that calls them.
 #
 #   tests/run.sh --with rewards
 set -euo pipefail

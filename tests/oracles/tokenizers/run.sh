@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Token ids, texts and chats of GSM8K, MATH and hostile Unicode, beside the tokenizers package.
+# Token ids, texts and chats of GSM8K, MATH and hostile Unicode, next to the tokenizers package.
 #
 #   tests/run.sh --with tokenizers [--texts 100000] [--seed 1] [--family llama2]
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training through a vLLM server, and its log-probs beside the learner's.
+# Training through a vLLM server, and its log-probs next to the learner's.
 #
 #   tests/run.sh --with vllm [float32 | bfloat16 | qwen3 | restarts]     without an argument: all
 #

@@ -1,4 +1,4 @@
-// A worker that is broken, beside the others of a run, until it is sent SIGTERM. Prints the number
+// A worker that is broken, next to the others of a run, until it is sent SIGTERM. Prints the number
 // of leases that it has got, one line for each time that this rises.
 //
 //   broken_worker RUN_FOLDER CASE

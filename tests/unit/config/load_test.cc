@@ -209,7 +209,7 @@ TEST(LoadTest, TheVllmEngineNeedsServers) {
       HasSubstr("local.worker.vllm.servers = localhost:8000: expected http://host:port"));
   EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm",
                               "local.worker.vllm.servers=['http://a:1', 'http://a:1']"}),
-              HasSubstr("stands twice"));
+              HasSubstr("appears twice"));
   EXPECT_THAT(
       ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']",
                       "run.sampling.temperature=2.5"}),
@@ -221,7 +221,7 @@ TEST(LoadTest, TheVllmEngineNeedsServers) {
 }
 
 TEST(LoadTest, DuplicateKeysAndInvalidYamlAreRefused) {
-  EXPECT_THAT(ErrorOf("run:\n  steps: 1\n  steps: 2\n"), HasSubstr("the key stands twice"));
+  EXPECT_THAT(ErrorOf("run:\n  steps: 1\n  steps: 2\n"), HasSubstr("the key appears twice"));
   EXPECT_THAT(ErrorOf("run: [\n"), HasSubstr("not YAML"));
   EXPECT_THAT(ErrorOf("- 1\n"), HasSubstr("expected the sections 'run' and 'local'"));
 }

@@ -149,7 +149,7 @@ TEST(SourcesTest, ErrorsNameTheSourceAndTheLine) {
       testing::AllOf(HasSubstr("b.yaml:4: run.data.sources.a.wieght: unknown key; did you mean"),
                      HasSubstr("b.yaml:5: run.data.sources.b: expected a section"),
                      HasSubstr("b.yaml:6: run.data.sources.c.max_tokens: expected an integer"),
-                     HasSubstr("b.yaml:7: run.data.sources.a: the name stands twice")));
+                     HasSubstr("b.yaml:7: run.data.sources.a: the name appears twice")));
 }
 
 TEST(SourcesTest, ValuesThatCannotBeUsedAreRefused) {

@@ -344,7 +344,7 @@ TEST_F(CoordinatorLoopTest, TooLittleRoomPausesTheRunUntilThereIsMore) {
   EXPECT_THAT(Look(), testing::HasSubstr("disk full: " + folder_.path() + " has 16.0 MiB free"));
   EXPECT_EQ(metrics_->paused.Value(), 1);
 
-  // A little room is not enough to go on, and an hour of it costs no lease.
+  // A little room is not enough to continue, and an hour of it costs no lease.
   free_bytes_ = kPauseBelowBytes;
   clock_.Pass(3600000);
   EXPECT_TRUE(IsPaused(Call(change)));

@@ -142,7 +142,7 @@ TEST(SchedulerOperator, OnlyWorkersThatJoinAfterAnEarlyEndWaitForALearner) {
     rig.Register("b", 1, {}, start_id);
     return rig.scheduler.AwaitsLearner("b");
   };
-  EXPECT_FALSE(waits("")) << "the coordinator that was told of the end tells it";
+  EXPECT_FALSE(waits("")) << "the coordinator that learned of the end reports it";
   rig.options.start_id = "second start";
   rig.scheduler = rig.Restore();
   EXPECT_FALSE(waits("first start"));

@@ -943,7 +943,7 @@ TEST_F(ServiceTest, ALearnerEndsTheRunWithAReasonThatEveryoneIsTold) {
   EXPECT_EQ(status->end_reason(), "nothing left to learn");
   EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 4))->run_state(), v1::RUN_STATE_STOPPED);
   EXPECT_TRUE(coordinator_->finished());
-  EXPECT_FALSE(coordinator_->stopped()) << "it goes on to tell why";
+  EXPECT_FALSE(coordinator_->stopped()) << "it continues, to report why";
 }
 
 TEST_F(ServiceTest, AnEarlyEndIsToldAfterARestartUntilALearnerTakesTheRunUp) {
@@ -1068,11 +1068,11 @@ TEST_F(ServiceTest, DamagedGroupsOfAPlanAreReplacedOnceTheyAreRead) {
   Restart();
   ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
   FillBatch();
-  const auto mended = Plan(1);
-  ASSERT_TRUE(mended.ok()) << mended.status().ToString();
-  EXPECT_EQ(mended->plan().groups(1).group_id(), plan->plan().groups(1).group_id());
-  EXPECT_NE(mended->plan().groups(0).group_id(), plan->plan().groups(0).group_id());
-  EXPECT_TRUE(Fetch(mended->plan()).ok());
+  const auto fixed = Plan(1);
+  ASSERT_TRUE(fixed.ok()) << fixed.status().ToString();
+  EXPECT_EQ(fixed->plan().groups(1).group_id(), plan->plan().groups(1).group_id());
+  EXPECT_NE(fixed->plan().groups(0).group_id(), plan->plan().groups(0).group_id());
+  EXPECT_TRUE(Fetch(fixed->plan()).ok());
   EXPECT_TRUE(Commit(1).ok());
   const std::string id = std::to_string(plan->plan().groups(0).group_id());
   EXPECT_TRUE(std::filesystem::exists(

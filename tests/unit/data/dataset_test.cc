@@ -54,7 +54,7 @@ TEST_F(DatasetTest, AJsonArrayBecomesRows) {
   EXPECT_EQ(*Convert(path), "{\"a\":[1,{\"b\":2}]}\n{\"a\":\"x\\n\"}\n");
   EXPECT_THAT(ErrorOf(Write("a.json", "[{\"a\": 1}, 2]")), HasSubstr("row 2: expected an object"));
   EXPECT_THAT(ErrorOf(Write("b.json", "[{\"a\": 1}, [{}]]")), HasSubstr("row 2: expected an obj"));
-  EXPECT_THAT(ErrorOf(Write("c.json", "[{\"a\": 1, \"a\": 2}]")), HasSubstr("'a' stands twice"));
+  EXPECT_THAT(ErrorOf(Write("c.json", "[{\"a\": 1, \"a\": 2}]")), HasSubstr("'a' appears twice"));
   EXPECT_THAT(ErrorOf(Write("d.json", "[{\"a\": 1}")), HasSubstr("d.json is not JSON"));
   const std::string deep = std::string(100, '[') + std::string(100, ']');
   EXPECT_THAT(ErrorOf(Write("e.json", "[{\"a\": " + deep + "}]")), HasSubstr("nested deeper"));

@@ -18,7 +18,7 @@ class JsonRowsTest : public ::testing::Test {
     const std::string path = JoinPath(dir_.path(), "rows.jsonl");
     EXPECT_TRUE(WriteFileAtomic(path, text).ok());
     return ForEachJsonRow(path, [&rows](JsonRow row) -> Status {
-      if (row.fields.contains("bad")) return InvalidArgument("is bad; mend it");
+      if (row.fields.contains("bad")) return InvalidArgument("is bad; fix it");
       rows.push_back(std::move(row));
       return OkStatus();
     });

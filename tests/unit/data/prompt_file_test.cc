@@ -177,7 +177,7 @@ TEST_F(PromptFileTest, RowsOfOtherFormatsAreReportedByNumber) {
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   EXPECT_EQ((*file)->Read(1)->answer, "2");
   EXPECT_THAT((*file)->CheckRows(/*stop=*/false).status().message(),
-              HasSubstr("row 2: id 'a' stands in row 1 already"));
+              HasSubstr("row 2: id 'a' appears in row 1 already"));
 }
 
 TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
@@ -202,7 +202,7 @@ TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
             HasSubstr("line 5: no field 'answer'"), HasSubstr("line 6: 'prompt': expected text"),
             HasSubstr("line 7: 'prompt' is empty"),
             HasSubstr("line 8: the prompt has 6 tokens, at most 5"),
-            HasSubstr("line 9: id 'a' stands in line 1"),
+            HasSubstr("line 9: id 'a' appears in line 1"),
             HasSubstr("line 10: 'prompt': message 0: no content")));
 }
 

@@ -43,7 +43,7 @@ TEST(TextEncoderTest, BadRowsAreErrorsThatNameTheField) {
       Encoded(R"({"messages": [{"role": "user", "content": "a"}]})", {}, "").status().message(),
       HasSubstr("no chat template"));
   EXPECT_THAT(Encoded(R"({"text": "a", "tools": []})").status().message(),
-              HasSubstr("'tools' beside 'text'"));
+              HasSubstr("'tools' next to 'text'"));
   EXPECT_THAT(Encoded(R"({"messages": [{"role": "user", "content": "a"}], "tools": "f"})")
                   .status()
                   .message(),

@@ -314,7 +314,7 @@ TEST_F(TrainerTest, TheDriftFromTheStartModelIsMeasuredWhenItIsDueAndChangesNoth
 
   run.model.path = "/nowhere";
   Make();
-  EXPECT_TRUE(std::isnan(Step(7).measured.start_kl));  // the step goes on
+  EXPECT_TRUE(std::isnan(Step(7).measured.start_kl));  // the step continues
 }
 
 TEST_F(TrainerTest, ResumingFromACheckpointGivesTheSameWeightsBitForBit) {

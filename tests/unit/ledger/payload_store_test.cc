@@ -98,8 +98,7 @@ TEST_F(PayloadStoreTest, ARecordOfAnotherGroupIsNamed) {
   const PayloadRef ref = *Append(*store, "payload", {7, 2});
   PayloadRef stale = ref;
   ++stale.check;
-  EXPECT_THAT(store->Read(stale).status().message(),
-              HasSubstr("group 7 under lease 2 stands there"));
+  EXPECT_THAT(store->Read(stale).status().message(), HasSubstr("group 7 under lease 2 is there"));
 }
 
 TEST_F(PayloadStoreTest, ASegmentThatEndsEarlyIsKeptAndTheStoreGoesOnInTheNextOne) {

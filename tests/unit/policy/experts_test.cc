@@ -78,7 +78,7 @@ TEST(ExpertsTest, WithoutGradientsOnlyExpertsWithRowsRun) {
   EXPECT_EQ(experts.called, (std::vector<std::size_t>{0, 1, 2, 3}));
 }
 
-// A sum in bfloat16 would lose the small outputs beside the large one.
+// A sum in bfloat16 would lose the small outputs next to the large one.
 TEST(ExpertsTest, OutputsOfBfloat16AreSummedInFloat32) {
   const at::NoGradGuard no_grad;
   const at::Tensor x = at::ones({1, 1}, at::kBFloat16);

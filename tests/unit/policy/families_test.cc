@@ -1,4 +1,4 @@
-// Every family beside transformers, with the kernels of the CPU and with the operators that GPUs
+// Every family next to transformers, with the kernels of the CPU and with the operators that GPUs
 // run; tests/golden/make_families_golden.py writes the numbers.
 #include <gmock/gmock.h>
 #include <torch/types.h>
@@ -259,7 +259,7 @@ TEST_F(ConfigTest, HarmlessFieldsAndNullsAreAccepted) {
   EXPECT_EQ(Refusal("qwen3", "some_field", nullptr), "accepted");
 }
 
-// The fields of transformers 4, beside those of transformers 5 in the golden folders.
+// The fields of transformers 4, next to those of transformers 5 in the golden folders.
 TEST_F(ConfigTest, OldSpellingsOfTheRotaryEmbeddingMeanTheSame) {
   const auto read = [&](const std::string& model, const nlohmann::json& old) {
     auto config = nlohmann::json::parse(*ReadFile(GoldenFolder(model) + "/config.json"));

@@ -18,7 +18,7 @@ TEST(FiniteCheckTest, TheFirstTensorIsNamedWithItsShapeAndCounts) {
         {"a", at::ones({2, 3}, type)}, {"b", at::ones({4, 5}, type)}, {"c", at::ones({1}, type)}};
     EXPECT_TRUE(AllFinite(tensors));
     EXPECT_EQ(DescribeNonFinite(tensors), "");
-    EXPECT_TRUE(CheckFinite(tensors, "model", "mend").ok());
+    EXPECT_TRUE(CheckFinite(tensors, "model", "fix").ok());
     tensors[1].second[0][1] = std::numeric_limits<float>::quiet_NaN();
     tensors[1].second[3].fill_(-kInfinite);
     EXPECT_FALSE(AllFinite(tensors));

@@ -74,7 +74,7 @@ TEST_F(WorkerWeightsTest, ANewerVersionInterruptsATransferButNotTwiceInARow) {
   Start();
   ASSERT_TRUE(fetcher_.WaitForFetches(1));
   coordinator_.Announce(ManifestToProto(ManifestAt(2)));
-  ASSERT_TRUE(fetcher_.WaitForFetches(2)) << "the transfer of version 1 goes on";
+  ASSERT_TRUE(fetcher_.WaitForFetches(2)) << "the transfer of version 1 continues";
   coordinator_.Announce(ManifestToProto(ManifestAt(3)));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // an Exchange brings version 3
   fetcher_.Hold(false);
@@ -91,7 +91,7 @@ TEST_F(WorkerWeightsTest, AFurtherSourceInterruptsATransferOfTheSameVersion) {
   ASSERT_TRUE(fetcher_.WaitForFetches(1));
   manifest.sources.push_back("relay:1");
   coordinator_.Announce(ManifestToProto(manifest));
-  ASSERT_TRUE(fetcher_.WaitForFetches(2)) << "the transfer from the publisher goes on";
+  ASSERT_TRUE(fetcher_.WaitForFetches(2)) << "the transfer from the publisher continues";
   fetcher_.Hold(false);
   ASSERT_TRUE(coordinator_.WaitUntil(
       [](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));

@@ -43,7 +43,7 @@ TEST(HostsFileTest, NamesTheLineOfEveryError) {
   EXPECT_THAT(errors, HasSubstr("hosts:3: unknown field 'worker=1'; choose of coordinator"));
   EXPECT_THAT(errors, HasSubstr("hosts:5: 'address=10.0.0.1:7': expected address=NAME"));
   EXPECT_THAT(errors, HasSubstr("hosts:6: '-oProxyCommand=sh' is no name of a machine"));
-  EXPECT_THAT(errors, HasSubstr("hosts:7: a stands twice"));
+  EXPECT_THAT(errors, HasSubstr("hosts:7: a appears twice"));
   EXPECT_THAT(errors, HasSubstr("hosts:8: 'workers=1001'"));
   EXPECT_THAT(errors, ::testing::Not(HasSubstr("hosts:1:")));
   EXPECT_THAT(errors, ::testing::Not(HasSubstr("hosts:4:")));

@@ -56,11 +56,11 @@ TEST(SupervisorTest, ARunThatLearnsNothingIsNotRestartedAndItsCauseIsTheError) {
   Supervisor supervisor(dir.path(), 3);
   const std::string script =
       "echo '2026-01-01T00:00:00.000Z E learner/0 learner leaves why=\"nothing to learn: the "
-      "\\\"x\\\" is missing; mend it\"'; echo 'Primary job terminated'; exit 5";
+      "\\\"x\\\" is missing; fix it\"'; echo 'Primary job terminated'; exit 5";
   ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", script}).ok());
   const Status status = TickToTheEnd(supervisor);
   EXPECT_EQ(ExitCode(status), 5);
-  EXPECT_EQ(status.message(), "nothing to learn: the \"x\" is missing; mend it");
+  EXPECT_EQ(status.message(), "nothing to learn: the \"x\" is missing; fix it");
   EXPECT_EQ(supervisor.restarts(), 0);
 }
 

@@ -39,7 +39,7 @@ class TestBatch {
     collapse_ = MakeCollapseSnapshot(rewards_, outcomes_, offsets_, history_);
   }
 
-  // Setters of the inputs beside rewards: [N], [N, C], [K].
+  // Setters of the inputs besides rewards: [N], [N, C], [K].
   void set_lengths(std::vector<std::int32_t> lengths) { lengths_ = std::move(lengths); }
 
   void set_components(std::vector<double> components) { components_ = std::move(components); }

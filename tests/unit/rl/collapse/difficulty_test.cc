@@ -125,7 +125,7 @@ std::vector<Observation> Visit(const Mix& mix, std::int64_t size, int visits) {
 }
 
 // The mean over three visits, so that the sampling error of 6,000 groups (0.6 points) is small
-// beside the bound.
+// next to the bound.
 TEST(DifficultyTest, TheExpectedRateIsCalibratedWhateverTheMix) {
   std::string table;
   std::int64_t rows = 0, outside = 0;

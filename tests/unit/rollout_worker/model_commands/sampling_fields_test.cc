@@ -43,7 +43,7 @@ TEST(SamplingFieldsTest, ARowHasOnePrompt) {
               HasSubstr("keep one"));
   EXPECT_TRUE(CheckFields(RowOf(R"({"messages": [], "tools": []})")).ok());
   EXPECT_THAT(CheckFields(RowOf(R"({"token_ids": [1], "tools": []})")).message(),
-              HasSubstr("'tools' beside 'token_ids'"));
+              HasSubstr("'tools' next to 'token_ids'"));
   EXPECT_THAT(CheckFields(RowOf(R"({"id": 1})")).message(), HasSubstr("no prompt"));
 }
 

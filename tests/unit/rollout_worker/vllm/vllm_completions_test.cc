@@ -126,7 +126,7 @@ TEST_P(RetriedFaultTest, AFaultCostsAnAttemptAndTheCompletionIsComplete) {
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
   const EngineResult result = PollFor(*engine, 1)[0];
   EXPECT_TRUE(result.status.ok()) << result.status.ToString();
-  // Behind a completion whose end did not arrive the next attempt goes on.
+  // Behind a completion whose end did not arrive the next attempt continues.
   const std::size_t end = GetParam() == Fault::kNoFinish ? 16 : 8;
   EXPECT_EQ(result.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, end));
   EXPECT_EQ(result.segments.size(), 1U);
