@@ -1,4 +1,4 @@
-// What the commands that speak with a run's coordinator share: how the run is named, and the
+// Shared by the commands that call a run's coordinator: how the run is named, and the
 // connection.
 #pragma once
 

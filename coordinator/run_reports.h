@@ -1,4 +1,4 @@
-// What workers and learner report about themselves, and where the time of the loop goes. Nothing of
+// Reports of workers and learner about themselves, and where the time of the loop goes. Nothing of
 // the run depends on it, and it is lost with the process.
 #pragma once
 

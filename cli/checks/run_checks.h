@@ -1,4 +1,4 @@
-// What `buttress launch` checks before it starts anything, and `buttress doctor` without starting
+// The checks of `buttress launch` before it starts anything, and `buttress doctor` without starting
 // the run. Without LibTorch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What `buttress launch` prints while a run is at work: finished steps, evaluations, warnings of
+// The output of `buttress launch` while a run is at work: finished steps, evaluations, warnings of
 // its processes, the link of its page, and what the run waits for when nothing else happens.
 #pragma once
 

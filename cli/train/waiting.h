@@ -1,4 +1,4 @@
-// What a run waits for while no step ends, and how it has ended, for `buttress launch`.
+// The reason why a run waits while no step ends, and how it has ended, for `buttress launch`.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What other settings of the estimator would have given for the batches that a run trained on. The
-// advantages come from the learner's own code, step after step, so that gates see the rates and
-// keep the thresholds that they would have had.
+// The advantages that other settings of the estimator would have given for the batches that a run
+// trained on. The advantages come from the learner's own code, step after step, so that gates see
+// the rates and keep the thresholds that they would have had.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How `buttress samples` shows groups: wrapped text for a terminal, or JSON.
+// The output of `buttress samples`: wrapped text for a terminal, or JSON.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the coordinator's loop and its requests share: a request reads and changes a turn.
+// The state that the coordinator's loop and its requests share: a request reads and changes a turn.
 #pragma once
 
 #include <cstddef>

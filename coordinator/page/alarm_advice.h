@@ -1,4 +1,4 @@
-// What to do about an alarm, for people who look at a run.
+// Advice about an alarm, for people who look at a run.
 #pragma once
 
 #include <string_view>

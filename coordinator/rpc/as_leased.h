@@ -1,5 +1,6 @@
-// Whether a submitted group is what its lease asked for. A worker that samples another prompt, in
-// another way, or from weights that this run did not publish, submits what no gradient may use.
+// The check that a submitted group is what its lease asked for. A worker that samples another
+// prompt, in another way, or from weights that this run did not publish, submits what no gradient
+// may use.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Who holds which group, until when, and which groups another worker may take over.
+// The leases: who holds which group, until when, and which groups another worker may take over.
 //
 // A worker is honest but may be broken: it crashes, hangs, is slow, is misconfigured, has other
 // weights, or sends rubbish. One rule bounds what that costs the others:

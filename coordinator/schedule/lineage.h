@@ -1,4 +1,4 @@
-// Which policy versions are valid, and which the learner went back behind.
+// The policy versions that are valid, and those that the learner went back behind.
 #pragma once
 
 #include <cstdint>

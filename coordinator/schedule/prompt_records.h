@@ -1,6 +1,6 @@
-// What the selection of prompts knows of those that are under way. The records of all others are in
-// the ledger alone, where a draw reads them, so that the memory of the coordinator does not grow
-// with the dataset.
+// The records that the selection of prompts keeps of those that are under way. The records of all
+// others are in the ledger alone, where a draw reads them, so that the memory of the coordinator
+// does not grow with the dataset.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which checkpoints are kept besides the newest (run.checkpoints.keep_best).
+// The checkpoints that are kept besides the newest (run.checkpoints.keep_best).
 #pragma once
 
 #include <cstdint>

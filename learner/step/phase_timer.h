@@ -1,4 +1,4 @@
-// How long the phases of a step take. Torch.
+// A timer of the phases of a step. Torch.
 #pragma once
 
 #include <c10/core/Device.h>

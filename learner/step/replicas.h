@@ -1,4 +1,4 @@
-// Whether the ranks of a job hold the same weights. Torch.
+// The check that the ranks of a job hold the same weights. Torch.
 #pragma once
 
 #include <chrono>

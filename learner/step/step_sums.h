@@ -1,4 +1,4 @@
-// What the ranks sum up over the tokens and completions of a step, and the measurements that come
+// The sums of all ranks over the tokens and completions of a step, and the measurements that come
 // from the sums. Torch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Whether a program agrees with the coordinator that it will speak with, where one is up.
+// The check that a program agrees with the coordinator that it will speak with, where one is up.
 #pragma once
 
 #include "lib/checks/findings.h"

@@ -1,4 +1,4 @@
-// What the checks of a run have found.
+// The findings of the checks of a run.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Whether the GPUs of this machine are enough for its part of a run. Without LibTorch and the CUDA
-// runtime: NVIDIA's driver is asked.
+// The check that the GPUs of this machine are enough for its part of a run. Without LibTorch and
+// the CUDA runtime: NVIDIA's driver is asked.
 #pragma once
 
 #include "lib/checks/findings.h"

@@ -1,4 +1,4 @@
-// What the processes of a run need of a machine's memory, against what it has. Without LibTorch.
+// The memory that the processes of a run need of a machine, against what it has. Without LibTorch.
 #pragma once
 
 #include <cstdint>

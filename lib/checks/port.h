@@ -1,4 +1,4 @@
-// Whether a port is free, or served.
+// The check that a port is free, or served.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What `--check` of a program finds: its own part of a run, without a start. `buttress launch
-// --check` puts the parts together. Without LibTorch.
+// The checks behind `--check` of a program: its own part of a run, without a start. `buttress
+// launch --check` puts the parts together. Without LibTorch.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Which GPU a process computes on. GPUs are counted from 0 among those that CUDA_VISIBLE_DEVICES
-// shows to the process.
+// The choice of the GPU that a process computes on. GPUs are counted from 0 among those that
+// CUDA_VISIBLE_DEVICES shows to the process.
 #pragma once
 
 #include <cstdint>

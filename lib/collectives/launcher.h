@@ -1,4 +1,4 @@
-// What a process knows of the launcher that started it: mpirun, srun or another. Nothing here
+// The environment of the launcher that started it: mpirun, srun or another. Nothing here
 // depends on one launcher's way to number the processes of a machine.
 #pragma once
 

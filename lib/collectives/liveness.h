@@ -1,4 +1,4 @@
-// Which ranks of a job are alive, apart from its collectives: a thread of each rank exchanges
+// The liveness of the ranks of a job, apart from its collectives: a thread of each rank exchanges
 // heartbeats with rank 0 over TCP. A collective that waits for a rank which writes a checkpoint can
 // so wait on, and one that waits for a dead rank ends at once.
 #pragma once

@@ -1,4 +1,5 @@
-// What settings there are: every whole key with its default and meaning, and the search for keys.
+// A description of the settings: every whole key with its default and meaning, and the search for
+// keys.
 #pragma once
 
 #include <string>

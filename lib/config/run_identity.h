@@ -1,4 +1,4 @@
-// Which settings make a run the same run, so that a later start may continue it.
+// The settings that make a run the same run, so that a later start may continue it.
 #pragma once
 
 #include <string>

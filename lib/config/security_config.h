@@ -1,4 +1,4 @@
-// local.security: who may connect to the ports of a run.
+// The settings of local.security: who may connect to the ports of a run.
 #pragma once
 
 #include <string>

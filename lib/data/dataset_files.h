@@ -1,4 +1,4 @@
-// Which files a dataset consists of, and of what format they are.
+// The files of a dataset, and their format.
 #pragma once
 
 #include <cstdint>

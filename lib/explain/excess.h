@@ -1,4 +1,4 @@
-// Whether a collapse rate is outside of what difficulty explains.
+// A test whether a collapse rate is outside of what difficulty explains.
 #pragma once
 
 #include <cstdint>

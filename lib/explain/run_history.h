@@ -1,4 +1,4 @@
-// What a run has shown up to a step: histories of prompts, rates of sources, recent lengths and
+// The history of a run up to a step: histories of prompts, rates of sources, recent lengths and
 // similarities. Memory is bounded by kMaxPrompts prompts and the last kRecent completions. Not
 // thread-safe.
 #pragma once

@@ -1,4 +1,4 @@
-// What templates can do with values: operators, filters, tests, attributes, items and methods.
+// The operations of templates on values: operators, filters, tests, attributes, items and methods.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is off with the first batch of a run, reported before a second one is trained.
+// Signs that the first batch of a run is off, reported before a second one is trained.
 #pragma once
 
 #include <string>

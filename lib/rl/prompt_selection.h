@@ -1,5 +1,5 @@
-// Which prompts are passed over, by the results of their earlier groups. All functions are pure;
-// random numbers follow from keys that are arguments.
+// The selection of prompts to pass over, by the results of their earlier groups. All functions are
+// pure; random numbers follow from keys that are arguments.
 #pragma once
 
 #include <cstdint>

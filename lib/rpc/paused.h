@@ -1,4 +1,4 @@
-// How a coordinator that is there, but takes no call that changes the run, answers such a call.
+// The answer of a coordinator that is up, but accepts no call that changes the run, to such a call.
 #pragma once
 
 #include <string>

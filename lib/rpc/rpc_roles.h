@@ -1,4 +1,4 @@
-// Which role may make which call: the one table that every gRPC port checks.
+// The roles that may make each call: the one table that every gRPC port checks.
 #pragma once
 
 #include <string_view>

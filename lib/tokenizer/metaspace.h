@@ -1,5 +1,6 @@
-// How SentencePiece writes spaces, which pre_tokenizer and decoder of a tokenizer.json share: a
-// space becomes a visible character, and one more may be put before the text.
+// The form in which SentencePiece writes spaces, which pre_tokenizer and decoder of a
+// tokenizer.json share: a space becomes a visible character, and one more may be put before the
+// text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the commands on a model folder and a file have in common.
+// The flags that the commands on a model folder and a file have in common.
 #pragma once
 
 #include <CLI/CLI.hpp>

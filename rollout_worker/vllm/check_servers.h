@@ -1,4 +1,4 @@
-// What `rollout_worker --check` asks the vLLM servers.
+// The questions of `rollout_worker --check` to the vLLM servers.
 #pragma once
 
 #include "lib/checks/findings.h"

@@ -1,4 +1,4 @@
-// What a program proves its identity by, and whom its ports admit: a TLS certificate, and a token
+// The identity of a program, and whom its ports admit: a TLS certificate, and a token
 // for each role.
 #pragma once
 

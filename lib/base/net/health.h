@@ -1,4 +1,4 @@
-// What the probes of a program answer: /livez and /readyz of its metrics port.
+// The answers to the probes of a program: /livez and /readyz of its metrics port.
 #pragma once
 
 #include <atomic>

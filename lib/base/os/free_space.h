@@ -1,4 +1,4 @@
-// How much room a file system has left.
+// The free space of a file system.
 #pragma once
 
 #include <cstdint>

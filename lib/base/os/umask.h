@@ -1,4 +1,4 @@
-// What others may do with the files of a run.
+// The permissions of the files of a run.
 #pragma once
 
 namespace buttress {

@@ -1,4 +1,5 @@
-// What a reward may be, wherever rewards enter: from settings, verifiers, workers and dumps.
+// The values that a reward may have, wherever rewards enter: from settings, verifiers, workers and
+// dumps.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What the answers of a dataset may be, which follows from the verifiers that read them.
+// The form of the answers of a dataset, which follows from the verifiers that read them.
 #pragma once
 
 #include <cstdint>

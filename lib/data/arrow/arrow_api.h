@@ -1,4 +1,4 @@
-// What libbuttress_arrow.so offers to the programs, which are of the same build.
+// The interface of libbuttress_arrow.so to the programs, which are of the same build.
 #pragma once
 
 #include <string>

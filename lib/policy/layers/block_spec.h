@@ -1,5 +1,5 @@
-// What a transformer block computes. A family of models is a function from its config.json to these
-// descriptions; training and generation run the same ones. Without torch.
+// The specification of what a transformer block computes. A family of models is a function from its
+// config.json to these descriptions; training and generation run the same ones. Without torch.
 #pragma once
 
 #include <cmath>

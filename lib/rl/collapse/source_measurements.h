@@ -1,4 +1,4 @@
-// What a step says of each data source, in steps.jsonl, in the metrics and in the summary.
+// The measurements of each data source, in steps.jsonl, in the metrics and in the summary.
 #pragma once
 
 #include <limits>

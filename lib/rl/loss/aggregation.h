@@ -1,6 +1,6 @@
-// How the losses of tokens become the loss of a step. The denominators are those of the whole step,
-// over all ranks and micro-batches, fixed before the first backward pass, so that the gradient does
-// not depend on how the step is split.
+// The aggregation of the losses of tokens to the loss of a step. The denominators are those of the
+// whole step, over all ranks and micro-batches, fixed before the first backward pass, so that the
+// gradient does not depend on how the step is split.
 //
 // With l_it the loss of trained token t of completion i, N all trained tokens, B all completions, K
 // all groups, T_i the tokens of completion i and N_k those of group k:

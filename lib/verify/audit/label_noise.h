@@ -1,5 +1,5 @@
-// How often a verifier contradicts labels, and how that changes the Advantage Collapse Rate that is
-// measured with it.
+// Rates at which a verifier contradicts labels, and how that changes the Advantage Collapse Rate
+// that is measured with it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a response states outside of a box. All functions are linear in the text.
+// The answer that a response states outside of a box. All functions are linear in the text.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What all processes of a sandbox use together, which no limit of a process bounds.
+// The resources that all processes of a sandbox use together, which no limit of a process bounds.
 #pragma once
 
 #include <sys/types.h>
