@@ -6,6 +6,7 @@ import math
 import pathlib
 import shutil
 import sqlite3
+import struct
 import subprocess
 import tempfile
 
@@ -14,6 +15,8 @@ BUTTRESS = pathlib.Path(__file__).resolve().parents[2] / "build/release/bin/butt
 CLASSES = ("all_correct", "all_wrong", "other_constant", "mixed", "unscorable")
 CORRECT, WRONG = 1, 2
 TOLERANCE = 0.0
+# Fields of GroupHead in proto/buttress/v1/experience.proto.
+OUTCOMES, RAW_REWARDS = 10, 12
 
 
 def classify(rows):
@@ -48,13 +51,49 @@ def committed_step(folder):
         return database.execute("SELECT committed_step FROM run").fetchone()[0]
 
 
+def varint(data, at):
+    """The number at `at` in the wire format of Protocol Buffers, and where it ends."""
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def packed_fields(data):
+    """{field number: bytes} of the fields of a message that have a length."""
+    fields, at = {}, 0
+    while at < len(data):
+        tag, at = varint(data, at)
+        wire_type = tag & 7
+        if wire_type == 0:
+            _, at = varint(data, at)
+        elif wire_type == 2:
+            length, at = varint(data, at)
+            fields[tag >> 3] = fields.get(tag >> 3, b"") + data[at:at + length]
+            at += length
+        else:
+            at += {1: 8, 5: 4}[wire_type]
+    return fields
+
+
+def completions(head):
+    """[(outcome, raw reward)] of a serialized GroupHead."""
+    fields = packed_fields(head)
+    outcomes, at = [], 0
+    while at < len(fields[OUTCOMES]):
+        outcome, at = varint(fields[OUTCOMES], at)
+        outcomes.append(outcome)
+    rewards = struct.unpack(f"<{len(outcomes)}d", fields[RAW_REWARDS])
+    return list(zip(outcomes, rewards))
+
+
 def recount(database):
     """{class: groups} over all accepted groups, from their completions."""
-    groups = collections.defaultdict(list)
-    for group, outcome, reward in database.execute(
-            "SELECT group_id, outcome, raw_reward FROM completions"):
-        groups[group].append((outcome, reward))
-    return collections.Counter(classify(rows) for rows in groups.values())
+    return collections.Counter(
+        classify(completions(head)) for head, in database.execute("SELECT head FROM accepted"))
 
 
 def audit(folder):
