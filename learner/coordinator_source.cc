@@ -9,7 +9,7 @@
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 
 namespace buttress {
 namespace {

@@ -18,7 +18,7 @@
 #include "lib/policy/decode/generator.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/transformer.h"
-#include "lib/policy/weights/weight_parts.h"
+#include "lib/policy/weights/parameters.h"
 
 namespace buttress {
 namespace {

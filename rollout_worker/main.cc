@@ -21,7 +21,7 @@
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/evaluation/evaluator.h"
-#include "rollout_worker/model_commands/commands.h"
+#include "rollout_worker/model_commands/model_flags.h"
 #include "rollout_worker/run_worker.h"
 #include "rollout_worker/vllm/check_servers.h"
 #include "rollout_worker/vllm/vllm_engine.h"

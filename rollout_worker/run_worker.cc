@@ -1,5 +1,8 @@
 #include "rollout_worker/run_worker.h"
 
+#include <unistd.h>
+
+#include <climits>
 #include <memory>
 #include <random>
 #include <string>
@@ -9,6 +12,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/report/log.h"
 #include "lib/base/report/metrics.h"
+#include "lib/base/text/digest.h"
 #include "lib/base/text/random.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
@@ -16,9 +20,9 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "lib/weights/fetcher.h"
+#include "lib/weights/part_file.h"
 #include "lib/weights/weight_server.h"
 #include "rollout_worker/worker.h"
-#include "rollout_worker/worker_id.h"
 
 namespace buttress {
 namespace {
@@ -140,6 +144,19 @@ Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceE
       {control, submissions, engine, *scoring, *weights.fetcher, tokenizer, worker_metrics},
       WorkerOptions::From(config, worker_id));
   return worker.Run();
+}
+
+Result<std::string> WorkerIdOf(const WorkerConfig& config) {
+  if (!config.id.empty()) {
+    if (IsPlainFileName(config.id)) return config.id;
+    return InvalidArgument("local.worker.id = '" + config.id +
+                           "' becomes part of file names; use letters, digits, '-' and '_'");
+  }
+  char host[HOST_NAME_MAX + 1] = {};
+  if (::gethostname(host, HOST_NAME_MAX) != 0)
+    return Unavailable("this machine has no host name; set local.worker.id");
+  constexpr std::size_t kSuffixBytes = 6;
+  return std::string(host) + "-" + ToHex(MakeSecret().substr(0, kSuffixBytes));
 }
 
 }  // namespace buttress

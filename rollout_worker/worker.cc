@@ -6,7 +6,7 @@
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
 #include "lib/experience/codec.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 
 namespace buttress {
 namespace {

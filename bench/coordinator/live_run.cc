@@ -9,7 +9,7 @@
 #include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/rpc/channel.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 
 namespace buttress {
 namespace {

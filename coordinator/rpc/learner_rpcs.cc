@@ -11,7 +11,7 @@
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
 #include "lib/rpc/channel.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 
 namespace buttress {
 namespace {

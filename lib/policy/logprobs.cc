@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/policy/layers/head.h"
+#include "lib/policy/layers/embedding_and_head.h"
 
 namespace buttress {
 namespace {

@@ -7,7 +7,7 @@
 #include "lib/base/text/random.h"
 #include "lib/policy/layers/attention.h"
 #include "lib/policy/layers/block.h"
-#include "lib/policy/layers/head.h"
+#include "lib/policy/layers/embedding_and_head.h"
 #include "lib/policy/layers/norm.h"
 #include "lib/policy/weights/parameters.h"
 

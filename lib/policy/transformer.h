@@ -15,7 +15,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
-#include "lib/policy/layers/embedding.h"
+#include "lib/policy/layers/embedding_and_head.h"
 #include "lib/policy/layers/rope.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/weights/decoder_weights.h"

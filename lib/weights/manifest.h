@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "buttress/v1/weights.pb.h"
 #include "lib/base/report/status.h"
 #include "lib/experience/types.h"
 
@@ -68,5 +69,18 @@ std::string ManifestDigest(const WeightManifest& manifest);
 // 32 bytes and match, and canaries have at most kMaxCanaryTokens tokens, each with a finite
 // log-prob. kDataLoss names the first violation.
 Status CheckManifest(const WeightManifest& manifest);
+
+// ManifestToProto and the functions below convert manifests to and from protocol messages, and to and
+// from the JSON of manifest.json, which is the JSON mapping of the message.
+v1::WeightManifest ManifestToProto(const WeightManifest& manifest);
+
+// Includes CheckManifest. kDataLoss.
+Result<WeightManifest> ManifestFromProto(const v1::WeightManifest& proto);
+
+// kInvalidArgument if a name or a path is not UTF-8.
+Result<std::string> ManifestToJson(const WeightManifest& manifest);
+
+// Includes CheckManifest. kDataLoss.
+Result<WeightManifest> ManifestFromJson(const std::string& json);
 
 }  // namespace buttress

@@ -10,7 +10,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 
 namespace buttress {
 namespace {

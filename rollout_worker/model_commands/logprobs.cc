@@ -9,7 +9,6 @@
 #include "lib/base/os/shutdown.h"
 #include "lib/data/json_rows.h"
 #include "lib/policy/logprobs.h"
-#include "rollout_worker/model_commands/commands.h"
 #include "rollout_worker/model_commands/model_flags.h"
 
 namespace buttress {

@@ -1,4 +1,6 @@
-// The flags that the commands on a model folder and a file have in common.
+// The commands that show what a model folder computes, and the flags that they have in common:
+// `buttress logprobs` and `buttress generate` run them as `rollout_worker logprobs` and
+// `rollout_worker generate`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
@@ -31,5 +34,14 @@ struct ModelFlags {
 
 // Parses the command line, runs `action`, prints its error and returns the exit code.
 int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status()>& action);
+
+// A command line whose first word is `name`. `run` returns the exit code.
+struct ModelCommand {
+  std::string_view name;
+  int (*run)(int argc, char** argv);
+};
+
+int RunLogprobs(int argc, char** argv);
+int RunGenerate(int argc, char** argv);
 
 }  // namespace buttress

@@ -19,7 +19,6 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "rollout_worker/engine.h"
-#include "rollout_worker/scoring/reward_noise.h"
 #include "rollout_worker/scoring/second_verifier.h"
 
 namespace buttress {

@@ -17,7 +17,6 @@
 #include "rollout_worker/engine.h"
 #include "rollout_worker/vllm/health_poller.h"
 #include "rollout_worker/vllm/open_sample.h"
-#include "rollout_worker/vllm/pace_watch.h"
 #include "rollout_worker/vllm/server_pool.h"
 
 namespace buttress {

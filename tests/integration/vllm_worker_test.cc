@@ -16,7 +16,7 @@
 
 #include "lib/experience/codec.h"
 #include "lib/experience/group.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 #include "lib/weights/publisher.h"
 #include "tests/support/fakes/fake_coordinator.h"
 #include "tests/support/fakes/scripted_vllm.h"

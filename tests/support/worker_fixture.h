@@ -12,7 +12,7 @@
 #include "lib/base/report/metrics.h"
 #include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 #include "rollout_worker/worker.h"
 #include "tests/support/fakes/fake_coordinator.h"
 #include "tests/support/fakes/fake_engine.h"

@@ -1,6 +1,8 @@
 #include "lib/policy/cpu/layer_kernels.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lib/policy/cpu/vector.h"
 
@@ -140,6 +142,18 @@ BUTTRESS_INLINE void RopeBody(const RopeArgs<T>& a) {
   }
 }
 
+// Returns NaN if a value is NaN.
+BUTTRESS_INLINE float MaxOf(const float* values, std::int64_t count) {
+  float top = -std::numeric_limits<float>::infinity();
+  float poison = 0;
+#pragma omp simd reduction(max : top) reduction(+ : poison)
+  for (std::int64_t i = 0; i < count; ++i) {
+    top = values[i] > top ? values[i] : top;
+    poison += values[i] == values[i] ? 0.0f : 1.0f;
+  }
+  return poison > 0 ? std::numeric_limits<float>::quiet_NaN() : top;
+}
+
 }  // namespace
 
 BUTTRESS_KERNEL void RmsNormRows(const RmsNormArgs<float>& args) { RmsNormBody(args); }
@@ -161,5 +175,21 @@ BUTTRESS_KERNEL void GateGradRows(const GateGradArgs<Bf16>& args) { GateGradBody
 BUTTRESS_KERNEL void RopeRows(const RopeArgs<float>& args) { RopeBody(args); }
 
 BUTTRESS_KERNEL void RopeRows(const RopeArgs<Bf16>& args) { RopeBody(args); }
+
+BUTTRESS_KERNEL float ExpRow(const float* logits, float scale, float* weights, double* sums,
+                             std::int64_t V) {
+  const float top = MaxOf(logits, V);
+  for (std::int64_t first = 0; first < V; first += kSumRun) {
+    const std::int64_t end = std::min(V, first + kSumRun);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = first; i < end; ++i) {
+      weights[i] = Exp((logits[i] - top) * scale);
+      sum += weights[i];
+    }
+    sums[first / kSumRun] = static_cast<double>(sum);
+  }
+  return top;
+}
 
 }  // namespace buttress

@@ -1,5 +1,5 @@
 // CPU kernels of the elementary layers: RMSNorm, gated activations and RoPE, where a LibTorch
-// operator for each step would cost more than the arithmetic.
+// operator for each step would cost more than the arithmetic; and the softmax of sampling.
 //
 // The kernels do not use torch. Each is compiled for several instruction sets, one of which is
 // chosen at run time. The result of a row depends on that row alone. Arithmetic is in float32 for
@@ -96,5 +96,12 @@ struct RopeArgs {
 
 void RopeRows(const RopeArgs<float>& args);
 void RopeRows(const RopeArgs<Bf16>& args);
+
+// The number of weights in each partial sum.
+inline constexpr std::int64_t kSumRun = 256;
+
+// Sets weights[i] = exp((logits[i] - max) * scale), and sums [ceil(V / kSumRun)] to the sums of
+// each kSumRun weights. Returns max. If a logit is NaN or +infinity, the sums are NaN.
+float ExpRow(const float* logits, float scale, float* weights, double* sums, std::int64_t V);
 
 }  // namespace buttress

@@ -1,10 +1,11 @@
-// A linear layer with a weight layout that is fast for the small batches of decoding.
+// Linear layers and the head of a decoder with a weight layout that is fast for the small batches of decoding.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace buttress {
@@ -35,6 +36,22 @@ class PackedLinear {
   std::int64_t outs_;
   at::Tensor weight_;
   at::Tensor bias_;
+};
+
+// HeadLogits of a copy of the head, which must be created again when the weight changes.
+class PackedHead {
+ public:
+  explicit PackedHead(const at::Tensor& head_VD);
+
+  // Returns the logits [R, V] in float32. Rows may be more than V values apart. With tile_rows > 0,
+  // the bits of a row do not depend on the number of rows.
+  at::Tensor Logits(const at::Tensor& hidden_RD, std::int64_t tile_rows) const;
+
+ private:
+  const std::int64_t V_;
+  std::optional<PackedLinear> linear_;  // in float32
+  at::Tensor blocks_;                   // in bfloat16 on CPUs: those of BlockProduct
+  at::Tensor head_VD_;                  // otherwise
 };
 
 }  // namespace buttress

@@ -9,7 +9,7 @@
 #include "lib/policy/decode/cached_attention.h"
 #include "lib/policy/layers/attention.h"
 #include "lib/policy/layers/block.h"
-#include "lib/policy/layers/head.h"
+#include "lib/policy/layers/embedding_and_head.h"
 #include "lib/policy/layers/norm.h"
 
 namespace buttress {

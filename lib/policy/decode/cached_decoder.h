@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
-#include "lib/policy/cpu/packed_head.h"
+#include "lib/policy/cpu/packed_linear.h"
 #include "lib/policy/decode/kv_cache.h"
 #include "lib/policy/layers/rope.h"
 #include "lib/policy/transformer.h"
 #include "lib/policy/weights/packed_layout.h"
-#include "lib/policy/weights/weight_parts.h"
+#include "lib/policy/weights/parameters.h"
 
 namespace buttress {
 

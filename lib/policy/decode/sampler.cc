@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "lib/policy/cpu/softmax_row.h"
+#include "lib/policy/cpu/layer_kernels.h"
 
 namespace buttress {
 namespace {

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/policy/families/family.h"
-#include "lib/policy/families/fields.h"
 
 namespace buttress {
 namespace {

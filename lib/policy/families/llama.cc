@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/policy/families/family.h"
-#include "lib/policy/families/fields.h"
 
 namespace buttress {
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "lib/policy/families/family.h"
-#include "lib/policy/families/fields.h"
 
 namespace buttress {
 namespace {

@@ -2,10 +2,8 @@
 
 #include <torch/types.h>
 
-#include "lib/policy/layers/experts.h"
-#include "lib/policy/layers/gate.h"
-#include "lib/policy/layers/head_norm.h"
 #include "lib/policy/layers/linear.h"
+#include "lib/policy/layers/mlp.h"
 #include "lib/policy/layers/norm.h"
 
 namespace buttress {

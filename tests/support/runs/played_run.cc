@@ -10,7 +10,7 @@
 #include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/rpc/coordinator_client.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 #include "tests/support/fakes/broken_groups.h"
 
 namespace buttress {

@@ -19,7 +19,7 @@
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/grpc_status.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 #include "tests/support/fakes/broken_groups.h"
 #include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/raw_call.h"

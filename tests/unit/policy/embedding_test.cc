@@ -1,8 +1,8 @@
-#include "lib/policy/layers/embedding.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
+
+#include "lib/policy/layers/embedding_and_head.h"
 
 namespace buttress {
 namespace {

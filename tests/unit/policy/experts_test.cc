@@ -1,10 +1,9 @@
-#include "lib/policy/layers/experts.h"
-
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "lib/policy/layers/mlp.h"
 #include "tests/unit/policy/golden.h"
 
 namespace buttress {

@@ -1,11 +1,10 @@
-#include "lib/policy/layers/head.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include "lib/policy/cpu/block_product.h"
-#include "lib/policy/cpu/packed_head.h"
+#include "lib/policy/cpu/packed_linear.h"
+#include "lib/policy/layers/embedding_and_head.h"
 
 namespace buttress {
 namespace {

@@ -1,6 +1,6 @@
-#include "rollout_worker/evaluation/eval_scores.h"
-
 #include <gtest/gtest.h>
+
+#include "rollout_worker/evaluation/eval.h"
 
 namespace buttress {
 namespace {

@@ -1,11 +1,11 @@
-#include "rollout_worker/scoring/reward_noise.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
+
+#include "rollout_worker/scoring/second_verifier.h"
 
 namespace buttress {
 namespace {

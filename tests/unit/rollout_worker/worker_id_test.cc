@@ -1,9 +1,9 @@
-#include "rollout_worker/worker_id.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "rollout_worker/run_worker.h"
 
 namespace buttress {
 namespace {

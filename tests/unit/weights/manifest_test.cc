@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "lib/base/text/digest.h"
-#include "lib/weights/manifest_wire.h"
 
 namespace buttress {
 namespace {

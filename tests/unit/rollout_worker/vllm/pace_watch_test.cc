@@ -1,7 +1,7 @@
-#include "rollout_worker/vllm/pace_watch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "rollout_worker/vllm/health_poller.h"
 
 namespace buttress {
 namespace {

@@ -1,6 +1,7 @@
-// A mixture of experts (Shazeer et al., "Outrageously Large Neural Networks", arXiv 1701.06538).
+// The gated activation of an MLP (Shazeer, "GLU Variants Improve Transformer", arXiv 2002.05202), and
+// mixtures of expert MLPs (Shazeer et al., "Outrageously Large Neural Networks", arXiv 1701.06538).
 //
-// Shapes: N rows, D width, E experts.
+// Shapes: N rows, D width, F width of the MLP, E experts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +12,10 @@
 #include "lib/policy/layers/block_spec.h"
 
 namespace buttress {
+
+// Maps gate_up [N, 2F], the gates and then the values of each row, to activation(gate) * value
+// [N, F]. Differentiable.
+at::Tensor Gate(const at::Tensor& gate_up, Activation activation);
 
 // Maps rows [n, D] to the outputs [n, D] of one expert.
 using ExpertMlp = std::function<at::Tensor(std::size_t expert, const at::Tensor& rows)>;

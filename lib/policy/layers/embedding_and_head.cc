@@ -1,8 +1,9 @@
-#include "lib/policy/layers/head.h"
+#include "lib/policy/layers/embedding_and_head.h"
 
 #include <torch/types.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace buttress {
 namespace {
@@ -25,6 +26,20 @@ at::Tensor BlockedLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD)
 }
 
 }  // namespace
+
+at::Tensor Embed(const at::Tensor& table_VD, const at::Tensor& tokens_N) {
+  return table_VD.index_select(0, tokens_N);
+}
+
+EmbeddingGradient EmbedBackward(const at::Tensor& tokens_N, const at::Tensor& grad_ND) {
+  const at::NoGradGuard no_grad;
+  const auto [rows_U, row_of_token_N, counts] =
+      at::_unique2(tokens_N, /*sorted=*/true, /*return_inverse=*/true);
+  const at::Tensor grad_UD =
+      at::embedding_dense_backward(grad_ND.to(at::kFloat), row_of_token_N, rows_U.size(0),
+                                   /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
+  return {rows_U, grad_UD};
+}
 
 at::Tensor HeadLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD) {
   if (head_VD.scalar_type() == at::kFloat) return at::linear(hidden_ND, head_VD);

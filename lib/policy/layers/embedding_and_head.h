@@ -1,4 +1,6 @@
-// The first layer of a decoder: one row of a table for each token.
+// The first layer of a decoder, one row of a table for each token, and the last one, the logits.
+//
+// Shapes: N tokens, D width, V vocabulary, U different tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,5 +20,14 @@ at::Tensor Embed(const at::Tensor& table_VD, const at::Tensor& tokens_N);
 // Returns what `grad_ND`, the gradient of the rows for `tokens_N`, adds to the table: that of a row
 // is summed in float32 over the tokens that read it. No tensor of the size of the table is made.
 EmbeddingGradient EmbedBackward(const at::Tensor& tokens_N, const at::Tensor& grad_ND);
+
+// Returns the logits hidden head^T, [N, V], in float32 whatever the dtype of hidden [N, D] and head
+// [V, D]: between 16 and 32, where the logits of likely tokens lie, bfloat16 has steps of 1/8.
+// Not differentiable for bfloat16.
+at::Tensor HeadLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD);
+
+// Returns cap * tanh(logits / cap), or the logits if cap is 0, and its derivative. Differentiable.
+at::Tensor CapLogits(const at::Tensor& logits, double cap);
+at::Tensor CapSlope(const at::Tensor& logits, double cap);
 
 }  // namespace buttress
