@@ -21,7 +21,6 @@
 #include "lib/base/report/log.h"
 #include "lib/base/thread/sync.h"
 #include "lib/checks/program_checks.h"
-#include "lib/checks/report.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
@@ -237,7 +236,7 @@ int Run(int argc, char** argv) {
   if (done && config.ok()) return 0;
   Status status = config.status();
   if (config.ok() && flags.check) {
-    status = ReportProgramChecks(CheckCoordinatorPart(*config), flags, *config);
+    status = ReportProgramChecks(RunChecks(*config, CheckScope::kCoordinator, {}), flags, *config);
   } else if (config.ok()) {
     status = Serve(*config, exit_when_finished);
   }

@@ -21,7 +21,6 @@
 #include "lib/base/report/nothing_to_learn.h"
 #include "lib/base/report/start_status.h"
 #include "lib/checks/program_checks.h"
-#include "lib/checks/report.h"
 #include "lib/collectives/launcher.h"
 #include "lib/config/choice_option.h"
 #include "lib/config/load.h"
@@ -120,8 +119,9 @@ Status CheckOnRank(const RunConfig& config, const ConfigFlags& flags, int expect
   BUTTRESS_ASSIGN_OR_RETURN(const LocalPlace place, FindLocalPlace(control, timeout));
   Status status;
   if (place.rank == 0) {
-    status = ReportProgramChecks(CheckLearnerPart(config, place.size, control.rank() == 0), flags,
-                                 config);
+    const ProcessCounts own{.workers = 0, .ranks = place.size};
+    status = ReportProgramChecks(RunChecks(config, CheckScope::kLearner, own, control.rank() == 0),
+                                 flags, config);
   }
   std::int64_t failed = status.ok() ? 0 : 1;
   BUTTRESS_RETURN_IF_ERROR(control.AllReduceSum({&failed, 1, DType::kInt64})->Wait(timeout));

@@ -13,7 +13,6 @@
 #include "lib/base/report/log.h"
 #include "lib/base/report/start_status.h"
 #include "lib/checks/program_checks.h"
-#include "lib/checks/report.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/load.h"
 #include "lib/policy/exception_status.h"
@@ -60,7 +59,7 @@ Status Work(const RunConfig& config) {
 
 // The engine itself is not made: it would load the weights.
 Status Check(const RunConfig& config, const ConfigFlags& flags) {
-  Findings findings = CheckWorkerPart(config);
+  Findings findings = RunChecks(config, CheckScope::kWorker, {.workers = 1, .ranks = 0});
   const WorkerConfig& worker = config.local.worker;
   if (worker.engine == EngineKind::kVllm) {
     CheckVllmServers(config, findings);

@@ -8,9 +8,7 @@
 
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
-#include "lib/checks/prompt_checks.h"
-#include "lib/checks/report.h"
-#include "lib/checks/reward_checks.h"
+#include "lib/checks/data_checks.h"
 #include "lib/config/load.h"
 
 namespace buttress {
@@ -67,8 +65,8 @@ Status ShowData(const DoctorFlags& flags) {
 }
 
 Status Examine(const DoctorFlags& flags) {
-  return ReportChecks(CheckRunFile({flags.path, flags.overrides}, flags.hosts, /*fresh=*/false),
-                      flags.json);
+  return CheckRunFile({flags.path, flags.overrides}, flags.hosts, /*fresh=*/false)
+      .Report(flags.json);
 }
 
 }  // namespace

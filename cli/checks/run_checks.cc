@@ -1,43 +1,75 @@
 #include "cli/checks/run_checks.h"
 
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cli/checks/program_runs.h"
-#include "cli/checks/resume_check.h"
 #include "cli/fleet/ssh_session.h"
+#include "cli/process.h"
+#include "cli/train/supervisor.h"
 #include "lib/base/os/file.h"
-#include "lib/checks/coordinator_checks.h"
-#include "lib/checks/gpu_checks.h"
-#include "lib/checks/machine_checks.h"
-#include "lib/checks/model_checks.h"
-#include "lib/checks/prompt_checks.h"
-#include "lib/checks/reward_checks.h"
+#include "lib/base/text/bounded_json.h"
+#include "lib/checks/peer_checks.h"
+#include "lib/checks/program_checks.h"
 #include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+#include "lib/config/run_identity.h"
 
 namespace buttress {
 namespace {
 
-constexpr std::size_t kQuickRows = 100, kAllRows = 2000;
+constexpr std::int64_t kProgramMs = 120000;
+constexpr std::int64_t kStopMs = 5000;
+constexpr std::int64_t kMaxOutputBytes = 1 << 20;
 
-void CheckListeners(const LocalSettings& local, const ProcessCounts& here, Findings& findings) {
-  std::vector<ListenSetting> all = CoordinatorListeners(local);
-  const auto add = [&all](const std::vector<ListenSetting>& more) {
-    all.insert(all.end(), more.begin(), more.end());
-  };
-  if (here.workers > 0) add(WorkerListeners(local));
-  add(LearnerListeners(local, here.ranks, /*is_first=*/true));
-  CheckPorts(all, findings);
-}
-
-// The programs read the same files, but for their tokens.
-void CheckAllCredentials(const LocalSettings& local, Findings& findings) {
-  for (const Program program :
-       {Program::kCoordinator, Program::kWorker, Program::kLearner, Program::kStatus}) {
-    Findings own;
-    CheckCredentials(local, program, own);
-    for (const Finding& finding : own.list()) findings.AddNew(finding);
+// A program that was run to its end, or for as long as it may.
+class Run {
+ public:
+  explicit Run(const std::vector<std::string>& argv)
+      : output_(::memfd_create("output", MFD_CLOEXEC)) {
+    auto process = Process::StartOn(argv, STDIN_FILENO, output_);
+    if (!process.ok()) return;
+    ended_ = WaitUntil(kProgramMs, [&] { return !process->Running(); });
+    if (ended_) {
+      code_ = process->exit_code();
+      return;
+    }
+    process->Signal(SIGTERM);
+    if (!WaitUntil(kStopMs, [&] { return !process->Running(); })) process->Signal(SIGKILL);
   }
+
+  ~Run() {
+    if (output_ >= 0) ::close(output_);
+  }
+
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  bool ended() const { return ended_; }
+
+  int code() const { return code_; }
+
+  // A file with what it printed.
+  std::string path() const { return "/proc/self/fd/" + std::to_string(output_); }
+
+ private:
+  int output_;
+  bool ended_ = false;
+  int code_ = -1;
+};
+
+std::string LateText() {
+  return fmt::format(
+      "no end within {} s; the machines must reach one another, without a question "
+      "of ssh for a password",
+      kProgramMs / 1000);
 }
 
 // What the other machines of a run check is written below the run folder, so that it disturbs no
@@ -52,7 +84,29 @@ void CheckOthers(const RunConfig& config, Fleet& fleet, Findings& findings) {
   if (!status.ok()) findings.Error("--hosts", status.message());
 }
 
-// `hosts` are arguments of mpirun (program_runs.h).
+// Adds what `rollout_worker --check` finds and `findings` lacks.
+void CheckWorkerProgram(const std::vector<std::string>& settings, Findings& findings) {
+  const std::string key = "rollout_worker --check";
+  std::vector<std::string> argv = {SiblingProgram("rollout_worker"), "--check", "--json"};
+  argv.insert(argv.end(), settings.begin(), settings.end());
+  const Run run(argv);
+  if (!run.ended()) return findings.Error(key, LateText());
+  const auto text = ReadFile(run.path(), kMaxOutputBytes);
+  // Log lines may stand around the report.
+  const std::size_t begin = text.ok() ? text->find("{\n  \"ok\"") : std::string::npos;
+  const std::size_t end = text.ok() ? text->find("\n}", begin) : std::string::npos;
+  if (begin == std::string::npos || end == std::string::npos)
+    return findings.Error(key, LastErrorInLog(run.path()));
+  const auto report = ParseBoundedJson(text->substr(begin, end + 2 - begin));
+  if (!report.ok() || !report->is_object() || !report->contains("checks"))
+    return findings.Error(key, LastErrorInLog(run.path()));
+  for (const nlohmann::json& check : (*report)["checks"]) {
+    const auto severity = FindChoice<Severity>(check.value("severity", ""));
+    findings.AddNew({severity.ok() ? *severity : Severity::kError, check.value("check", ""),
+                     check.value("text", "")});
+  }
+}
+
 void CheckWithPrograms(const RunConfig& config, const RunFile& file,
                        const std::vector<std::string>& hosts, Findings& findings) {
   if (!findings.Verdict().ok()) return;  // the programs would only repeat it
@@ -71,26 +125,39 @@ Findings Only(const std::string& check, const Status& status) {
 
 }  // namespace
 
-Findings CheckRun(const RunConfig& config, const ProcessCounts& here, CheckDepth depth) {
-  Findings findings;
-  const ModelFacts model = CheckModel(config.run, findings);
-  // Only a run that begins writes to its folder.
-  const bool quick = depth == CheckDepth::kQuick;
-  CheckPrompts(config.run, model, quick ? kQuickRows : kAllRows, quick ? config.local.out : "",
-               findings);
-  CheckPrograms(config.local, findings);
-  CheckAllCredentials(config.local, findings);
-  CheckListeners(config.local, here, findings);
-  CheckDisk(config, model.parameters, findings);
-  CheckMemory(config, model, here, ThisMachine(), findings);
-  CheckGpus(config, model, here, findings);
-  if (depth == CheckDepth::kQuick) return findings;
-  // A reward needs rows that can be used; a model or file that cannot be is reported already.
-  if (model.tokenizer && findings.Verdict().ok())
-    CheckReward(config.run, *model.tokenizer, findings);
-  if (config.local.worker.engine == EngineKind::kVllm)
-    CheckServers(config.local.worker.vllm, findings);
-  return findings;
+void CheckLearnerJob(const RunConfig& config, const std::vector<std::string>& settings,
+                     const std::vector<std::string>& hosts, Findings& findings) {
+  const std::string key = "local.launch.mpirun";
+  const std::string ranks = std::to_string(config.local.launch.learner_ranks);
+  std::vector<std::string> argv = MpirunCommand(config.local, hosts);
+  argv.insert(argv.end(), {SiblingProgram("learner"), "--expect-world", ranks, "--check"});
+  argv.insert(argv.end(), settings.begin(), settings.end());
+  const Run run(argv);
+  if (!run.ended()) return findings.Error(key, "the learner's ranks: " + LateText());
+  if (run.code() != 0) {
+    return findings.Error(key, fmt::format("the learner's ranks end with {}: {}", run.code(),
+                                           LastErrorInLog(run.path())));
+  }
+  findings.Ok(key, ranks + " learner ranks start, agree on the settings and have what they need");
+}
+
+void CheckResume(const RunConfig& config, Findings& findings) {
+  const std::string& out = config.local.out;
+  std::error_code error;
+  if (!std::filesystem::exists(JoinPath(out, "ledger.db"), error)) return;
+  const auto stored = LoadRunConfig(StoredConfigPath(out), {});
+  if (!stored.ok()) return;  // the coordinator compares hashes
+  const auto changes = ChangesOf(*stored, config);
+  if (std::ranges::all_of(changes, &SettingChange::allowed)) {
+    findings.Ok("resume", changes.empty() ? "the settings are those that the run was started with"
+                                          : "the run continues with other settings:" +
+                                                DescribeChanges(changes));
+    return;
+  }
+  findings.Error("resume", "the run in " + out +
+                               " was started with other settings; put the old values back, set "
+                               "local.out to another folder, or start again with --fresh:" +
+                               DescribeChanges(changes));
 }
 
 std::vector<std::string> RunFile::Arguments() const {
@@ -126,7 +193,7 @@ Findings CheckRunFile(RunFile file, const HostsFlags& hosts, bool fresh) {
   const LaunchConfig& launch = config->local.launch;
   const ProcessCounts here =
       *fleet ? (*fleet)->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
-  Findings findings = CheckRun(*config, here, CheckDepth::kAll);
+  Findings findings = RunChecks(*config, CheckScope::kDoctor, here);
   if (!fresh) CheckResume(*config, findings);
   if (*fleet) CheckOthers(*config, **fleet, findings);
   const auto ranks_on = *fleet ? (*fleet)->MpirunArguments() : std::vector<std::string>();

@@ -1,8 +1,8 @@
-// The checks of `buttress launch` before it starts anything, and `buttress doctor` without starting
-// the run. Without LibTorch.
+// The checks of a run that only the command line makes, besides those of
+// lib/checks/program_checks.h: against the folder of the run, on the other machines, and those that
+// start programs with --check, which compute what only they can. Without LibTorch.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +10,6 @@
 #include "cli/fleet/fleet.h"
 #include "lib/base/report/status.h"
 #include "lib/checks/findings.h"
-#include "lib/checks/memory_checks.h"
 #include "lib/config/run_config.h"
 
 namespace CLI {
@@ -18,14 +17,6 @@ class App;
 }
 
 namespace buttress {
-
-enum class CheckDepth : std::uint8_t {
-  kQuick,  // what a start can wait for: files, ports, disk, memory, the first rows
-  kAll,    // also 2,000 rows, the reward function and the servers
-};
-
-// Checks the run for a machine with `here` of its processes.
-Findings CheckRun(const RunConfig& config, const ProcessCounts& here, CheckDepth depth);
 
 // The configuration as it is passed to programs.
 struct RunFile {
@@ -48,6 +39,16 @@ struct HostsFlags {
   // settings are `local` so far.
   Result<std::optional<Fleet>> Load(const LocalSettings& local, RunFile& run) const;
 };
+
+// Starts all ranks of the learner by mpirun as `buttress launch` does, with --check, and waits for
+// two minutes at most. `settings` is the configuration on their command line (RunFile::Arguments),
+// `hosts` that of Fleet::MpirunArguments. REQUIRES: this process has one thread.
+void CheckLearnerJob(const RunConfig& config, const std::vector<std::string>& settings,
+                     const std::vector<std::string>& hosts, Findings& findings);
+
+// Names each key of `run` that differs from <out>/config.yaml: an error unless it may change when a
+// run is resumed. Says nothing where local.out holds no run.
+void CheckResume(const RunConfig& config, Findings& findings);
 
 // Loads the configuration and checks the run with everything, also on other machines; if there are
 // no errors, starts the programs with --check and asks the coordinator, if one is up. With `fresh`,

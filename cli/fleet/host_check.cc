@@ -14,7 +14,7 @@
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
-#include "lib/checks/gpu_checks.h"
+#include "lib/checks/memory_checks.h"
 #include "lib/checks/model_checks.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/load_credentials.h"

@@ -16,7 +16,6 @@
 #include <optional>
 #include <system_error>
 
-#include "cli/checks/resume_check.h"
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
 #include "cli/keep/fork_run.h"
@@ -32,7 +31,7 @@
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
-#include "lib/checks/report.h"
+#include "lib/checks/program_checks.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/measure/pending_evals.h"
@@ -278,7 +277,7 @@ std::function<Status()> AddLaunch(CLI::App& app) {
   return [options]() -> Status {
     RunFile& file = options->file;
     if (options->check)
-      return ReportChecks(CheckRunFile(file, options->hosts, options->fresh), /*as_json=*/false);
+      return CheckRunFile(file, options->hosts, options->fresh).Report(/*as_json=*/false);
     BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(file.path, file.overrides));
     BUTTRESS_ASSIGN_OR_RETURN(std::optional<Fleet> fleet, options->hosts.Load(config.local, file));
     if (fleet) {
@@ -287,7 +286,7 @@ std::function<Status()> AddLaunch(CLI::App& app) {
     const LaunchConfig& launch = config.local.launch;
     const ProcessCounts here =
         fleet ? fleet->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
-    Findings findings = CheckRun(config, here, CheckDepth::kQuick);
+    Findings findings = RunChecks(config, CheckScope::kStart, here);
     if (!options->fresh) CheckResume(config, findings);
     BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
     InstallShutdownHandlers();

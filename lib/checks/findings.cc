@@ -1,27 +1,15 @@
 #include "lib/checks/findings.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace buttress {
 
-const char* SeverityName(Severity severity) {
-  switch (severity) {
-    case Severity::kOk:
-      return "ok";
-    case Severity::kWarning:
-      return "warning";
-    case Severity::kError:
-      break;
-  }
-  return "error";
-}
-
-Severity SeverityOf(std::string_view name) {
-  for (const Severity severity : {Severity::kOk, Severity::kWarning})
-    if (name == SeverityName(severity)) return severity;
-  return Severity::kError;
-}
+using nlohmann::ordered_json;
 
 void Findings::Ok(std::string check, std::string text) {
   list_.push_back({Severity::kOk, std::move(check), std::move(text)});
@@ -47,6 +35,22 @@ Status Findings::Verdict() const {
   }
   if (errors.empty()) return OkStatus();
   return InvalidArgument("the run cannot start:" + errors);
+}
+
+Status Findings::Report(bool as_json) const {
+  const bool ok = Verdict().ok();
+  ordered_json checks = ordered_json::array();
+  for (const auto& [severity, check, text] : list_) {
+    const std::string_view name = ChoiceName(severity);
+    checks.push_back({{"check", check}, {"severity", name}, {"text", text}});
+    if (!as_json) fmt::print("{:<8} {}: {}\n", name, check, text);
+  }
+  if (as_json) {
+    const ordered_json report{{"ok", ok}, {"checks", checks}};
+    fmt::print("{}\n", report.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  }
+  std::fflush(stdout);
+  return ok ? OkStatus() : InvalidArgument("the run cannot start; fix the errors above");
 }
 
 }  // namespace buttress

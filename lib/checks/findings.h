@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
+#include "lib/config/choice.h"
 
 namespace buttress {
 
@@ -14,11 +15,12 @@ inline constexpr double kGiB = 1 << 30;
 
 enum class Severity : std::uint8_t { kOk, kWarning, kError };
 
-// "ok", "warning" or "error".
-const char* SeverityName(Severity severity);
-
-// The severity of that name; kError for another text.
-Severity SeverityOf(std::string_view name);
+template <>
+inline constexpr ChoiceRow<Severity> kChoices<Severity>[] = {
+    {Severity::kOk, "ok"},
+    {Severity::kWarning, "warning"},
+    {Severity::kError, "error"},
+};
 
 struct Finding {
   Severity severity = Severity::kOk;
@@ -43,6 +45,10 @@ class Findings {
   // Returns kInvalidArgument that lists every error, a line each; OK if there is none. Warnings are
   // no errors.
   Status Verdict() const;
+
+  // Prints a line for each finding to standard output, or JSON: {"ok": ..., "checks": [{"check",
+  // "severity", "text"}]}. kInvalidArgument, without the list, if there is an error.
+  Status Report(bool as_json) const;
 
  private:
   std::vector<Finding> list_;

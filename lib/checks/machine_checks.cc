@@ -1,21 +1,39 @@
 #include "lib/checks/machine_checks.h"
 
 #include <fmt/core.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <string_view>
 #include <thread>
 
 #include "lib/base/net/address.h"
-#include "lib/checks/port.h"
-#include "lib/config/load_credentials.h"
 #include "lib/measure/pending_evals.h"
 
 namespace buttress {
 namespace {
+
+Status TryOne(const addrinfo& info, const std::string& address) {
+  const int fd = ::socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol);
+  if (fd < 0) return InvalidArgument(address + ": " + std::strerror(errno));
+  const int on = 1;  // a connection that was closed a moment ago does not count
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (info.ai_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  const bool ok = ::bind(fd, info.ai_addr, info.ai_addrlen) == 0 && ::listen(fd, 1) == 0;
+  const int error = errno;
+  ::close(fd);
+  if (ok) return OkStatus();
+  const std::string message = "cannot listen on " + address + ": " + std::strerror(error);
+  return error == EADDRINUSE ? Unavailable(message) : InvalidArgument(message);
+}
 
 namespace fs = std::filesystem;
 
@@ -25,6 +43,23 @@ constexpr std::chrono::milliseconds kPortWait(50);
 constexpr std::int64_t kBytesOfToken = 16;
 // Certificates that expire sooner get a warning: runs last for days.
 constexpr double kFewDays = 7;
+
+bool Runs(const fs::path& program) {
+  std::error_code error;
+  return fs::is_regular_file(program, error) && ::access(program.c_str(), X_OK) == 0;
+}
+
+bool OnPath(const std::string& program) {
+  if (program.find('/') != std::string::npos) return Runs(program);
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    if (Runs(fs::path(folder) / program)) return true;
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+  }
+  return false;
+}
 
 // The deepest folder above `path`, or `path` itself, that exists.
 fs::path ExistingPart(const std::string& path) {
@@ -71,6 +106,11 @@ Status CheckNames(const Credentials& credentials, const LocalSettings& local, Pr
 
 }  // namespace
 
+Status TryListen(const std::string& address) {
+  BUTTRESS_ASSIGN_OR_RETURN(const AddressList list, ResolveListen(address));
+  return TryOne(*list, address);
+}
+
 std::vector<ListenSetting> CoordinatorListeners(const LocalSettings& local) {
   return {{"local.coordinator.listen", local.coordinator.listen},
           {"local.coordinator.metrics", local.coordinator.metrics},
@@ -89,6 +129,22 @@ std::vector<ListenSetting> LearnerListeners(const LocalSettings& local, std::int
   for (std::int64_t rank = 0; rank < ranks; ++rank)
     listeners.push_back({"local.learner.metrics", RankAddress(local.learner.metrics, rank)});
   return listeners;
+}
+
+void CheckPrograms(const LocalSettings& local, Findings& findings) {
+  bool all = true;
+  for (const char* name : {"coordinator", "rollout_worker", "learner"}) {
+    const std::string path = (fs::read_symlink("/proc/self/exe").parent_path() / name).string();
+    if (Runs(path)) continue;
+    all = false;
+    findings.Error("programs", fmt::format("no program {}; build the target '{}'", path, name));
+  }
+  if (!OnPath(local.launch.mpirun)) {
+    all = false;
+    findings.Error("local.launch.mpirun",
+                   local.launch.mpirun + " is not found; install Open MPI, or name its mpirun");
+  }
+  if (all) findings.Ok("programs", "coordinator, rollout_worker, learner and mpirun are found");
 }
 
 void CheckPorts(const std::vector<ListenSetting>& listeners, Findings& findings) {

@@ -1,8 +1,8 @@
-// The memory that the processes of a run need of a machine, against what it has. Without LibTorch.
+// The memory and the GPUs that the processes of a run need of a machine, against what it has.
+// Without LibTorch and the CUDA runtime: NVIDIA's driver is asked.
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "lib/checks/findings.h"
 #include "lib/checks/model_checks.h"
@@ -46,5 +46,11 @@ MachineMemory ThisMachine();
 // largest part. Says nothing of a model whose size is not known.
 void CheckMemory(const RunConfig& config, const ModelFacts& model, const ProcessCounts& processes,
                  const MachineMemory& machine, Findings& findings);
+
+// Driver, number of GPUs against the processes that compute on them, and the memory of each GPU
+// against what its process needs. Where nothing of the run computes on a GPU, the check says that
+// it was skipped.
+void CheckGpus(const RunConfig& config, const ModelFacts& model, const ProcessCounts& processes,
+               Findings& findings);
 
 }  // namespace buttress

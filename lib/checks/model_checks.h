@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "lib/checks/findings.h"
 #include "lib/config/run_config.h"
@@ -22,5 +23,10 @@ struct ModelFacts {
 // Checks that the folder has a config.json of a supported family, all its weights, and a tokenizer
 // that fits the vocabulary, and that a completion fits the positions of the model.
 ModelFacts CheckModel(const RunSettings& run, Findings& findings);
+
+// Says where the model of a name of Hugging Face's hub is: the newest snapshot in the cache of
+// huggingface_hub, or else the command that downloads it. The cache is $HF_HUB_CACHE, $HF_HOME/hub
+// or ~/.cache/huggingface/hub.
+std::string HubAdvice(const std::string& name);
 
 }  // namespace buttress

@@ -1,72 +1,147 @@
 #include "lib/checks/program_checks.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 
-#include "lib/checks/coordinator_checks.h"
-#include "lib/checks/gpu_checks.h"
+#include "lib/checks/data_checks.h"
 #include "lib/checks/machine_checks.h"
-#include "lib/checks/memory_checks.h"
 #include "lib/checks/model_checks.h"
-#include "lib/checks/prompt_checks.h"
-#include "lib/checks/reward_checks.h"
-#include "lib/config/sources.h"
+#include "lib/checks/peer_checks.h"
+#include "lib/config/load_credentials.h"
 
 namespace buttress {
 namespace {
 
-constexpr std::size_t kRows = 2000;
+constexpr std::size_t kQuickRows = 100, kAllRows = 2000;
+
+struct Examined {
+  const RunConfig& config;
+  const CheckScope scope;
+  const ProcessCounts here;
+  const bool is_first;
+  ModelFacts model = {};  // of the first check
+  Findings findings = {};
+
+  const RunSettings& run() const { return config.run; }
+
+  const LocalSettings& local() const { return config.local; }
+
+  bool whole_run() const { return scope <= CheckScope::kDoctor; }
+};
+
+Program ProgramOf(CheckScope scope) {
+  return scope == CheckScope::kCoordinator ? Program::kCoordinator
+         : scope == CheckScope::kWorker    ? Program::kWorker
+                                           : Program::kLearner;
+}
+
+// Only a run that begins writes to its folder.
+void CheckRows(Examined& run) {
+  const bool quick = run.scope == CheckScope::kStart;
+  CheckPrompts(run.run(), run.model, quick ? kQuickRows : kAllRows, quick ? run.local().out : "",
+               run.findings);
+}
+
+// A reward needs rows that can be used; a model or file that cannot be is reported already.
+void CheckRewardOnRows(Examined& run) {
+  if (run.model.tokenizer && run.findings.Verdict().ok())
+    CheckReward(run.run(), *run.model.tokenizer, run.findings);
+}
 
 // The machine of a worker need not have the prompts, on whose rows the reward is tried.
-void CheckWorkerReward(const RunSettings& run, const ModelFacts& model, Findings& findings) {
-  const bool here = std::ranges::all_of(DatasetsOf(run), [](const PromptDataset& dataset) {
+void CheckWorkerReward(Examined& run) {
+  const bool here = std::ranges::all_of(DatasetsOf(run.run()), [](const PromptDataset& dataset) {
     std::error_code error;
     return std::filesystem::exists(dataset.data.prompts, error);
   });
-  if (model.tokenizer && here) {
-    CheckReward(run, *model.tokenizer, findings);
+  if (run.model.tokenizer && here) {
+    CheckReward(run.run(), *run.model.tokenizer, run.findings);
   } else {
-    CheckVerifiers(run, findings);
+    CheckVerifiers(run.run(), run.findings);
   }
 }
 
+// The programs read the same files, but for their tokens.
+void CheckEveryCredential(Examined& run) {
+  if (!run.whole_run()) return CheckCredentials(run.local(), ProgramOf(run.scope), run.findings);
+  for (const Program program :
+       {Program::kCoordinator, Program::kWorker, Program::kLearner, Program::kStatus}) {
+    Findings own;
+    CheckCredentials(run.local(), program, own);
+    for (const Finding& finding : own.list()) run.findings.AddNew(finding);
+  }
+}
+
+void CheckListeners(Examined& run) {
+  std::vector<ListenSetting> all;
+  const auto add = [&](bool here, const std::vector<ListenSetting>& more) {
+    if (here) all.insert(all.end(), more.begin(), more.end());
+  };
+  add(run.whole_run() || run.scope == CheckScope::kCoordinator, CoordinatorListeners(run.local()));
+  add(run.here.workers > 0, WorkerListeners(run.local()));
+  add(run.whole_run() || run.scope == CheckScope::kLearner,
+      LearnerListeners(run.local(), run.here.ranks, run.is_first));
+  CheckPorts(all, run.findings);
+}
+
+constexpr unsigned In(std::initializer_list<CheckScope> scopes) {
+  unsigned bits = 0;
+  for (const CheckScope scope : scopes) bits |= 1U << static_cast<unsigned>(scope);
+  return bits;
+}
+
+using enum CheckScope;
+
+// The checks in their order, which the output has too.
+constexpr struct {
+  unsigned scopes;
+  void (*check)(Examined&);
+} kChecks[] = {
+    {In({kStart, kDoctor, kCoordinator, kWorker, kLearner}),
+     [](Examined& run) { run.model = CheckModel(run.run(), run.findings); }},
+    {In({kWorker}), CheckWorkerReward},
+    {In({kStart, kDoctor, kCoordinator}), CheckRows},
+    {In({kStart, kDoctor}), [](Examined& run) { CheckPrograms(run.local(), run.findings); }},
+    {In({kStart, kDoctor, kCoordinator, kWorker, kLearner}), CheckEveryCredential},
+    {In({kStart, kDoctor, kCoordinator, kWorker, kLearner}), CheckListeners},
+    {In({kStart, kDoctor, kCoordinator, kLearner}),
+     [](Examined& run) {
+       if (run.is_first) CheckDisk(run.config, run.model.parameters, run.findings);
+     }},
+    {In({kStart, kDoctor, kWorker, kLearner}),
+     [](Examined& run) {
+       CheckMemory(run.config, run.model, run.here, ThisMachine(), run.findings);
+       CheckGpus(run.config, run.model, run.here, run.findings);
+     }},
+    {In({kDoctor}), CheckRewardOnRows},
+    {In({kDoctor}),
+     [](Examined& run) {
+       const WorkerConfig& worker = run.local().worker;
+       if (worker.engine == EngineKind::kVllm) CheckServers(worker.vllm, run.findings);
+     }},
+    {In({kWorker}), [](Examined& run) { CheckSharedFolder(run.config, run.findings); }},
+    {In({kWorker, kLearner}),
+     [](Examined& run) { CheckCoordinator(run.config, ProgramOf(run.scope), run.findings); }},
+};
+
 }  // namespace
 
-Findings CheckCoordinatorPart(const RunConfig& config) {
-  Findings findings;
-  const ModelFacts model = CheckModel(config.run, findings);
-  CheckPrompts(config.run, model, kRows, /*out=*/"", findings);
-  CheckCredentials(config.local, Program::kCoordinator, findings);
-  CheckPorts(CoordinatorListeners(config.local), findings);
-  CheckDisk(config, model.parameters, findings);
-  return findings;
+Findings RunChecks(const RunConfig& config, CheckScope scope, const ProcessCounts& here,
+                   bool is_first) {
+  Examined run{.config = config, .scope = scope, .here = here, .is_first = is_first};
+  for (const auto& [scopes, check] : kChecks)
+    if ((scopes & In({scope})) != 0) check(run);
+  return std::move(run.findings);
 }
 
-Findings CheckWorkerPart(const RunConfig& config) {
-  Findings findings;
-  const ModelFacts model = CheckModel(config.run, findings);
-  CheckWorkerReward(config.run, model, findings);
-  CheckCredentials(config.local, Program::kWorker, findings);
-  CheckPorts(WorkerListeners(config.local), findings);
-  const ProcessCounts own{.workers = 1, .ranks = 0};
-  CheckMemory(config, model, own, ThisMachine(), findings);
-  CheckGpus(config, model, own, findings);
-  CheckSharedFolder(config, findings);
-  CheckCoordinator(config, Program::kWorker, findings);
-  return findings;
-}
-
-Findings CheckLearnerPart(const RunConfig& config, std::int64_t ranks, bool is_first) {
-  Findings findings;
-  const ModelFacts model = CheckModel(config.run, findings);
-  CheckCredentials(config.local, Program::kLearner, findings);
-  CheckPorts(LearnerListeners(config.local, ranks, is_first), findings);
-  if (is_first) CheckDisk(config, model.parameters, findings);
-  const ProcessCounts own{.workers = 0, .ranks = ranks};
-  CheckMemory(config, model, own, ThisMachine(), findings);
-  CheckGpus(config, model, own, findings);
-  CheckCoordinator(config, Program::kLearner, findings);
-  return findings;
+Status ReportProgramChecks(const Findings& findings, const ConfigFlags& flags,
+                           const RunConfig& config) {
+  BUTTRESS_RETURN_IF_ERROR(findings.Report(flags.json));
+  if (!flags.json) fmt::print("{}: ok (run {})\n", flags.path, RunConfigHash(config).substr(0, 12));
+  return OkStatus();
 }
 
 }  // namespace buttress

@@ -1,12 +1,10 @@
-#include "lib/checks/coordinator_checks.h"
-
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/os/file.h"
-#include "lib/checks/port.h"
+#include "lib/checks/peer_checks.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/rpc/channel.h"

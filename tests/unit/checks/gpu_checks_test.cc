@@ -1,10 +1,10 @@
 // Runs with a driver that has FAKE_GPUS devices (tests/support/fakes/fake_cuda_driver.cc).
-#include "lib/checks/gpu_checks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+
+#include "lib/checks/memory_checks.h"
 
 namespace buttress {
 namespace {

@@ -1,11 +1,10 @@
-#include "lib/checks/hub_name.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
 #include "lib/base/os/file.h"
+#include "lib/checks/model_checks.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

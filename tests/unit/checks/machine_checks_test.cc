@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/os/file.h"
-#include "lib/checks/port.h"
+#include "lib/checks/peer_checks.h"
 #include "tests/support/fakes/scripted_http_server.h"
 #include "tests/support/runs/made_certificates.h"
 #include "tests/support/secret_file.h"

@@ -1,11 +1,11 @@
-#include "cli/checks/program_runs.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "cli/checks/run_checks.h"
 #include "lib/base/os/file.h"
+#include "lib/checks/machine_checks.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

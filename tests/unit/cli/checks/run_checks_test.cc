@@ -8,9 +8,8 @@
 
 #include "cli/prepare/new_model_folder.h"
 #include "lib/base/os/file.h"
+#include "lib/checks/data_checks.h"
 #include "lib/checks/model_checks.h"
-#include "lib/checks/prompt_checks.h"
-#include "lib/checks/reward_checks.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/temp_dir.h"
 

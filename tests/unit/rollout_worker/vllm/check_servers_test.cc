@@ -22,7 +22,7 @@ std::string Faults(ScriptedVllm::Settings settings, std::int64_t prompt_tokens =
   std::string text;
   for (const Finding& finding : findings.list())
     if (finding.severity != Severity::kOk)
-      text += std::string(SeverityName(finding.severity)) + " " + finding.text;
+      text += std::string(ChoiceName(finding.severity)) + " " + finding.text;
   return text;
 }
 

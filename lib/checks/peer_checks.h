@@ -1,5 +1,7 @@
-// The check that a program agrees with the coordinator that it will speak with, where one is up.
+// Checks of what a program of a run speaks with: the coordinator, its folder, the vLLM servers.
 #pragma once
+
+#include <string>
 
 #include "lib/checks/findings.h"
 #include "lib/config/load_credentials.h"
@@ -17,5 +19,8 @@ void CheckCoordinator(const RunConfig& config, Program program, Findings& findin
 // run. An error if there is none and the coordinator is up elsewhere (local.coordinator.advertise),
 // although weights come by the folder (local.worker.weights: shared).
 void CheckSharedFolder(const RunConfig& config, Findings& findings);
+
+// The vLLM servers answer, and serve local.worker.vllm.model.
+void CheckServers(const VllmConfig& vllm, Findings& findings);
 
 }  // namespace buttress
