@@ -15,7 +15,7 @@
 
 #include "coordinator/schedule/scheduler_types.h"
 #include "lib/base/report/status.h"
-#include "lib/config/sampling_config.h"
+#include "lib/config/data_config.h"
 #include "lib/data/prompt_file.h"
 #include "lib/ledger/rows.h"
 

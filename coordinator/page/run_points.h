@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/config/sampling_config.h"
+#include "lib/config/watch_config.h"
 #include "lib/measure/alarms.h"
 #include "lib/measure/steps_file.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/config/sampling_config.h"
+#include "lib/config/data_config.h"
 #include "lib/experience/lease.h"
 #include "lib/experience/plan.h"
 #include "lib/experience/types.h"

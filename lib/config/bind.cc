@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
+#include <cmath>
 #include <set>
+#include <type_traits>
 
 #include "lib/config/describe.h"
 
@@ -28,6 +29,119 @@ std::string Nested(const std::string& key) {
   }
   return text + ": ..." + closing;
 }
+
+class SettingLister {
+ public:
+  SettingLister(std::string path, std::vector<Setting>& settings, bool absent = false)
+      : path_(std::move(path)), settings_(settings), absent_(absent) {}
+
+  template <class T>
+  void operator()(const char* name, T& value, const char* meaning, const Limits& limits = {}) {
+    Setting setting;
+    setting.key = path_.empty() ? name : path_ + "." + name;
+    setting.absent = absent_;
+    if constexpr (Section<T>) {
+      settings_.push_back(setting);
+      Visit(setting.key, value, absent_);
+    } else if constexpr (SectionMap<T>) {
+      setting.meaning = meaning;
+      setting.shown = "empty";
+      setting.absent = true;
+      settings_.push_back(setting);
+      for (auto& [own, section] : value) Visit(setting.key + "." + own, section, absent_);
+      typename T::mapped_type section;
+      if (value.empty()) Visit(setting.key + ".NAME", section, true);
+    } else if constexpr (OptionalSetting<T>) {
+      setting.absent |= !value;
+      Describe(setting, value.value_or(typename T::value_type{}), meaning, limits);
+      setting.shown = "as there";
+      setting.yaml = std::string(name) + ":";
+      settings_.push_back(setting);
+    } else {
+      Describe(setting, value, meaning, limits);
+      setting.yaml = YamlOf(name, value);
+      settings_.push_back(setting);
+    }
+  }
+
+ private:
+  template <Section T>
+  void Visit(const std::string& path, T& section, bool absent) {
+    SettingLister nested(path, settings_, absent);
+    section.Visit(nested);
+  }
+
+  template <class T>
+  static void Describe(Setting& setting, const T& value, const char* meaning,
+                       const Limits& limits) {
+    setting.value = TextOf(value);
+    setting.meaning = meaning;
+    const bool one = !std::is_class_v<T> || std::same_as<T, std::string>;
+    setting.shown = one && !setting.value.empty() ? setting.value : "empty";
+    if constexpr (Choice<T>) setting.meaning += ": " + DescribeChoices<T>();
+    setting.broken = Broken(setting.key, value, limits);
+    setting.may_change = limits.may_change;
+  }
+
+  template <class T>
+  static std::string TextOf(const T& value) {
+    if constexpr (requires { ToText(value); }) {
+      return ToText(value);
+    } else {
+      std::string text;
+      for (const auto& item : value) {
+        text += text.empty() ? "" : ", ";
+        if constexpr (requires { item.second; }) {
+          text += item.first + ": " + item.second;
+        } else {
+          text += ToText(item);
+        }
+      }
+      return (std::same_as<T, std::map<std::string, std::string>> ? "{" + text + "}"
+                                                                  : "[" + text + "]");
+    }
+  }
+
+  template <class T>
+  static std::string Broken(const std::string& key, const T& value, const Limits& limits) {
+    std::string broken;
+    if constexpr (std::is_arithmetic_v<T>) {
+      if (!limits.Hold(static_cast<double>(value)))
+        broken = "\n  " + key + " = " + ToText(value) + ": " + RangeText<T>(limits);
+    } else if constexpr (std::same_as<T, std::vector<double>> ||
+                         std::same_as<T, std::vector<std::int64_t>>) {
+      for (const auto item : value) broken += Broken(key, item, limits);
+    }
+    return broken;
+  }
+
+  // "1 or more".
+  template <class T>
+  static std::string RangeText(const Limits& limits) {
+    const bool has_most = std::isfinite(limits.most);
+    if (!std::isfinite(limits.least)) return "a finite number";
+    const std::string least = ToText(static_cast<T>(limits.least));
+    if (!has_most) return limits.above_least ? "above " + least : least + " or more";
+    const std::string most = ToText(static_cast<T>(limits.most));
+    if (limits.above_least) return "above " + least + " and at most " + most;
+    if (limits.below_most) return "in [" + least + ", " + most + ")";
+    return "between " + least + " and " + most + limits.why;
+  }
+
+  template <class T>
+  static std::string YamlOf(const char* name, T& value) {
+    YAML::Emitter yaml;
+    yaml << YAML::BeginMap;
+    YamlPrinter printer(yaml);
+    printer(name, value, "");
+    yaml << YAML::EndMap;
+    return yaml.c_str();
+  }
+
+  const std::string path_;
+  std::vector<Setting>& settings_;
+  const bool absent_;
+};
 
 }  // namespace
 
@@ -110,6 +224,13 @@ std::string YamlBinder::Text(const YAML::Node& node) {
   std::string text = out.c_str();
   if (text.size() > 40) text = text.substr(0, 40) + "...";
   return text;
+}
+
+std::vector<Setting> ListSettings(const RunConfig& config) {
+  std::vector<Setting> settings;
+  SettingLister lister("", settings);
+  RunConfig(config).Visit(lister);
+  return settings;
 }
 
 }  // namespace buttress

@@ -1,5 +1,5 @@
-// The visitors behind load.h. Binding, unknown-key errors, printing and help all come from one list
-// of fields (run_config.h).
+// The visitors behind load.h. Binding, unknown-key errors, printing, help, ranges and what may
+// change on a resume all come from one list of fields (run_config.h).
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "lib/config/choice.h"
+#include "lib/config/limits.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {
 
 // A struct of settings.
 template <class T>
-concept Section = requires(T section, decltype([](const char*, auto&, const char*) {}) v) {
+concept Section = requires(T section, decltype([](const char*, auto&, auto&&...) {}) v) {
   section.Visit(v);
 };
 
@@ -66,7 +67,7 @@ class YamlBinder {
       : node_(node), path_(std::move(path)), file_(std::move(file)), errors_(errors) {}
 
   template <class T>
-  void operator()(const char* name, T& value, const char*) {
+  void operator()(const char* name, T& value, const char*, const Limits& = {}) {
     known_.push_back(name);
     if (!node_.IsMap()) return;
     const YAML::Node child = node_[name];
@@ -176,7 +177,7 @@ class YamlPrinter {
   explicit YamlPrinter(YAML::Emitter& out) : out_(out) {}
 
   template <class T>
-  void operator()(const char* name, T& value, const char*) {
+  void operator()(const char* name, T& value, const char*, const Limits& = {}) {
     if constexpr (OptionalSetting<T>) {
       if (value) (*this)(name, *value, "");
       return;
@@ -226,40 +227,20 @@ class YamlPrinter {
   YAML::Emitter& out_;
 };
 
-// Writes one line per setting, for --describe-config.
-class SettingDescriber {
- public:
-  SettingDescriber(std::string path, std::string& out) : path_(std::move(path)), out_(out) {}
-
-  template <class T>
-  void operator()(const char* name, T& value, const char* meaning) {
-    const std::string path = path_.empty() ? name : path_ + "." + name;
-    if constexpr (Section<T>) {
-      SettingDescriber nested(path, out_);
-      value.Visit(nested);
-    } else if constexpr (SectionMap<T>) {
-      out_ += path + "  (empty)  " + meaning + "\n";
-      typename T::mapped_type section;
-      SettingDescriber nested(path + ".NAME", out_);
-      section.Visit(nested);
-    } else if constexpr (OptionalSetting<T>) {
-      out_ += path + "  (as there)  " + meaning;
-      if constexpr (Choice<typename T::value_type>)
-        out_ += ": " + DescribeChoices<typename T::value_type>();
-      out_ += "\n";
-    } else if constexpr (std::is_class_v<T> && !std::same_as<T, std::string>) {
-      out_ += path + "  (empty)  " + meaning + "\n";
-    } else {
-      const std::string text = ToText(value);
-      out_ += path + "  (" + (text.empty() ? "empty" : text) + ")  " + meaning;
-      if constexpr (Choice<T>) out_ += ": " + DescribeChoices<T>();
-      out_ += "\n";
-    }
-  }
-
- private:
-  std::string path_;
-  std::string& out_;
+// A setting of a configuration, or a section.
+struct Setting {
+  std::string key;      // "run.optim.lr"
+  std::string value;    // "1e-06", "[a, b]" or "{key: value}"
+  std::string meaning;  // with its choices; empty for a section
+  std::string shown;    // the value in --describe-config
+  std::string yaml;     // "lr: 1e-06"; empty for a section
+  std::string broken;   // "\n  run.optim.lr = -1: 0 or more" if the value is outside its limits
+  bool may_change = false;
+  bool absent = false;  // an optional one without a value, or of a section without a name
 };
+
+// Every setting and section in the order of the documentation. A map of sections without entries
+// has those of one that is called NAME.
+std::vector<Setting> ListSettings(const RunConfig& config);
 
 }  // namespace buttress

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/config/edit_distance.h"
-
 namespace buttress {
 namespace {
 

@@ -50,6 +50,9 @@ constexpr std::string_view ChoiceName(E value) {
   return {};
 }
 
+// Levenshtein distance: the least number of inserted, removed and replaced bytes. Pure.
+std::size_t EditDistance(std::string_view a, std::string_view b);
+
 // "; did you mean 'grpo'? Choose one of: grpo, dr_grpo, rloo", or "; choose one of: ..." where no
 // known name is within two edits of `name`.
 std::string SuggestNames(std::string_view name, std::span<const std::string_view> known);

@@ -1,4 +1,5 @@
-// Settings of prompts: which datasets a run draws from, and how their rows become prompts.
+// Settings of prompts: which datasets a run draws from, how their rows become prompts, which prompts
+// are passed over, and what happens to groups without a signal.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,108 @@
 #include <string>
 
 #include "lib/config/choice.h"
-#include "lib/config/sampling_config.h"
+#include "lib/config/limits.h"
 
 namespace buttress {
+
+// What happens to groups whose rewards are all equal.
+enum class ZeroVariancePolicy : std::uint8_t { kKeep, kMask, kResample, kVirtual };
+
+template <>
+inline constexpr ChoiceRow<ZeroVariancePolicy> kChoices<ZeroVariancePolicy>[] = {
+    {ZeroVariancePolicy::kKeep, "keep", "the estimator decides"},
+    {ZeroVariancePolicy::kMask, "mask", "in no loss, no denominator"},
+    {ZeroVariancePolicy::kResample, "resample", "replaced by other prompts, up to a cap"},
+    {ZeroVariancePolicy::kVirtual, "virtual", "advantage: avspo"},
+};
+
+// Which prompts are passed over by their history.
+enum class SelectionMode : std::uint8_t { kNone, kGreso, kSpeed, kMopps };
+
+template <>
+inline constexpr ChoiceRow<SelectionMode> kChoices<SelectionMode>[] = {
+    {SelectionMode::kNone, "none"},
+    {SelectionMode::kGreso, "greso", "constant again and again"},
+    {SelectionMode::kSpeed, "speed", "constant last time"},
+    {SelectionMode::kMopps, "mopps", "far from a success rate"},
+};
+
+// Dynamic sampling of DAPO (arXiv 2503.14476), with bounds that the paper does not have. The cap is
+// that of its released recipe (max_num_gen_batches), which fails where the plan is filled here.
+struct ResampleConfig {
+  std::int64_t cap = 10;
+  std::int64_t budget = 0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("cap", cap,
+      "bound of the groups replaced for a step, in units of P; beyond it constant groups fill the "
+      "plan, masked",
+      Between(1, 1000));
+    v("budget", budget, "bound of the groups replaced in the whole run; 0 = no bound", AtLeast(0));
+  }
+};
+
+// GRESO (arXiv 2506.02177); the defaults are the released code's.
+struct GresoConfig {
+  double keep_easy = 0.5;
+  double keep_hard = 0.5;
+  double target = 0.25;
+
+  template <class V>
+  void Visit(V& v) {
+    v("keep_easy", keep_easy,
+      "first base of the chance to draw an all-correct prompt again: base ^ (all-correct groups in "
+      "a row)",
+      kRate);
+    v("keep_hard", keep_hard, "the same for all-wrong prompts", kRate);
+    v("target", target,
+      "share of constant groups that the bases are moved towards: a third of it easy, two thirds "
+      "hard",
+      kRate);
+  }
+};
+
+// After SPEED (arXiv 2506.09016), with the last group of a prompt as its screening.
+struct SpeedConfig {
+  std::int64_t rest = 1;
+
+  template <class V>
+  void Visit(V& v) {
+    v("rest", rest,
+      "passes over the dataset for which a prompt whose last group was constant is left out",
+      Between(1, 100));
+  }
+};
+
+// MoPPS (arXiv 2507.04632); the defaults are the released code's.
+struct MoppsConfig {
+  std::int64_t candidates = 4;
+  double target = 0.5;
+  double decay = 1.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("candidates", candidates, "prompts of which one is drawn", Between(1, 1024));
+    v("target", target, "success rate that is wanted", kRate);
+    v("decay", decay, "weight of older results at each new group, 1 = all count alike", kRate);
+  }
+};
+
+struct SelectionConfig {
+  SelectionMode mode = SelectionMode::kNone;
+  GresoConfig greso;
+  SpeedConfig speed;
+  MoppsConfig mopps;
+
+  template <class V>
+  void Visit(V& v) {
+    v("mode", mode, "prompts passed over by their history");
+    v("greso", greso, "mode greso");
+    v("speed", speed, "mode speed");
+    v("mopps", mopps, "mode mopps");
+  }
+};
 
 // What happens to prompts of more than data.max_prompt_tokens.
 enum class OverLong : std::uint8_t { kRefuse, kDrop };
@@ -42,7 +142,8 @@ struct SourceConfig {
   template <class V>
   void Visit(V& v) {
     v("prompts", prompts, "file or folder of the source's prompts, as run.data.prompts");
-    v("weight", weight, "its share of the draws, relative to the weights of the other sources");
+    v("weight", weight, "its share of the draws, relative to the weights of the other sources",
+      kAbove0);
     v("prompt_field", prompt_field, "as run.data.prompt_field");
     v("answer_field", answer_field, "as run.data.answer_field");
     v("id_field", id_field, "as run.data.id_field");
@@ -101,7 +202,7 @@ struct DataConfig {
     v("template_arguments", template_arguments,
       "names that the chat template reads, each value JSON or else text: {enable_thinking: false, "
       "date_string: 26 Jul 2024}; without a date, a template that asks for it gets today's");
-    v("max_prompt_tokens", max_prompt_tokens, "tokens of a prompt at most");
+    v("max_prompt_tokens", max_prompt_tokens, "tokens of a prompt at most", Between(1, kMaxTokens));
     v("over_long", over_long, "prompts of more tokens");
     v("shuffle", shuffle, "draw prompts in a new seeded order each pass instead of file order");
     v("selection", selection, "which prompts are passed over");

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lib/config/bind.h"
-#include "lib/config/edit_distance.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {
@@ -15,67 +14,10 @@ namespace {
 
 constexpr std::size_t kSuggestedMax = 3;
 
-// A setting, or a section, which has no line.
-struct Setting {
-  std::string key;   // "run.optim.lr"
-  std::string line;  // of --describe-config
-  std::string yaml;  // "lr: 1e-06"
-};
-
-class SettingLister {
- public:
-  SettingLister(std::string path, std::vector<Setting>& settings)
-      : path_(std::move(path)), settings_(settings) {}
-
-  template <class T>
-  void operator()(const char* name, T& value, const char* meaning) {
-    const std::string key = path_.empty() ? name : path_ + "." + name;
-    if constexpr (Section<T>) {
-      settings_.push_back({key, "", ""});
-      SettingLister nested(key, settings_);
-      value.Visit(nested);
-    } else {
-      std::string lines;
-      SettingDescriber(path_, lines)(name, value, meaning);
-      // The lines of a map of sections have those of a section behind them.
-      settings_.push_back({key, lines.substr(0, lines.find('\n') + 1), YamlOf(name, value)});
-    }
-    if constexpr (SectionMap<T>) {
-      typename T::mapped_type section;
-      SettingLister nested(key + ".NAME", settings_);
-      section.Visit(nested);
-    }
-  }
-
- private:
-  // "lr: 1e-06". A map of sections is written by its sections, a setting that is absent without a
-  // value.
-  template <class T>
-  static std::string YamlOf(const char* name, T& value) {
-    if constexpr (SectionMap<T>) {
-      return "";
-    } else if constexpr (OptionalSetting<T>) {
-      return std::string(name) + ":";
-    } else {
-      YAML::Emitter yaml;
-      yaml << YAML::BeginMap;
-      YamlPrinter printer(yaml);
-      printer(name, value, "");
-      yaml << YAML::EndMap;
-      return yaml.c_str();
-    }
-  }
-
-  const std::string path_;
-  std::vector<Setting>& settings_;
-};
-
-std::vector<Setting> ListSettings() {
-  std::vector<Setting> settings;
-  SettingLister lister("", settings);
-  RunConfig config;
-  config.Visit(lister);
-  return settings;
+// "run.optim.lr  (1e-06)  peak learning rate"; empty for a section.
+std::string LineOf(const Setting& setting) {
+  if (setting.meaning.empty()) return "";
+  return setting.key + "  (" + setting.shown + ")  " + setting.meaning + "\n";
 }
 
 std::string Lower(std::string_view text) {
@@ -134,7 +76,7 @@ std::size_t AllowedDistance(std::string_view key) {
 
 std::string DescribeRunConfig() {
   std::string text;
-  for (const Setting& setting : ListSettings()) text += setting.line;
+  for (const Setting& setting : ListSettings(RunConfig())) text += LineOf(setting);
   return text;
 }
 
@@ -144,9 +86,10 @@ Result<std::string> DescribeSettings(std::string_view words) {
   for (std::string word; in >> word;) all.push_back(word);
   std::vector<Setting> found;
   std::string text;
-  for (Setting& setting : ListSettings()) {
-    if (setting.line.empty() || !HasAll(setting.line, all)) continue;
-    text += setting.line;
+  for (Setting& setting : ListSettings(RunConfig())) {
+    const std::string line = LineOf(setting);
+    if (line.empty() || !HasAll(line, all)) continue;
+    text += line;
     found.push_back(std::move(setting));
   }
   if (found.empty()) {
@@ -160,7 +103,7 @@ Result<std::string> DescribeSettings(std::string_view words) {
 std::string SuggestWholeKeys(std::string_view key) {
   std::vector<std::string> nearest;
   std::size_t least = AllowedDistance(key);
-  for (const Setting& setting : ListSettings()) {
+  for (const Setting& setting : ListSettings(RunConfig())) {
     const std::size_t distance = EditDistance(TailLike(setting.key, key), key);
     if (distance > least) continue;
     if (distance < least) nearest.clear();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/config/choice.h"
+#include "lib/config/limits.h"
 
 namespace buttress {
 
@@ -100,17 +101,19 @@ struct AvspoLadderConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("alpha", alpha, "virtual samples of a group: K = max(1, min(G, ceil(G * ACR^alpha)))");
-    v("anchor", anchor, "top of the ladder where no reward of the group is above 0");
+    v("alpha", alpha, "virtual samples of a group: K = max(1, min(G, ceil(G * ACR^alpha)))",
+      AtLeast(0));
+    v("anchor", anchor, "top of the ladder where no reward of the group is above 0", kAbove0);
     v("symmetric", symmetric,
       "all-wrong k/K and all-correct 1 - k/K instead of the paper's ladder, which leaves "
       "all-correct groups collapsed at K = 1");
     v("strength", strength,
-      "weight of the virtual advantages while the gate is open; 0 = the base estimator");
+      "weight of the virtual advantages while the gate is open; 0 = the base estimator", kRate);
     v("threshold", threshold, "collapse rate above which the gate opens, at the first step");
-    v("threshold_rate", threshold_rate, "how fast the threshold follows the collapse rate (eta)");
-    v("threshold_min", threshold_min, "lower bound of the threshold");
-    v("threshold_max", threshold_max, "upper bound of the threshold");
+    v("threshold_rate", threshold_rate, "how fast the threshold follows the collapse rate (eta)",
+      kRate);
+    v("threshold_min", threshold_min, "lower bound of the threshold", kRate);
+    v("threshold_max", threshold_max, "upper bound of the threshold", kRate);
   }
 };
 
@@ -124,18 +127,20 @@ struct AvspoPriorConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("kappa", kappa, "virtual samples of a group, a weight");
+    v("kappa", kappa, "virtual samples of a group, a weight", kAbove0);
     v("decay", decay,
       "weight of the prompt's older results at each of its groups: 0.5 = the newest group counts "
       "as "
-      "much as all before it, 1 = all count alike");
+      "much as all before it, 1 = all count alike",
+      kRate);
     v("confidence_count", confidence_count,
       "history of n completions counts n / (n + this), and the mean of the batch, which stands in "
-      "for a missing history, as one of the group's size; 0 = the group's size");
+      "for a missing history, as one of the group's size; 0 = the group's size",
+      AtLeast(0));
     v("strength_correct", strength_correct,
-      "weight of the virtual advantages in all-correct groups, at most 1; 0 = off");
+      "weight of the virtual advantages in all-correct groups, at most 1; 0 = off", kRate);
     v("strength_wrong", strength_wrong,
-      "weight of the virtual advantages in all-wrong groups, at most 1; 0 = off");
+      "weight of the virtual advantages in all-wrong groups, at most 1; 0 = off", kRate);
   }
 };
 
@@ -152,12 +157,14 @@ struct AvspoConfig {
   void Visit(V& v) {
     v("mode", mode, "how virtual samples are made");
     v("acr_threshold", acr_threshold,
-      "noise, opposite, prior: the gate opens above this collapse rate");
+      "noise, opposite, prior: the gate opens above this collapse rate", kRate);
     v("slope", slope,
-      "noise, opposite, prior: confidence weight = min(1, slope * (rate - acr_threshold))");
+      "noise, opposite, prior: confidence weight = min(1, slope * (rate - acr_threshold))",
+      AtLeast(0));
     v("variance_threshold", variance_threshold,
       "noise: a group counts as collapsed below this sample variance");
-    v("noise_std", noise_std, "noise: standard deviation of the virtual rewards' noise");
+    v("noise_std", noise_std, "noise: standard deviation of the virtual rewards' noise",
+      AtLeast(0));
     v("ladder", ladder, "mode ladder");
     v("prior", prior, "mode prior");
   }
@@ -171,7 +178,8 @@ struct AGraeConfig {
   void Visit(V& v) {
     v("form", form, "which formula");
     v("alpha", alpha,
-      "batch success rate from which positive advantages are no longer suppressed, in (0, 1]");
+      "batch success rate from which positive advantages are no longer suppressed, in (0, 1]",
+      kShare);
   }
 };
 
@@ -189,7 +197,8 @@ struct PassAtKConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("k", k, "completions of which one has to be correct; fewer than run.sampling.group_size");
+    v("k", k, "completions of which one has to be correct; fewer than run.sampling.group_size",
+      AtLeast(1));
   }
 };
 
@@ -198,7 +207,8 @@ struct GdpoConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("weights", weights, "weight of each reward component, in their order; empty = 1 each");
+    v("weights", weights, "weight of each reward component, in their order; empty = 1 each",
+      kFinite);
   }
 };
 
@@ -207,7 +217,7 @@ struct NgrpoConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("max_reward", max_reward, "reward of the virtual sample that joins every group");
+    v("max_reward", max_reward, "reward of the virtual sample that joins every group", kFinite);
   }
 };
 
@@ -216,7 +226,7 @@ struct RlZvpConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("alpha", alpha, "advantage of a constant group's token per nat of its entropy");
+    v("alpha", alpha, "advantage of a constant group's token per nat of its entropy", AtLeast(0));
   }
 };
 
@@ -225,7 +235,8 @@ struct WReinforceConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("positive_weight", positive_weight, "advantage of a correct completion; a wrong one has -1");
+    v("positive_weight", positive_weight, "advantage of a correct completion; a wrong one has -1",
+      AtLeast(0));
   }
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lib/config/choice.h"
+#include "lib/config/limits.h"
 
 namespace buttress {
 
@@ -126,7 +127,7 @@ struct CorrectionConfig {
   void Visit(V& v) {
     v("mode", mode, "needs old_policy: learner; with w = old policy / sampling policy");
     v("level", level, "what w is taken of");
-    v("cap", cap, "upper bound of w");
+    v("cap", cap, "upper bound of w", kAbove0);
     v("floor", floor, "icepop: lower bound of w");
   }
 };
@@ -143,10 +144,12 @@ struct OverlongConfig {
   void Visit(V& v) {
     v("filter", filter,
       "leave completions that were cut at the token limit out of the loss and its denominators");
-    v("length", length, "tokens from which the soft punishment is full; 0 = sampling.max_tokens");
-    v("cache", cache, "tokens before `length` over which it grows; 0 = no soft punishment");
+    v("length", length, "tokens from which the soft punishment is full; 0 = sampling.max_tokens",
+      AtLeast(0));
+    v("cache", cache, "tokens before `length` over which it grows; 0 = no soft punishment",
+      AtLeast(0));
     v("penalty", penalty,
-      "full punishment, subtracted from the reward; the raw reward, and so ACR, stays");
+      "full punishment, subtracted from the reward; the raw reward, and so ACR, stays", AtLeast(0));
   }
 };
 
@@ -160,10 +163,12 @@ struct AdaptiveEntropyConfig {
   template <class V>
   void Visit(V& v) {
     v("target", target,
-      "nats per token below which the bonus acts; 0 = off: entropy_coef stays as it is");
-    v("step", step, "change of the coefficient after a step: up at or below target, down above");
-    v("min", min, "lower bound of the coefficient");
-    v("max", max, "upper bound of the coefficient");
+      "nats per token below which the bonus acts; 0 = off: entropy_coef stays as it is",
+      AtLeast(0));
+    v("step", step, "change of the coefficient after a step: up at or below target, down above",
+      kAbove0);
+    v("min", min, "lower bound of the coefficient", AtLeast(0));
+    v("max", max, "upper bound of the coefficient", kFinite);
   }
 };
 
@@ -173,8 +178,9 @@ struct SapoConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("tau_positive", tau_positive, "temperature of the gate where the advantage is above 0");
-    v("tau_negative", tau_negative, "temperature of the gate elsewhere");
+    v("tau_positive", tau_positive, "temperature of the gate where the advantage is above 0",
+      kAbove0);
+    v("tau_negative", tau_negative, "temperature of the gate elsewhere", kAbove0);
   }
 };
 
@@ -183,7 +189,7 @@ struct DppoConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("cap", cap, "upper bound of the ratio that weights a token");
+    v("cap", cap, "upper bound of the ratio that weights a token", AtLeast(1));
   }
 };
 
@@ -194,7 +200,7 @@ struct ClipCovConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("share", share, "tokens left out, of all tokens of the step");
+    v("share", share, "tokens left out, of all tokens of the step", kShare);
     v("low", low, "only tokens whose covariance is above this");
     v("high", high, "and below this");
   }
@@ -207,8 +213,9 @@ struct KlCovConfig {
   template <class V>
   void Visit(V& v) {
     v("share", share,
-      "tokens with a penalty, of all tokens of the step: those with the highest covariance");
-    v("coef", coef, "weight of the penalty |log ratio|");
+      "tokens with a penalty, of all tokens of the step: those with the highest covariance",
+      kShare);
+    v("coef", coef, "weight of the penalty |log ratio|", AtLeast(0));
   }
 };
 

@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/config/choice.h"
-#include "lib/config/math_config.h"
+#include "lib/config/limits.h"
 
 namespace buttress {
 
@@ -40,6 +41,43 @@ inline constexpr ChoiceRow<ChatForm> kChoices<ChatForm>[] = {
     {ChatForm::kNever, "never", "texts, the prompt as the chat template renders it"},
 };
 
+// When two answers are the same (lib/verify/math/equal.h).
+enum class MathMode : std::uint8_t { kLenient, kStrict };
+
+template <>
+inline constexpr ChoiceRow<MathMode> kChoices<MathMode>[] = {
+    {MathMode::kLenient, "lenient"},
+    {MathMode::kStrict, "strict"},
+};
+
+// The ways of finding an answer in a text (lib/verify/math/answer.h), in the default order.
+inline constexpr std::string_view kMathAnchors[] = {
+    "boxed", "final answer is", "####", "answer:", "whole", "last expression"};
+
+struct MathConfig {
+  MathMode mode = MathMode::kLenient;
+  std::vector<std::string> anchors{std::begin(kMathAnchors), std::end(kMathAnchors)};
+
+  template <class V>
+  void Visit(V& v) {
+    v("mode", mode, "when two answers are the same");
+    v("anchors", anchors, "places where the answer of a response is looked for, in this order");
+  }
+};
+
+struct SecondVerifierConfig {
+  std::string verifier;
+  double share = 0.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("verifier", verifier,
+      "an independent verifier; /metrics compares its verdicts with those of the first, and they "
+      "are never trained on; empty: none");
+    v("share", share, "share of completions that it scores, in [0, 1]", kRate);
+  }
+};
+
 struct FormatConfig {
   std::vector<std::string> tags = {"think", "answer"};
   bool free_end = false;
@@ -65,7 +103,8 @@ struct LengthConfig {
     v("min", min, "fewest of them");
     v("max", max, "most of them");
     v("overlong_tokens", overlong_tokens,
-      "verifier overlong: tokens from which the penalty is -1; needed there");
+      "verifier overlong: tokens from which the penalty is -1; needed there",
+      Between(0, kMaxTokens));
     v("overlong_buffer", overlong_buffer,
       "verifier overlong: tokens before that over which it grows from 0");
   }
@@ -92,17 +131,20 @@ struct CodeConfig {
     v("read_only", read_only,
       "folders besides /usr that a program may read, as a virtual environment");
     v("cpu_seconds", cpu_seconds,
-      "CPU time of a process of one test; past it the program fails the test");
+      "CPU time of a process of one test; past it the program fails the test", Between(1, 3600));
     v("wall_ms", wall_ms,
       "time of one test; past it the program fails the test. All tests of a completion have "
-      "run.reward.timeout_ms");
-    v("compile_ms", compile_ms, "time to compile, which is no part of run.reward.timeout_ms");
+      "run.reward.timeout_ms",
+      Between(1, kDayMs));
+    v("compile_ms", compile_ms, "time to compile, which is no part of run.reward.timeout_ms",
+      Between(1, kDayMs));
     v("memory_mb", memory_mb,
-      "address space of a process, and memory of all processes of a program");
-    v("disk_mb", disk_mb, "files that a program may write, in memory");
-    v("output_kb", output_kb, "output of a program; past it the program fails the test");
+      "address space of a process, and memory of all processes of a program", Between(64, 1 << 20));
+    v("disk_mb", disk_mb, "files that a program may write, in memory", Between(1, 1 << 20));
+    v("output_kb", output_kb, "output of a program; past it the program fails the test",
+      Between(1, 1 << 20));
     v("processes", processes,
-      "processes and threads of a program, the sandbox's own three included");
+      "processes and threads of a program, the sandbox's own three included", Between(4, 4096));
   }
 };
 
@@ -120,17 +162,19 @@ struct PythonConfig {
   void Visit(V& v) {
     v("interpreter", interpreter, "runs the reward functions python:FILE:FUNCTION");
     v("workers", workers,
-      "processes of each function; run.reward.threads bounds how many work at once");
-    v("batch", batch, "completions of one call at most");
-    v("start_ms", start_ms, "time to import a file of functions");
+      "processes of each function; run.reward.threads bounds how many work at once",
+      Between(1, 1024));
+    v("batch", batch, "completions of one call at most", Between(1, 4096));
+    v("start_ms", start_ms, "time to import a file of functions", Between(1, kDayMs));
     v("chat", chat, "TRL: prompts and completions as lists of chat messages or as texts");
     v("arguments", arguments,
       "further arguments of every call by name, each value JSON or else text (verl's "
       "reward_kwargs)");
     v("restart_after", restart_after,
-      "batches after which a process is replaced by a new one; 0 = never");
+      "batches after which a process is replaced by a new one; 0 = never", Between(0, 1 << 20));
     v("memory_mb", memory_mb,
-      "resident memory above which a process is replaced after its batch; 0 = no bound");
+      "resident memory above which a process is replaced after its batch; 0 = no bound",
+      Between(0, 1 << 20));
   }
 };
 
@@ -144,8 +188,9 @@ struct HttpRewardConfig {
   void Visit(V& v) {
     v("url", url, "where verifier http posts completions (docs/verifiers.md)");
     v("token_file", token_file, "file with a bearer token for it; empty: none");
-    v("batch", batch, "completions of one request at most");
-    v("attempts", attempts, "tries of a request, all within run.reward.timeout_ms");
+    v("batch", batch, "completions of one request at most", Between(1, 4096));
+    v("attempts", attempts, "tries of a request, all within run.reward.timeout_ms",
+      Between(1, 100));
   }
 };
 
@@ -155,8 +200,8 @@ struct RewardNoiseConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("false_positive", false_positive, "chance that a wrong completion counts as correct");
-    v("false_negative", false_negative, "chance that a correct completion counts as wrong");
+    v("false_positive", false_positive, "chance that a wrong completion counts as correct", kRate);
+    v("false_negative", false_negative, "chance that a correct completion counts as wrong", kRate);
   }
 };
 
@@ -183,12 +228,14 @@ struct RewardConfig {
       "decides: math + 0.2 * format");
     v("by_source", by_source, "data source -> verifier or sum, where it differs from `verifier`");
     v("use_all", use_all, "countdown: every number exactly once instead of at most once");
-    v("threads", threads, "scoring threads of a worker");
+    v("threads", threads, "scoring threads of a worker", MayChange(Between(1, 1024)));
     v("timeout_ms", timeout_ms,
       "time for one completion, or one batch of them; past it they are unscorable, or wrong if "
-      "verifier code spent it in the program");
+      "verifier code spent it in the program",
+      MayChange(Between(1, kDayMs)));
     v("correct_from", correct_from,
-      "python, http: score from which a completion counts as correct, unless the reply says which");
+      "python, http: score from which a completion counts as correct, unless the reply says which",
+      kFinite);
     v("math", math, "mathematical answers (verifier: math)");
     v("second", second, "a second verifier for a share of the completions");
     v("noise", noise, "errors that are made on purpose, to study those of verifiers");

@@ -1,19 +1,20 @@
-// Every setting of every program: name, default, meaning. `run` is equal on every process and is
-// hashed; `local` may differ from machine to machine. A secret is a file that a setting names,
-// never the value of a setting. A component receives the section that it reads by const&.
+// Every setting of every program: name, default, meaning, range (limits.h). `run` is equal on every
+// process and is hashed; `local` (local_config.h) may differ from machine to machine. A secret is a
+// file that a setting names, never the value of a setting. A component receives the section that it
+// reads by const&.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "lib/config/data_config.h"
 #include "lib/config/estimator_config.h"
-#include "lib/config/launch_config.h"
+#include "lib/config/limits.h"
+#include "lib/config/local_config.h"
 #include "lib/config/loss_config.h"
 #include "lib/config/reward_config.h"
-#include "lib/config/sampling_config.h"
-#include "lib/config/security_config.h"
 #include "lib/config/watch_config.h"
 
 namespace buttress {
@@ -66,40 +67,6 @@ inline constexpr ChoiceRow<MiniBatchOf> kChoices<MiniBatchOf>[] = {
     {MiniBatchOf::kCompletions, "completions"},
 };
 
-enum class EngineKind : std::uint8_t { kEmbedded, kVllm };
-
-template <>
-inline constexpr ChoiceRow<EngineKind> kChoices<EngineKind>[] = {
-    {EngineKind::kEmbedded, "embedded", "LibTorch, in the worker"},
-    {EngineKind::kVllm, "vllm", "HTTP"},
-};
-
-enum class ComputeDevice : std::uint8_t { kCpu, kCuda };
-
-template <>
-inline constexpr ChoiceRow<ComputeDevice> kChoices<ComputeDevice>[] = {
-    {ComputeDevice::kCpu, "cpu"},
-    {ComputeDevice::kCuda, "cuda"},
-};
-
-// How new weights arrive at a worker.
-enum class WeightTransportKind : std::uint8_t { kShared, kGrpc };
-
-template <>
-inline constexpr ChoiceRow<WeightTransportKind> kChoices<WeightTransportKind>[] = {
-    {WeightTransportKind::kShared, "shared", "folder of the manifest"},
-    {WeightTransportKind::kGrpc, "grpc"},
-};
-
-enum class CollectiveKind : std::uint8_t { kLocal, kMpi, kNccl };
-
-template <>
-inline constexpr ChoiceRow<CollectiveKind> kChoices<CollectiveKind>[] = {
-    {CollectiveKind::kLocal, "local", "one rank"},
-    {CollectiveKind::kMpi, "mpi"},
-    {CollectiveKind::kNccl, "nccl"},
-};
-
 struct ModelPathConfig {
   std::string path;
   ModelDtype dtype = ModelDtype::kFloat32;
@@ -124,11 +91,12 @@ struct SamplingConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("group_size", group_size, "completions of a prompt (G)");
-    v("temperature", temperature, "sampling temperature, above 0");
+    v("group_size", group_size, "completions of a prompt (G)",
+      Between(2, 4096, "; one completion has no group to compare with"));
+    v("temperature", temperature, "sampling temperature, above 0", kAbove0);
     v("top_p", top_p, "nucleus mass, 1 = off; off is what policy gradients assume");
     v("top_k", top_k, "highest-probability tokens kept, 0 = off");
-    v("max_tokens", max_tokens, "tokens of a completion at most");
+    v("max_tokens", max_tokens, "tokens of a completion at most", Between(1, kMaxTokens));
     v("min_tokens", min_tokens,
       "tokens before which stop tokens are not sampled and stop texts are not heeded; the "
       "log-probs "
@@ -141,7 +109,8 @@ struct SamplingConfig {
       "special token");
     v("stop_token_ids", stop_token_ids,
       "tokens that end a completion besides the eos tokens of config.json and "
-      "generation_config.json; the verifier does not see them");
+      "generation_config.json; the verifier does not see them",
+      Between(0, std::numeric_limits<std::int32_t>::max()));
   }
 };
 
@@ -160,17 +129,21 @@ struct BatchConfig {
   void Visit(V& v) {
     v("prompts", prompts, "groups of a step (P)");
     v("max_age", max_age,
-      "age in steps that a group may have when it is trained (S); 0 = on-policy");
+      "age in steps that a group may have when it is trained (S); 0 = on-policy", AtLeast(0));
     v("window", window,
-      "younger groups that may pass a slower one (look-ahead W); 1 = first in, first out");
+      "younger groups that may pass a slower one (look-ahead W); 1 = first in, first out",
+      AtLeast(1));
     v("updates", updates,
       "mini-batches that a step is cut into at random; each makes one optimizer update, with its "
-      "own denominators in the loss");
-    v("epochs", epochs, "times that the step goes through its mini-batches, in the same order");
+      "own denominators in the loss",
+      AtLeast(1));
+    v("epochs", epochs, "times that the step goes through its mini-batches, in the same order",
+      Between(1, 1000));
     v("mini_batch", mini_batch, "what is dealt out to the mini-batches");
     v("kl_stop", kl_stop,
       "nats per token, mean k3 of the ratio's old policy to the policy, above which an update and "
-      "those after it are left out of the step; never the first; 0 = off");
+      "those after it are left out of the step; never the first; 0 = off",
+      AtLeast(0));
     v("zero_variance", zero_variance, "groups whose rewards are all equal");
     v("resample", resample, "zero_variance: resample");
   }
@@ -215,7 +188,7 @@ struct AlgorithmConfig {
     v("advantage", advantage,
       "estimator; `buttress advantages --estimator list` prints their formulas");
     v("std", std, "standard deviation that the group's advantages are divided by");
-    v("eps", eps, "added to that standard deviation");
+    v("eps", eps, "added to that standard deviation", AtLeast(0));
     v("avspo", avspo, "virtual samples (advantage: avspo)");
     v("a_grae", a_grae, "difficulty and sign (advantage: a_grae)");
     v("gpg", gpg, "share of useful groups (advantage: gpg)");
@@ -232,17 +205,22 @@ struct AlgorithmConfig {
     v("clip_cov", clip_cov, "tokens of high covariance left out (loss: clip_cov)");
     v("kl_cov", kl_cov, "tokens of high covariance held back (loss: kl_cov)");
     v("clip_low", clip_low,
-      "ratio clip below: 1 - clip_low; gmpo: of the log ratio, dppo: of the divergence");
+      "ratio clip below: 1 - clip_low; gmpo: of the log ratio, dppo: of the divergence",
+      MayChange(kShare));
     v("clip_high", clip_high,
-      "ratio clip above: 1 + clip_high; gmpo: of the log ratio, dppo: of the divergence");
-    v("dual_clip", dual_clip, "bound of the loss for negative advantages (c > 1); 0 = off");
+      "ratio clip above: 1 + clip_high; gmpo: of the log ratio, dppo: of the divergence",
+      MayChange(kAbove0));
+    v("dual_clip", dual_clip, "bound of the loss for negative advantages (c > 1); 0 = off",
+      MayChange());
     v("aggregation", aggregation, "how the losses of tokens become the loss of a step");
-    v("length_norm", length_norm, "constant of seq_mean_token_sum_norm; 0 = sampling.max_tokens");
+    v("length_norm", length_norm, "constant of seq_mean_token_sum_norm; 0 = sampling.max_tokens",
+      AtLeast(0));
     v("kl_coef", kl_coef,
-      "weight of the KL loss against the start model; 0 = off, no reference model is kept");
+      "weight of the KL loss against the start model; 0 = off, no reference model is kept",
+      AtLeast(0));
     v("kl_estimator", kl_estimator, "estimator of that KL");
     v("kl_in", kl_in, "where the KL term goes");
-    v("entropy_coef", entropy_coef, "weight of the entropy bonus; 0 = off");
+    v("entropy_coef", entropy_coef, "weight of the entropy bonus; 0 = off", MayChange(AtLeast(0)));
     v("adaptive_entropy", adaptive_entropy, "entropy_coef that follows the entropy");
     v("overlong", overlong, "completions at or near the token limit");
   }
@@ -267,15 +245,17 @@ struct OptimConfig {
       "what AdamW keeps besides bfloat16 parameters (run.model.dtype), and the memory of "
       "parameters, float32 gradients and optimizer; with float32 parameters everything is "
       "float32, 16 bytes a parameter");
-    v("lr", lr, "peak learning rate of AdamW");
-    v("beta1", beta1, "decay of the first moment");
-    v("beta2", beta2, "decay of the second moment");
-    v("eps", eps, "added to the root of the second moment");
-    v("weight_decay", weight_decay, "decoupled weight decay, on matrices only");
-    v("warmup_steps", warmup_steps, "steps of linear warm-up, update by update");
-    v("schedule", schedule, "learning rate after the warm-up");
-    v("min_lr_ratio", min_lr_ratio, "last learning rate over the peak, for linear and cosine");
-    v("clip_grad", clip_grad, "bound of the global gradient norm; 0 = off");
+    v("lr", lr, "peak learning rate of AdamW", MayChange(AtLeast(0)));
+    v("beta1", beta1, "decay of the first moment", kDecay);
+    v("beta2", beta2, "decay of the second moment", kDecay);
+    v("eps", eps, "added to the root of the second moment", kAbove0);
+    v("weight_decay", weight_decay, "decoupled weight decay, on matrices only", MayChange());
+    v("warmup_steps", warmup_steps, "steps of linear warm-up, update by update",
+      MayChange(AtLeast(0)));
+    v("schedule", schedule, "learning rate after the warm-up", MayChange());
+    v("min_lr_ratio", min_lr_ratio, "last learning rate over the peak, for linear and cosine",
+      MayChange());
+    v("clip_grad", clip_grad, "bound of the global gradient norm; 0 = off", MayChange(AtLeast(0)));
     v("zero_gradient", zero_gradient,
       "a step whose gradient is exactly 0, because no group of its batch has a signal");
   }
@@ -306,18 +286,24 @@ struct RunSettings {
     v("name", name, "name of the run");
     v("seed", seed, "seed of everything random");
     v("steps", steps,
-      "training steps; each makes batch.updates * batch.epochs optimizer updates and one version");
-    v("epochs", epochs, "length of the run in passes over its prompts, instead of steps; 0 = off");
+      "training steps; each makes batch.updates * batch.epochs optimizer updates and one version",
+      MayChange());
+    v("epochs", epochs, "length of the run in passes over its prompts, instead of steps; 0 = off",
+      MayChange(Between(0, 1000000)));
     v("deterministic", deterministic,
       "batches in admission order with exact versions, so that a run can be repeated bit for bit");
-    v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");
+    v("checkpoint_interval", checkpoint_interval, "steps between checkpoints",
+      MayChange(AtLeast(1)));
     v("checkpoints", checkpoints, "which checkpoints are kept");
     v("eval", eval, "held-out accuracy during the run");
     v("lease_ms", lease_ms,
-      "time after which a lease that is not renewed expires and its group is leased again");
+      "time after which a lease that is not renewed expires and its group is leased again",
+      MayChange(AtLeast(1000)));
     v("lease_limit_ms", lease_limit_ms,
-      "time after which a lease ends although its worker renews it; longer than any group takes");
-    v("max_attempts", max_attempts, "failures of one group before it is dropped");
+      "time after which a lease ends although its worker renews it; longer than any group takes",
+      MayChange());
+    v("max_attempts", max_attempts, "failures of one group before it is dropped",
+      MayChange(AtLeast(1)));
     v("data", data, "prompts");
     v("model", model, "the policy");
     v("sampling", sampling, "how completions are drawn");
@@ -325,198 +311,6 @@ struct RunSettings {
     v("reward", reward, "how completions are scored");
     v("algorithm", algorithm, "advantages and loss");
     v("optim", optim, "optimizer");
-  }
-};
-
-struct CoordinatorConfig {
-  std::string listen = "127.0.0.1:0";
-  std::string advertise;
-  std::string metrics = "127.0.0.1:0";
-  std::string page = "127.0.0.1:0";
-  std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
-  bool keep_payloads = false;
-
-  template <class V>
-  void Visit(V& v) {
-    v("listen", listen,
-      "address of the gRPC port; port 0 picks a free one and writes it to "
-      "<out>/coordinator.address");
-    v("advertise", advertise,
-      "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
-    v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
-    v("page", page,
-      "address of the run's page for browsers; port 0 picks a free one, off: no page; the link "
-      "with its key is in <out>/coordinator.page");
-    v("payload_segment_bytes", payload_segment_bytes,
-      "size at which a file of <out>/payloads is closed and the next one begun");
-    v("keep_payloads", keep_payloads,
-      "keep the completions of settled groups; false: a payload file is deleted once no group in "
-      "it is needed");
-  }
-};
-
-struct VllmConfig {
-  std::vector<std::string> servers;
-  std::string model;
-  std::string api_key_file;
-  std::int64_t concurrency = 0;
-  std::int64_t attempts = 4;
-  std::int64_t connect_ms = 5000;
-  std::int64_t first_byte_ms = 600000;
-  std::int64_t idle_ms = 120000;
-  std::int64_t control_ms = 720000;
-  std::int64_t revive_ms = 2000;
-  std::int64_t health_interval_ms = 5000;
-  std::int64_t health_timeout_ms = 10000;
-  double canary_nats = 0;
-
-  template <class V>
-  void Visit(V& v) {
-    v("servers", servers, "http://host:port of each vLLM server; a server belongs to one worker");
-    v("model", model, "name that the servers serve the policy by; empty: the first that they list");
-    v("api_key_file", api_key_file, "file with the servers' API key; empty: none");
-    v("concurrency", concurrency,
-      "completions that a server gets at once; 0 = its max_num_seqs, which is also the bound");
-    v("attempts", attempts, "attempts at one completion before it counts as failed");
-    v("connect_ms", connect_ms, "time to connect");
-    v("first_byte_ms", first_byte_ms, "time to the first token, waiting in the server included");
-    v("idle_ms", idle_ms, "time between tokens");
-    v("control_ms", control_ms, "time for a pause, a weight load or a probe");
-    v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s");
-    v("health_interval_ms", health_interval_ms,
-      "wait between two health checks (GET /health) of a server");
-    v("health_timeout_ms", health_timeout_ms,
-      "time for a health check; a server that takes longer gets no completions until one is in "
-      "time");
-    v("canary_nats", canary_nats,
-      "how far log-probs may be from the learner's after an update; 0: 0.001 where server and "
-      "weights are float32, else 0.05");
-  }
-};
-
-struct WorkerConfig {
-  std::string id;
-  EngineKind engine = EngineKind::kEmbedded;
-  VllmConfig vllm;
-  ComputeDevice device = ComputeDevice::kCpu;
-  std::int64_t gpu = -1;
-  std::int64_t threads = 1;
-  std::int64_t max_running = 256;
-  std::int64_t kv_cache_tokens = 262144;
-  bool batch_invariant = false;
-  WeightTransportKind weights = WeightTransportKind::kShared;
-  std::string weights_dir;
-  std::string listen = "127.0.0.1:0";
-  std::string advertise;
-  std::string metrics = "127.0.0.1:0";
-
-  template <class V>
-  void Visit(V& v) {
-    v("id", id, "worker id, unique in the run; empty: host name and a random number");
-    v("engine", engine, "what generates completions");
-    v("vllm", vllm, "engine: vllm");
-    v("device", device, "device of the embedded engine");
-    v("gpu", gpu,
-      "device: cuda: the GPU, counted from 0; -1: launch gives each worker its own, after those of "
-      "the learner; a worker of srun or mpirun takes that of its local rank");
-    v("threads", threads, "torch threads of the embedded engine");
-    v("max_running", max_running, "samples decoded together at most");
-    v("kv_cache_tokens", kv_cache_tokens,
-      "bound of the key-value cache, in tokens over all running samples");
-    v("batch_invariant", batch_invariant,
-      "embedded: the same bits whatever else is in the batch; slower");
-    v("weights", weights, "how new weights arrive");
-    v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
-    v("listen", listen, "address of the Weights port that other workers may fetch from");
-    v("advertise", advertise, "host:port of it that they connect to; empty: as bound");
-    v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
-  }
-};
-
-struct LearnerConfig {
-  CollectiveKind collective = CollectiveKind::kMpi;
-  ComputeDevice device = ComputeDevice::kCpu;
-  bool share_gpu = false;
-  std::int64_t threads = 1;
-  std::int64_t micro_batch_tokens = 16384;
-  std::int64_t logprob_chunk_tokens = 1024;
-  bool recompute = false;
-  std::int64_t collective_timeout_ms = 60000;
-  std::int64_t stuck_timeout_ms = 1800000;
-  std::string interface;
-  std::string listen = "127.0.0.1:0";
-  std::string advertise;
-  std::string metrics = "127.0.0.1:0";
-  StartKlConfig start_kl;
-  AlarmConfig alarms;
-  StopWhenConfig stop_when;
-
-  template <class V>
-  void Visit(V& v) {
-    v("collective", collective, "what sums gradients over ranks");
-    v("device", device, "device of the ranks");
-    v("share_gpu", share_gpu,
-      "ranks may share a GPU, which tests a job of many on a machine with few; slow");
-    v("threads", threads, "torch threads of a rank");
-    v("micro_batch_tokens", micro_batch_tokens,
-      "tokens of one forward and backward pass at most (a longer completion goes alone)");
-    v("logprob_chunk_tokens", logprob_chunk_tokens, "rows of logits held at once");
-    v("recompute", recompute,
-      "keep only the input of each block, and run the block again in the backward pass: the "
-      "activations of one block at a time, for a third more arithmetic");
-    v("collective_timeout_ms", collective_timeout_ms,
-      "a rank from which no heartbeat comes for so long is gone, which ends the job");
-    v("stuck_timeout_ms", stuck_timeout_ms,
-      "a collective that takes longer ends the job although every rank is alive");
-    v("interface", interface,
-      "network interface of MPI and NCCL between machines (eth0), which do not encrypt; empty: "
-      "they choose");
-    v("listen", listen, "rank 0: address of the Weights port");
-    v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
-    v("metrics", metrics,
-      "address of /metrics; a rank adds its local rank to a port that is not 0; off: none");
-    v("start_kl", start_kl, "drift from the start model where algorithm.kl_coef is 0");
-    v("alarms", alarms, "when an alarm is raised");
-    v("stop_when", stop_when, "when a run that learns nothing is ended");
-  }
-};
-
-// The process that evaluates weights during the run (run.eval).
-struct EvaluatorConfig {
-  ComputeDevice device = ComputeDevice::kCpu;
-  std::int64_t gpu = -1;
-  std::int64_t threads = 1;
-
-  template <class V>
-  void Visit(V& v) {
-    v("device", device, "device of the evaluations during the run");
-    v("gpu", gpu,
-      "device: cuda: the GPU, counted from 0, which must have room next to what else runs on it; "
-      "-1: the first");
-    v("threads", threads, "torch threads");
-  }
-};
-
-struct LocalSettings {
-  std::string out = "runs/run";
-  SecurityConfig security;
-  CoordinatorConfig coordinator;
-  WorkerConfig worker;
-  LearnerConfig learner;
-  EvaluatorConfig evaluator;
-  LaunchConfig launch;
-  TrackConfig track;
-
-  template <class V>
-  void Visit(V& v) {
-    v("out", out, "folder of the run: ledger, checkpoint, weights, logs, summary");
-    v("security", security, "TLS and token of every port");
-    v("coordinator", coordinator, "the coordinator process");
-    v("worker", worker, "rollout worker processes");
-    v("learner", learner, "learner ranks");
-    v("evaluator", evaluator, "process that evaluates weights during the run (run.eval)");
-    v("launch", launch, "buttress launch");
-    v("track", track, "where buttress launch and buttress track show the curves of the run");
   }
 };
 

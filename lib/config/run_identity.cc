@@ -1,7 +1,6 @@
 #include "lib/config/run_identity.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "lib/config/bind.h"
 #include "lib/config/load.h"
@@ -9,79 +8,25 @@
 namespace buttress {
 namespace {
 
-// Calls f(key, field) for each setting that may change when a run is resumed.
-template <class F>
-void ForEachChangeable(RunSettings& run, F f) {
-  f("run.steps", run.steps);
-  f("run.epochs", run.epochs);
-  f("run.checkpoint_interval", run.checkpoint_interval);
-  f("run.checkpoints.keep_last", run.checkpoints.keep_last);
-  f("run.checkpoints.keep_best", run.checkpoints.keep_best);
-  f("run.eval.every", run.eval.every);
-  f("run.eval.prompts", run.eval.prompts);
-  f("run.eval.samples", run.eval.samples);
-  f("run.eval.temperature", run.eval.temperature);
-  f("run.lease_ms", run.lease_ms);
-  f("run.lease_limit_ms", run.lease_limit_ms);
-  f("run.max_attempts", run.max_attempts);
-  f("run.reward.threads", run.reward.threads);
-  f("run.reward.timeout_ms", run.reward.timeout_ms);
-  f("run.algorithm.clip_low", run.algorithm.clip_low);
-  f("run.algorithm.clip_high", run.algorithm.clip_high);
-  f("run.algorithm.dual_clip", run.algorithm.dual_clip);
-  f("run.algorithm.entropy_coef", run.algorithm.entropy_coef);
-  f("run.optim.lr", run.optim.lr);
-  f("run.optim.weight_decay", run.optim.weight_decay);
-  f("run.optim.warmup_steps", run.optim.warmup_steps);
-  f("run.optim.schedule", run.optim.schedule);
-  f("run.optim.min_lr_ratio", run.optim.min_lr_ratio);
-  f("run.optim.clip_grad", run.optim.clip_grad);
-}
-
-using FlatSetting = std::pair<std::string, std::string>;
-
-// Collects every setting as a pair of key and text.
-class Flattener {
- public:
-  Flattener(std::string path, std::vector<FlatSetting>& out) : path_(std::move(path)), out_(out) {}
-
+// Empties the settings that may change.
+struct Resetter {
   template <class T>
-  void operator()(const char* name, T& value, const char*) {
-    const std::string path = path_ + "." + name;
+  void operator()(const char*, T& value, const char*, const Limits& limits = {}) {
     if constexpr (Section<T>) {
-      Flattener nested(path, out_);
-      value.Visit(nested);
-    } else if constexpr (SectionMap<T>) {
-      for (auto& [key, section] : value) {
-        Flattener nested(path + "." + key, out_);
-        section.Visit(nested);
-      }
-    } else if constexpr (OptionalSetting<T>) {
-      if (value) (*this)(name, *value, "");
-    } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
-      std::string text;
-      for (const auto& [key, item] : value)
-        text.append(text.empty() ? "" : ", ").append(key).append(": ").append(item);
-      out_.emplace_back(path, "{" + text + "}");
-    } else if constexpr (requires { value.begin(); } && !std::same_as<T, std::string>) {
-      std::string text;
-      for (const auto& item : value) text.append(text.empty() ? "" : ", ").append(ToText(item));
-      out_.emplace_back(path, "[" + text + "]");
-    } else {
-      out_.emplace_back(path, ToText(value));
+      value.Visit(*this);
+    } else if (limits.may_change) {
+      value = {};
     }
   }
-
- private:
-  std::string path_;
-  std::vector<FlatSetting>& out_;
 };
 
-std::vector<FlatSetting> Flatten(RunConfig config) {
+// The settings of `run` that are set or have a default.
+std::vector<Setting> PresentSettings(RunConfig config) {
   if (config.run.epochs > 0) config.run.steps = 0;  // as it is printed
-  std::vector<FlatSetting> settings;
-  Flattener flattener("run", settings);
-  config.run.Visit(flattener);
+  std::vector<Setting> settings = ListSettings(config);
+  std::erase_if(settings, [](const Setting& setting) {
+    return setting.absent || setting.meaning.empty() || !setting.key.starts_with("run.");
+  });
   return settings;
 }
 
@@ -89,44 +34,44 @@ std::vector<FlatSetting> Flatten(RunConfig config) {
 
 std::vector<std::string> ChangeableKeys() {
   std::vector<std::string> keys;
-  RunSettings run;
-  ForEachChangeable(run, [&](const char* key, const auto&) { keys.emplace_back(key); });
+  for (const Setting& setting : PresentSettings({}))
+    if (setting.may_change) keys.push_back(setting.key);
   return keys;
 }
 
 std::string RunIdentityHash(const RunConfig& config) {
   RunConfig fixed = config;
-  ForEachChangeable(fixed.run, [](const char*, auto& field) { field = {}; });
+  Resetter resetter;
+  fixed.run.Visit(resetter);
   return RunConfigHash(fixed);
 }
 
 std::vector<SettingChange> ChangesOf(const RunConfig& was, const RunConfig& is) {
-  const std::vector<std::string> changeable = ChangeableKeys();
-  const auto before = Flatten(was), after = Flatten(is);
-  const auto ValueOf = [](const std::vector<FlatSetting>& settings, const std::string& key) {
-    const auto found = std::ranges::find(settings, key, &FlatSetting::first);
-    return found == settings.end() ? "" : found->second;
+  const auto before = PresentSettings(was), after = PresentSettings(is);
+  const auto ValueOf = [](const std::vector<Setting>& settings, const std::string& key) {
+    const auto found = std::ranges::find(settings, key, &Setting::key);
+    return found == settings.end() ? "" : found->value;
   };
-  const auto names_before = Flatten(WithFileNames(was)), names_after = Flatten(WithFileNames(is));
+  const auto names_before = PresentSettings(WithFileNames(was)),
+             names_after = PresentSettings(WithFileNames(is));
   std::vector<SettingChange> changes;
-  const auto add = [&](const std::string& key, const std::string& old, const std::string& now) {
+  const auto add = [&](const Setting& setting, const std::string& old, const std::string& now) {
     if (old == now) return;
-    const bool moved = ValueOf(names_before, key) == ValueOf(names_after, key);
-    changes.push_back(
-        {key, old, now, moved || std::ranges::find(changeable, key) != changeable.end()});
+    const bool moved = ValueOf(names_before, setting.key) == ValueOf(names_after, setting.key);
+    changes.push_back({setting.key, old, now, moved || setting.may_change});
   };
   // Both have the same keys in the same order, but for those of sources and of absent settings.
   auto next = after.begin();
-  for (const auto& [key, value] : before) {
-    const auto same = std::ranges::find(next, after.end(), key, &FlatSetting::first);
+  for (const Setting& setting : before) {
+    const auto same = std::ranges::find(next, after.end(), setting.key, &Setting::key);
     if (same == after.end()) {
-      add(key, value, "");
+      add(setting, setting.value, "");
       continue;
     }
-    for (; next != same; ++next) add(next->first, "", next->second);
-    add(key, value, (next++)->second);
+    for (; next != same; ++next) add(*next, "", next->value);
+    add(setting, setting.value, (next++)->value);
   }
-  for (; next != after.end(); ++next) add(next->first, "", next->second);
+  for (; next != after.end(); ++next) add(*next, "", next->value);
   return changes;
 }
 

@@ -8,9 +8,9 @@
 
 namespace buttress {
 
-// The keys of `run` that may have another value when a run is resumed: its length, learning rate,
-// clip bounds and times. They hold from the step on with which the run continues. A path may also
-// name the same file in another folder.
+// The keys of `run` that may have another value when a run is resumed (MayChange in limits.h): its
+// length, learning rate, clip bounds and times. A path may also name the same file in another
+// folder.
 std::vector<std::string> ChangeableKeys();
 
 // SHA-256 (hex) of the `run` half without the changeable keys. Ledger and checkpoints store it;

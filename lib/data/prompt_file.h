@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/config/forms/answer_form.h"
+#include "lib/config/reward_text.h"
 #include "lib/config/run_config.h"
 #include "lib/config/sources.h"
 #include "lib/data/dataset.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/config/sampling_config.h"
+#include "lib/config/watch_config.h"
 #include "lib/measure/measurements.h"
 
 namespace buttress {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/config/sampling_config.h"
+#include "lib/config/watch_config.h"
 #include "lib/measure/measurements.h"
 
 namespace buttress {

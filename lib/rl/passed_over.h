@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/config/sampling_config.h"
+#include "lib/config/data_config.h"
 #include "lib/rl/prompt_selection.h"
 
 namespace buttress {

@@ -108,7 +108,7 @@ struct VerifierEntry {
 std::span<const VerifierEntry> VerifierTable();
 
 // Makes the verifier that `text` names ("math"), or a weighted sum ("math + 0.2 * format"; see
-// lib/config/forms/reward_text.h), and tests it on its known answers. Returns kInvalidArgument
+// lib/config/reward_text.h), and tests it on its known answers. Returns kInvalidArgument
 // with the
 // known names for a name that is unknown.
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const RewardConfig& config);

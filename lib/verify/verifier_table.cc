@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "lib/config/forms/reward_text.h"
+#include "lib/config/reward_text.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {

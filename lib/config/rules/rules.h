@@ -1,9 +1,8 @@
 // Collects every broken rule of a configuration, for the parts of ValidateRunConfig.
 #pragma once
 
-#include <cmath>
-#include <concepts>
 #include <string>
+#include <type_traits>
 
 #include "lib/base/report/status.h"
 #include "lib/config/bind.h"
@@ -23,7 +22,7 @@ class Rules {
 
   template <class T>
   void AtLeast(const std::string& key, T value, std::type_identity_t<T> least) {
-    Require(value >= least && IsFinite(value), key, value, ToText(least) + " or more");
+    Require(value >= least, key, value, ToText(least) + " or more");
   }
 
   template <class T>
@@ -33,17 +32,10 @@ class Rules {
             "between " + ToText(least) + " and " + ToText(most));
   }
 
-  void Above0(const std::string& key, double value) {
-    Require(value > 0 && IsFinite(value), key, value, "above 0");
-  }
-
-  // In (0, 1].
-  void Share(const std::string& key, double value) {
-    Require(value > 0 && value <= 1, key, value, "above 0 and at most 1");
-  }
-
-  void Finite(const std::string& key, double value) {
-    Require(IsFinite(value), key, value, "a finite number");
+  // Records the settings of the section that are outside their limits.
+  void CheckLimits(const RunConfig& config) {
+    for (const Setting& setting : ListSettings(config))
+      if (!setting.absent && setting.key.starts_with(section_)) broken_ += setting.broken;
   }
 
   // Adds what `part` found.
@@ -55,27 +47,9 @@ class Rules {
   }
 
  private:
-  template <class T>
-  static bool IsFinite(T value) {
-    if constexpr (std::floating_point<T>) return std::isfinite(value);
-    return true;
-  }
-
   std::string section_;
   std::string broken_;
 };
-
-// Most tokens of a prompt or of a completion; the codec of lib/experience refuses longer ones.
-inline constexpr std::int64_t kMaxTokens = 1 << 20;
-
-// Longest time that a setting may ask for.
-inline constexpr std::int64_t kDayMs = 86400000;
-
-// run.data (validate_data.cc).
-Rules CheckData(const RunSettings& run);
-
-// run.reward (validate_reward.cc).
-Rules CheckReward(const RewardConfig& reward);
 
 // run.algorithm (validate_algorithm.cc).
 Rules CheckAlgorithm(const AlgorithmConfig& algorithm);

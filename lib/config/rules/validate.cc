@@ -1,8 +1,11 @@
-// ValidateRunConfig, and the rules of the sections that have no file of their own.
-#include <limits>
+// ValidateRunConfig, and the rules of run but for run.algorithm.
+#include <algorithm>
+#include <cctype>
 #include <string>
+#include <vector>
 
 #include "lib/config/load.h"
+#include "lib/config/reward_text.h"
 #include "lib/config/rules/rules.h"
 
 namespace buttress {
@@ -12,11 +15,8 @@ void CheckUpdates(const RunSettings& run, Rules& rules) {
   const BatchConfig& batch = run.batch;
   const bool of_prompts = batch.mini_batch == MiniBatchOf::kPrompts;
   const std::int64_t most = batch.prompts * (of_prompts ? 1 : run.sampling.group_size);
-  rules.AtLeast("batch.updates", batch.updates, 1);
   rules.Require(batch.updates <= most, "batch.updates", batch.updates,
                 "at most the " + ToText(most) + " " + ToText(batch.mini_batch) + " of a step");
-  rules.Between("batch.epochs", batch.epochs, 1, 1000);
-  rules.AtLeast("batch.kl_stop", batch.kl_stop, 0);
   rules.Require(batch.kl_stop == 0 || SeveralUpdates(batch), "batch.kl_stop", batch.kl_stop,
                 "leaves out updates after the first, and batch.updates * batch.epochs is 1; set 0");
 }
@@ -25,15 +25,8 @@ void CheckUpdates(const RunSettings& run, Rules& rules) {
 constexpr std::int64_t kMaxPlanRows = 131072;
 
 void CheckKept(const RunSettings& run, Rules& rules) {
-  rules.AtLeast("checkpoint_interval", run.checkpoint_interval, 1);
-  rules.Between("checkpoints.keep_last", run.checkpoints.keep_last, 2, 10000);
-  rules.Between("checkpoints.keep_best", run.checkpoints.keep_best, 0, 10000);
-  rules.AtLeast("eval.every", run.eval.every, 0);
   rules.Require(run.eval.every == 0 || !run.data.held_out.empty(), "eval.every", run.eval.every,
                 "needs run.data.held_out, the prompts to evaluate on; set 0, or name them");
-  rules.AtLeast("eval.prompts", run.eval.prompts, 0);
-  rules.Between("eval.samples", run.eval.samples, 1, 1024);
-  rules.AtLeast("eval.temperature", run.eval.temperature, 0);
   rules.Require(run.eval.samples == 1 || run.eval.temperature > 0, "eval.samples", run.eval.samples,
                 "needs run.eval.temperature above 0; greedy completions of a prompt are all equal");
 }
@@ -42,18 +35,11 @@ Rules CheckRun(const RunSettings& run) {
   Rules rules("run.");
   rules.Require(!run.model.path.empty(), "model.path", run.model.path,
                 "name a Hugging Face model folder");
-  rules.Between("epochs", run.epochs, 0, 1000000);
   if (run.epochs == 0) rules.AtLeast("steps", run.steps, 1);
   CheckKept(run, rules);
-  rules.AtLeast("lease_ms", run.lease_ms, 1000);
   rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms", run.lease_limit_ms,
                 "lease_ms or more, which is " + std::to_string(run.lease_ms));
-  rules.AtLeast("max_attempts", run.max_attempts, 1);
   const SamplingConfig& sampling = run.sampling;
-  rules.Require(sampling.group_size >= 2 && sampling.group_size <= 4096, "sampling.group_size",
-                sampling.group_size,
-                "between 2 and 4096; one completion has no group to compare with");
-  rules.Above0("sampling.temperature", sampling.temperature);
   // The log-probs of a truncated distribution are of another policy than the learner's, and tokens
   // that the sampler cannot draw would never lose probability.
   const std::string whole =
@@ -61,19 +47,18 @@ Rules CheckRun(const RunSettings& run) {
       "`buttress generate` and `buttress eval` take others";
   rules.Require(sampling.top_p == 1, "sampling.top_p", sampling.top_p, "1 (off)" + whole);
   rules.Require(sampling.top_k == 0, "sampling.top_k", sampling.top_k, "0 (off)" + whole);
-  rules.Between("sampling.max_tokens", sampling.max_tokens, 1, kMaxTokens);
   rules.Between("sampling.min_tokens", sampling.min_tokens, 0, sampling.max_tokens);
   for (const std::string& text : sampling.stop) {
     rules.Require(!text.empty(), "sampling.stop", text, "a text of a character or more");
   }
-  for (const std::int64_t id : sampling.stop_token_ids) {
-    rules.Between("sampling.stop_token_ids", id, 0, std::numeric_limits<std::int32_t>::max());
-  }
   rules.Between("batch.prompts", run.batch.prompts, 1,
                 kMaxPlanRows / std::max<std::int64_t>(1, sampling.group_size));
-  rules.AtLeast("batch.max_age", run.batch.max_age, 0);
-  rules.AtLeast("batch.window", run.batch.window, 1);
   CheckUpdates(run, rules);
+  const OptimPrecision precision = run.optim.precision;
+  rules.Require(
+      precision != OptimPrecision::kStochastic || run.model.dtype == ModelDtype::kBfloat16,
+      "optim.precision", precision,
+      "rounds bfloat16 parameters; set run.model.dtype: bfloat16, or leave it out");
   rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1),
                 "deterministic", run.deterministic,
                 "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest "
@@ -111,41 +96,128 @@ Rules CheckZeroVariance(const RunSettings& run) {
   rules.Require(!leaves_out || !for_constant, "zero_variance", policy,
                 "leaves out the groups that run.algorithm.advantage: " + ToText(advantage) +
                     " is there for; use keep");
-  rules.Between("resample.cap", run.batch.resample.cap, 1, 1000);
-  rules.AtLeast("resample.budget", run.batch.resample.budget, 0);
   return rules;
 }
 
-Rules CheckOptim(const RunSettings& run) {
-  Rules rules("run.optim.");
-  const OptimConfig& optim = run.optim;
-  rules.Require(
-      optim.precision != OptimPrecision::kStochastic || run.model.dtype == ModelDtype::kBfloat16,
-      "precision", optim.precision,
-      "rounds bfloat16 parameters; set run.model.dtype: bfloat16, or leave it out");
-  rules.AtLeast("lr", optim.lr, 0);
-  rules.Require(optim.beta1 >= 0 && optim.beta1 < 1, "beta1", optim.beta1, "in [0, 1)");
-  rules.Require(optim.beta2 >= 0 && optim.beta2 < 1, "beta2", optim.beta2, "in [0, 1)");
-  rules.Above0("eps", optim.eps);
-  rules.AtLeast("warmup_steps", optim.warmup_steps, 0);
-  rules.AtLeast("clip_grad", optim.clip_grad, 0);
+// A name is a part of keys, prompt ids and metrics.
+bool IsSourceName(const std::string& name) {
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  });
+}
+
+Rules CheckSource(const std::string& name, const SourceConfig& source, const RunSettings& run) {
+  Rules rules("run.data.sources." + name + ".");
+  rules.Require(!source.prompts.empty(), "prompts", source.prompts,
+                "name a file or folder of prompts");
+  if (source.max_prompt_tokens) {
+    rules.Between("max_prompt_tokens", *source.max_prompt_tokens, 1, run.data.max_prompt_tokens);
+  }
+  if (source.max_tokens) {
+    rules.Between("max_tokens", *source.max_tokens,
+                  std::max<std::int64_t>(1, run.sampling.min_tokens), run.sampling.max_tokens);
+  }
+  return rules;
+}
+
+Rules CheckData(const RunSettings& run) {
+  Rules rules("run.data.");
+  const DataConfig& data = run.data;
+  rules.Require(!data.prompts.empty() || !data.sources.empty(), "prompts", data.prompts,
+                "name a file or folder of prompts, or several in run.data.sources");
+  rules.Require(data.prompts.empty() || data.sources.empty(), "prompts", data.prompts,
+                "run.data.sources names datasets as well; move this one there, or remove them");
+  for (const auto& [name, source] : data.sources) {
+    rules.Require(IsSourceName(name), "sources", name,
+                  "a name of letters, digits, _ and -, 64 at most");
+    rules.Add(CheckSource(name, source, run));
+  }
+  return rules;
+}
+
+void CheckVerifiers(const RewardConfig& reward, Rules& rules) {
+  const auto check = [&](const std::string& key, const std::string& text) {
+    const Status status = CheckRewardText(text);
+    rules.Require(status.ok(), key, text, status.message());
+  };
+  check("verifier", reward.verifier);
+  for (const auto& [source, text] : reward.by_source) check("by_source." + source, text);
+  const SecondVerifierConfig& second = reward.second;
+  if (!second.verifier.empty()) check("second.verifier", second.verifier);
+  rules.Require(second.share == 0 || !second.verifier.empty(), "second.verifier", second.verifier,
+                "name a verifier, or leave share at 0");
+}
+
+void CheckMath(const MathConfig& math, Rules& rules) {
+  rules.Require(!math.anchors.empty(), "math.anchors", std::string("[]"), "name one or more");
+  for (const std::string& anchor : math.anchors) {
+    const bool known = std::ranges::find(kMathAnchors, anchor) != std::end(kMathAnchors);
+    rules.Require(known, "math.anchors", anchor, "is unknown" + SuggestNames(anchor, kMathAnchors));
+  }
+}
+
+bool UsesCode(const RewardConfig& reward) {
+  const auto names_code = [](const std::string& text) {
+    const Result<std::vector<SumTerm>> terms = ParseSum(text);
+    return terms.ok() && std::ranges::find(*terms, "code", &SumTerm::name) != terms->end();
+  };
+  return names_code(reward.verifier) ||
+         std::ranges::any_of(reward.by_source,
+                             [&](const auto& entry) { return names_code(entry.second); });
+}
+
+// A limit that another limit always precedes is a mistake.
+void CheckCodeTimes(const RewardConfig& reward, Rules& rules) {
+  if (!UsesCode(reward)) return;
+  const CodeConfig& code = reward.code;
+  rules.Require(code.cpu_seconds * 1000 <= code.wall_ms, "code.cpu_seconds", code.cpu_seconds,
+                "at most code.wall_ms, which is " + std::to_string(code.wall_ms) +
+                    "; a process cannot use more CPU time than that");
+  rules.Require(code.wall_ms <= reward.timeout_ms, "code.wall_ms", code.wall_ms,
+                "at most timeout_ms, which is " + std::to_string(reward.timeout_ms) +
+                    " for all tests of a completion");
+}
+
+Rules CheckReward(const RewardConfig& reward) {
+  Rules rules("run.reward.");
+  CheckVerifiers(reward, rules);
+  CheckMath(reward.math, rules);
+  rules.Require(!reward.format.tags.empty(), "format.tags", std::string("[]"),
+                "name a tag or more: [think, answer]");
+  rules.Between("length.min", reward.length.min, 0, reward.length.max);
+  rules.Between("length.overlong_buffer", reward.length.overlong_buffer, 0,
+                reward.length.overlong_tokens);
+  CheckCodeTimes(reward, rules);
   return rules;
 }
 
 }  // namespace
 
 Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm) {
-  return CheckAlgorithm(algorithm).Verdict();
+  RunConfig config;
+  config.run.algorithm = algorithm;
+  Rules rules("run.algorithm.");
+  rules.CheckLimits(config);
+  rules.Add(CheckAlgorithm(algorithm));
+  return rules.Verdict();
 }
 
-Status ValidateRewardConfig(const RewardConfig& reward) { return CheckReward(reward).Verdict(); }
+Status ValidateRewardConfig(const RewardConfig& reward) {
+  RunConfig config;
+  config.run.reward = reward;
+  Rules rules("run.reward.");
+  rules.CheckLimits(config);
+  rules.Add(CheckReward(reward));
+  return rules.Verdict();
+}
 
 Status ValidateRunConfig(const RunConfig& config) {
   Rules rules;
-  for (const Rules& part : {CheckRun(config.run), CheckAlgorithmOfRun(config.run),
-                            CheckData(config.run), CheckZeroVariance(config.run),
-                            CheckReward(config.run.reward), CheckAlgorithm(config.run.algorithm),
-                            CheckOptim(config.run), CheckDeterministic(config), CheckLocal(config)})
+  rules.CheckLimits(config);
+  for (const Rules& part :
+       {CheckRun(config.run), CheckAlgorithmOfRun(config.run), CheckData(config.run),
+        CheckZeroVariance(config.run), CheckReward(config.run.reward),
+        CheckAlgorithm(config.run.algorithm), CheckDeterministic(config), CheckLocal(config)})
     rules.Add(part);
   return rules.Verdict();
 }

@@ -1,46 +1,15 @@
-// Rules of run.algorithm: ranges, and combinations of estimators and losses that make no sense.
+// Rules of run.algorithm: combinations of estimators and losses that make no sense.
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
-#include "lib/config/forms/reward_text.h"
+#include "lib/config/reward_text.h"
 #include "lib/config/rules/rules.h"
 
 namespace buttress {
 namespace {
 
-void CheckEstimators(const AlgorithmConfig& algorithm, Rules& rules) {
-  rules.AtLeast("eps", algorithm.eps, 0);
-  rules.Share("a_grae.alpha", algorithm.a_grae.alpha);
-  rules.AtLeast("pass_at_k.k", algorithm.pass_at_k.k, 1);
-  for (const double weight : algorithm.gdpo.weights) rules.Finite("gdpo.weights", weight);
-  rules.Finite("ngrpo.max_reward", algorithm.ngrpo.max_reward);
-  rules.AtLeast("rl_zvp.alpha", algorithm.rl_zvp.alpha, 0);
-  rules.AtLeast("w_reinforce.positive_weight", algorithm.w_reinforce.positive_weight, 0);
-  const AvspoConfig& avspo = algorithm.avspo;
-  rules.Between("avspo.acr_threshold", avspo.acr_threshold, 0, 1);
-  rules.AtLeast("avspo.slope", avspo.slope, 0);
-  rules.AtLeast("avspo.noise_std", avspo.noise_std, 0);
-  const AvspoLadderConfig& ladder = avspo.ladder;
-  rules.AtLeast("avspo.ladder.alpha", ladder.alpha, 0);
-  rules.Above0("avspo.ladder.anchor", ladder.anchor);
-  rules.Between("avspo.ladder.strength", ladder.strength, 0, 1);
-  rules.Between("avspo.ladder.threshold_rate", ladder.threshold_rate, 0, 1);
-  rules.Between("avspo.ladder.threshold_min", ladder.threshold_min, 0, 1);
-  rules.Between("avspo.ladder.threshold_max", ladder.threshold_max, 0, 1);
-  rules.Between("avspo.ladder.threshold", ladder.threshold, ladder.threshold_min,
-                ladder.threshold_max);
-  rules.Above0("avspo.prior.kappa", avspo.prior.kappa);
-  rules.Between("avspo.prior.decay", avspo.prior.decay, 0, 1);
-  rules.AtLeast("avspo.prior.confidence_count", avspo.prior.confidence_count, 0);
-  rules.Between("avspo.prior.strength_correct", avspo.prior.strength_correct, 0, 1);
-  rules.Between("avspo.prior.strength_wrong", avspo.prior.strength_wrong, 0, 1);
-}
-
 void CheckPolicyLoss(const AlgorithmConfig& algorithm, Rules& rules) {
-  rules.Share("clip_low", algorithm.clip_low);
-  rules.Above0("clip_high", algorithm.clip_high);
   rules.Require(algorithm.dual_clip == 0 || algorithm.dual_clip > 1, "dual_clip",
                 algorithm.dual_clip, "0 (off) or above 1");
   rules.Require(algorithm.dual_clip == 0 || HasDualClip(algorithm.loss), "dual_clip",
@@ -50,15 +19,8 @@ void CheckPolicyLoss(const AlgorithmConfig& algorithm, Rules& rules) {
                 algorithm.loss,
                 "needs advantages before tokens are run, advantage: rl_zvp has them after; choose "
                 "another loss or estimator");
-  rules.Above0("sapo.tau_positive", algorithm.sapo.tau_positive);
-  rules.Above0("sapo.tau_negative", algorithm.sapo.tau_negative);
-  rules.AtLeast("dppo.cap", algorithm.dppo.cap, 1);
-  rules.Share("clip_cov.share", algorithm.clip_cov.share);
   rules.Require(algorithm.clip_cov.low < algorithm.clip_cov.high, "clip_cov.low",
                 algorithm.clip_cov.low, "below clip_cov.high");
-  rules.Share("kl_cov.share", algorithm.kl_cov.share);
-  rules.AtLeast("kl_cov.coef", algorithm.kl_cov.coef, 0);
-  rules.AtLeast("length_norm", algorithm.length_norm, 0);
   rules.Require(
       algorithm.length_norm == 0 || algorithm.aggregation == Aggregation::kSeqMeanTokenSumNorm,
       "length_norm", algorithm.length_norm,
@@ -69,7 +31,6 @@ void CheckCorrection(const AlgorithmConfig& algorithm, Rules& rules) {
   const CorrectionConfig& correction = algorithm.correction;
   const bool corrects = correction.mode != CorrectionMode::kNone;
   const bool from_learner = algorithm.old_policy == OldPolicy::kLearner;
-  rules.Above0("correction.cap", correction.cap);
   rules.Require(correction.mode != CorrectionMode::kIcePop ||
                     (correction.floor > 0 && correction.floor < correction.cap),
                 "correction.floor", correction.floor, "above 0 and below correction.cap");
@@ -85,7 +46,6 @@ void CheckCorrection(const AlgorithmConfig& algorithm, Rules& rules) {
 
 void CheckPenalties(const AlgorithmConfig& algorithm, Rules& rules) {
   const bool kl_in_reward = algorithm.kl_in == KlPlace::kReward;
-  rules.AtLeast("kl_coef", algorithm.kl_coef, 0);
   rules.Require(!kl_in_reward || algorithm.kl_coef > 0, "kl_in", algorithm.kl_in,
                 "needs kl_coef above 0");
   rules.Require(!kl_in_reward || algorithm.kl_estimator != KlEstimator::kK3Plus, "kl_estimator",
@@ -99,14 +59,7 @@ void CheckPenalties(const AlgorithmConfig& algorithm, Rules& rules) {
                 "reads reward components or outcomes, not the reward that kl_in: reward and "
                 "overlong.cache change; set kl_in: loss and overlong.cache: 0, or another "
                 "estimator");
-  rules.AtLeast("overlong.penalty", algorithm.overlong.penalty, 0);
-  rules.AtLeast("overlong.length", algorithm.overlong.length, 0);
-  rules.AtLeast("overlong.cache", algorithm.overlong.cache, 0);
   const AdaptiveEntropyConfig& adaptive = algorithm.adaptive_entropy;
-  rules.AtLeast("entropy_coef", algorithm.entropy_coef, 0);
-  rules.AtLeast("adaptive_entropy.target", adaptive.target, 0);
-  rules.Above0("adaptive_entropy.step", adaptive.step);
-  rules.AtLeast("adaptive_entropy.min", adaptive.min, 0);
   rules.AtLeast("adaptive_entropy.max", adaptive.max, adaptive.min);
   const bool within =
       adaptive.min <= algorithm.entropy_coef && algorithm.entropy_coef <= adaptive.max;
@@ -125,7 +78,9 @@ bool SumsOverlong(const std::string& reward) {
 
 Rules CheckAlgorithm(const AlgorithmConfig& algorithm) {
   Rules rules("run.algorithm.");
-  CheckEstimators(algorithm, rules);
+  const AvspoLadderConfig& ladder = algorithm.avspo.ladder;
+  rules.Between("avspo.ladder.threshold", ladder.threshold, ladder.threshold_min,
+                ladder.threshold_max);
   CheckPolicyLoss(algorithm, rules);
   CheckCorrection(algorithm, rules);
   CheckPenalties(algorithm, rules);

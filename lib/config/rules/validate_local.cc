@@ -10,24 +10,12 @@ namespace {
 
 void CheckPrograms(const LocalSettings& local, Rules& rules) {
   rules.Require(!local.out.empty(), "out", local.out, "name the folder of the run");
-  rules.AtLeast("coordinator.payload_segment_bytes", local.coordinator.payload_segment_bytes, 1);
-  rules.AtLeast("worker.gpu", local.worker.gpu, -1);
-  rules.AtLeast("worker.threads", local.worker.threads, 1);
-  rules.AtLeast("worker.max_running", local.worker.max_running, 1);
-  rules.AtLeast("worker.kv_cache_tokens", local.worker.kv_cache_tokens, 1);
-  rules.AtLeast("learner.threads", local.learner.threads, 1);
-  rules.AtLeast("learner.micro_batch_tokens", local.learner.micro_batch_tokens, 1);
-  rules.AtLeast("learner.logprob_chunk_tokens", local.learner.logprob_chunk_tokens, 1);
-  rules.AtLeast("learner.start_kl.every", local.learner.start_kl.every, 0);
-  rules.AtLeast("learner.start_kl.tokens", local.learner.start_kl.tokens, 1);
-  rules.AtLeast("learner.collective_timeout_ms", local.learner.collective_timeout_ms, 1000);
+  const AlarmConfig& alarms = local.learner.alarms;
+  rules.Require(alarms.kl_limit > 0, "learner.alarms.kl_limit", alarms.kl_limit, "above 0");
+  rules.Require(alarms.length_factor >= 1.2, "learner.alarms.length_factor", alarms.length_factor,
+                "at least 1.2");
   rules.AtLeast("learner.stuck_timeout_ms", local.learner.stuck_timeout_ms,
                 local.learner.collective_timeout_ms);
-  rules.AtLeast("evaluator.gpu", local.evaluator.gpu, -1);
-  rules.AtLeast("evaluator.threads", local.evaluator.threads, 1);
-  rules.AtLeast("launch.workers", local.launch.workers, 1);
-  rules.AtLeast("launch.learner_ranks", local.launch.learner_ranks, 1);
-  rules.AtLeast("launch.max_restarts", local.launch.max_restarts, 0);
   const CollectiveKind collective = local.learner.collective;
   const bool on_gpu = local.learner.device == ComputeDevice::kCuda;
   rules.Require(
@@ -84,29 +72,6 @@ void CheckSecurity(const LocalSettings& local, Rules& rules) {
   }
 }
 
-void CheckAlarms(const AlarmConfig& alarms, Rules& rules) {
-  rules.AtLeast("learner.alarms.entropy_floor", alarms.entropy_floor, 0);
-  rules.AtLeast("learner.alarms.entropy_steps", alarms.entropy_steps, 0);
-  rules.Share("learner.alarms.entropy_fall", alarms.entropy_fall);
-  rules.Between("learner.alarms.trend_steps", alarms.trend_steps, 3, 100000);
-  rules.Require(alarms.kl_limit > 0, "learner.alarms.kl_limit", alarms.kl_limit, "above 0");
-  rules.Between("learner.alarms.distinct_floor", alarms.distinct_floor, 0, 1);
-  rules.Between("learner.alarms.acr_limit", alarms.acr_limit, 0, 1);
-  rules.Between("learner.alarms.unscorable_limit", alarms.unscorable_limit, 0, 1);
-  rules.Between("learner.alarms.truncated_limit", alarms.truncated_limit, 0, 1);
-  rules.Require(alarms.length_factor >= 1.2, "learner.alarms.length_factor", alarms.length_factor,
-                "at least 1.2");
-  rules.Between("learner.alarms.disagreement_limit", alarms.disagreement_limit, 0, 1);
-}
-
-void CheckStopWhen(const StopWhenConfig& stop, Rules& rules) {
-  rules.Require(stop.unscorable > 0 && stop.unscorable <= 1, "learner.stop_when.unscorable",
-                stop.unscorable, "above 0 and at most 1");
-  rules.AtLeast("learner.stop_when.unscorable_steps", stop.unscorable_steps, 0);
-  rules.AtLeast("learner.stop_when.uninformative_steps", stop.uninformative_steps, 0);
-  rules.AtLeast("learner.stop_when.unchanged_steps", stop.unchanged_steps, 0);
-}
-
 void CheckTrack(const TrackConfig& track, Rules& rules) {
   const std::string& server = track.mlflow;
   const bool http = server.starts_with("http://") || server.starts_with("https://");
@@ -129,16 +94,6 @@ void CheckVllm(const VllmConfig& vllm, Rules& rules) {
     rules.Require(std::ranges::count(vllm.servers, server) == 1, "worker.vllm.servers", server,
                   "appears twice; name each server once");
   }
-  rules.Between("worker.vllm.concurrency", vllm.concurrency, 0, 65536);
-  rules.AtLeast("worker.vllm.attempts", vllm.attempts, 1);
-  rules.AtLeast("worker.vllm.connect_ms", vllm.connect_ms, 1);
-  rules.AtLeast("worker.vllm.first_byte_ms", vllm.first_byte_ms, 1);
-  rules.AtLeast("worker.vllm.idle_ms", vllm.idle_ms, 1);
-  rules.AtLeast("worker.vllm.health_interval_ms", vllm.health_interval_ms, 1);
-  rules.AtLeast("worker.vllm.health_timeout_ms", vllm.health_timeout_ms, 1);
-  rules.AtLeast("worker.vllm.control_ms", vllm.control_ms, 1000);
-  rules.AtLeast("worker.vllm.canary_nats", vllm.canary_nats, 0);
-  rules.AtLeast("worker.vllm.revive_ms", vllm.revive_ms, 1);
 }
 
 }  // namespace
@@ -147,8 +102,6 @@ Rules CheckLocal(const RunConfig& config) {
   Rules rules("local.");
   CheckPrograms(config.local, rules);
   CheckSecurity(config.local, rules);
-  CheckAlarms(config.local.learner.alarms, rules);
-  CheckStopWhen(config.local.learner.stop_when, rules);
   CheckTrack(config.local.track, rules);
   if (config.local.worker.engine != EngineKind::kVllm) return rules;
   CheckVllm(config.local.worker.vllm, rules);

@@ -32,7 +32,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/config/math_config.h"
+#include "lib/config/reward_config.h"
 #include "lib/verify/math/syntax/node.h"
 
 namespace buttress {

@@ -1,9 +1,9 @@
-#include "lib/config/forms/reward_text.h"
+#include "lib/config/reward_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/config/forms/answer_form.h"
+#include "lib/config/reward_text.h"
 #include "lib/config/load.h"
 
 namespace buttress {

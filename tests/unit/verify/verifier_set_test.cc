@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/config/forms/reward_text.h"
+#include "lib/config/reward_text.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {

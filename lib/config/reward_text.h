@@ -1,16 +1,19 @@
 // The syntax of verifiers in run.reward: a name ("math"), a name with an argument
 // ("python:rewards.py:accuracy"), or a weighted sum of several ("math + 0.2 * format - 0.5 *
-// overlong"). Signs and * stand between spaces; a term without a weight has weight 1.
+// overlong"), and the form of the answers that they read. Signs and * are between spaces; a term
+// without a weight has weight 1.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/base/report/status.h"
 #include "lib/config/choice.h"
+#include "lib/config/reward_config.h"
 
 namespace buttress {
 
@@ -66,5 +69,27 @@ Status CheckVerifierName(std::string_view name);
 
 // Checks that `text` is a sum of known verifiers. Their arguments are not checked.
 Status CheckRewardText(std::string_view text);
+
+// From the strictest to the loosest.
+enum class AnswerForm : std::uint8_t {
+  kText,        // a text, a number, true or false
+  kTextOrList,  // or a list of texts, each of which is right
+  kAny,         // any JSON, or none
+};
+
+// Returns the strictest form that a verifier, or a part of a sum, reads. Names that are not those
+// of verifiers read any: validation refuses them.
+AnswerForm AnswerFormOf(std::string_view reward_text);
+
+// The form of the answers of each data source.
+struct AnswerForms {
+  AnswerForm otherwise = AnswerForm::kAny;
+  std::map<std::string, AnswerForm, std::less<>> by_source;
+
+  AnswerForm For(std::string_view source) const;
+};
+
+// Those that the rewards of a run read, its second verifier included.
+AnswerForms AnswerFormsOf(const RewardConfig& config);
 
 }  // namespace buttress

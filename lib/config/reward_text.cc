@@ -1,11 +1,10 @@
-#include "lib/config/forms/reward_text.h"
+#include "lib/config/reward_text.h"
 
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "lib/base/text/reward_bounds.h"
-#include "lib/config/choice.h"
 
 namespace buttress {
 namespace {
@@ -48,6 +47,21 @@ Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
 // Position of the next " + " or " - ".
 std::size_t FindSign(std::string_view text) { return std::min(text.find(" + "), text.find(" - ")); }
 
+AnswerForm FormOf(VerifierId id) {
+  switch (id) {
+    case VerifierId::kExact:
+    case VerifierId::kNumber:
+    case VerifierId::kMath:
+    case VerifierId::kArithmetic:
+    case VerifierId::kChoice:
+      return AnswerForm::kText;
+    case VerifierId::kNormalized:
+      return AnswerForm::kTextOrList;
+    default:
+      return AnswerForm::kAny;
+  }
+}
+
 }  // namespace
 
 Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
@@ -84,6 +98,32 @@ Status CheckRewardText(std::string_view text) {
         CheckVerifierName(std::string_view(term.name).substr(0, term.name.find(':'))));
   }
   return OkStatus();
+}
+
+AnswerForm AnswerFormOf(std::string_view reward_text) {
+  AnswerForm form = AnswerForm::kAny;
+  const auto terms = ParseSum(reward_text);
+  if (!terms.ok()) return form;
+  for (const SumTerm& term : *terms) {
+    const auto id = FindChoice<VerifierId>(term.name.substr(0, term.name.find(':')));
+    if (id.ok()) form = std::min(form, FormOf(*id));
+  }
+  return form;
+}
+
+AnswerForm AnswerForms::For(std::string_view source) const {
+  const auto found = by_source.find(source);
+  return found == by_source.end() ? otherwise : found->second;
+}
+
+AnswerForms AnswerFormsOf(const RewardConfig& config) {
+  const AnswerForm second =
+      config.second.share > 0 ? AnswerFormOf(config.second.verifier) : AnswerForm::kAny;
+  AnswerForms forms;
+  forms.otherwise = std::min(second, AnswerFormOf(config.verifier));
+  for (const auto& [source, verifier] : config.by_source)
+    forms.by_source[source] = std::min(second, AnswerFormOf(verifier));
+  return forms;
 }
 
 }  // namespace buttress

@@ -1,0 +1,325 @@
+// The settings of `local`, which may differ from machine to machine: ports, devices, memory, times,
+// who may connect, and what `buttress launch` starts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/config/choice.h"
+#include "lib/config/limits.h"
+#include "lib/config/watch_config.h"
+
+namespace buttress {
+
+enum class EngineKind : std::uint8_t { kEmbedded, kVllm };
+
+template <>
+inline constexpr ChoiceRow<EngineKind> kChoices<EngineKind>[] = {
+    {EngineKind::kEmbedded, "embedded", "LibTorch, in the worker"},
+    {EngineKind::kVllm, "vllm", "HTTP"},
+};
+
+enum class ComputeDevice : std::uint8_t { kCpu, kCuda };
+
+template <>
+inline constexpr ChoiceRow<ComputeDevice> kChoices<ComputeDevice>[] = {
+    {ComputeDevice::kCpu, "cpu"},
+    {ComputeDevice::kCuda, "cuda"},
+};
+
+// How new weights arrive at a worker.
+enum class WeightTransportKind : std::uint8_t { kShared, kGrpc };
+
+template <>
+inline constexpr ChoiceRow<WeightTransportKind> kChoices<WeightTransportKind>[] = {
+    {WeightTransportKind::kShared, "shared", "folder of the manifest"},
+    {WeightTransportKind::kGrpc, "grpc"},
+};
+
+enum class CollectiveKind : std::uint8_t { kLocal, kMpi, kNccl };
+
+template <>
+inline constexpr ChoiceRow<CollectiveKind> kChoices<CollectiveKind>[] = {
+    {CollectiveKind::kLocal, "local", "one rank"},
+    {CollectiveKind::kMpi, "mpi"},
+    {CollectiveKind::kNccl, "nccl"},
+};
+
+// The first four are set, or none. Without them every port is plain text and must listen on
+// loopback.
+struct SecurityConfig {
+  std::string certificate;
+  std::string key;
+  std::string ca;
+  std::string tokens;
+  bool insecure = false;
+  std::string name;
+
+  template <class V>
+  void Visit(V& v) {
+    v("certificate", certificate,
+      "PEM file: this machine's certificate; with the next three, all ports speak TLS and want a "
+      "token");
+    v("key", key, "PEM file: its private key");
+    v("ca", ca,
+      "PEM file: the authority that signs every certificate of the run, those of peers included");
+    v("tokens", tokens,
+      "folder with the token of each role: worker.token, learner.token, operator.token, "
+      "monitor.token; each program reads those that it needs; deploy/make-certs.sh creates all");
+    v("insecure", insecure,
+      "allow ports that other machines reach without TLS and tokens: anybody there can take part "
+      "in the run");
+    v("name", name,
+      "name that the certificate of every peer has, whatever address it is reached by; empty: a "
+      "certificate has the host of the address");
+  }
+};
+
+struct CoordinatorConfig {
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;
+  std::string metrics = "127.0.0.1:0";
+  std::string page = "127.0.0.1:0";
+  std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
+  bool keep_payloads = false;
+
+  template <class V>
+  void Visit(V& v) {
+    v("listen", listen,
+      "address of the gRPC port; port 0 picks a free one and writes it to "
+      "<out>/coordinator.address");
+    v("advertise", advertise,
+      "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
+    v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
+    v("page", page,
+      "address of the run's page for browsers; port 0 picks a free one, off: no page; the link "
+      "with its key is in <out>/coordinator.page");
+    v("payload_segment_bytes", payload_segment_bytes,
+      "size at which a file of <out>/payloads is closed and the next one begun", AtLeast(1));
+    v("keep_payloads", keep_payloads,
+      "keep the completions of settled groups; false: a payload file is deleted once no group in "
+      "it is needed");
+  }
+};
+
+struct VllmConfig {
+  std::vector<std::string> servers;
+  std::string model;
+  std::string api_key_file;
+  std::int64_t concurrency = 0;
+  std::int64_t attempts = 4;
+  std::int64_t connect_ms = 5000;
+  std::int64_t first_byte_ms = 600000;
+  std::int64_t idle_ms = 120000;
+  std::int64_t control_ms = 720000;
+  std::int64_t revive_ms = 2000;
+  std::int64_t health_interval_ms = 5000;
+  std::int64_t health_timeout_ms = 10000;
+  double canary_nats = 0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("servers", servers, "http://host:port of each vLLM server; a server belongs to one worker");
+    v("model", model, "name that the servers serve the policy by; empty: the first that they list");
+    v("api_key_file", api_key_file, "file with the servers' API key; empty: none");
+    v("concurrency", concurrency,
+      "completions that a server gets at once; 0 = its max_num_seqs, which is also the bound",
+      Between(0, 65536));
+    v("attempts", attempts, "attempts at one completion before it counts as failed", AtLeast(1));
+    v("connect_ms", connect_ms, "time to connect", AtLeast(1));
+    v("first_byte_ms", first_byte_ms, "time to the first token, waiting in the server included",
+      AtLeast(1));
+    v("idle_ms", idle_ms, "time between tokens", AtLeast(1));
+    v("control_ms", control_ms, "time for a pause, a weight load or a probe", AtLeast(1000));
+    v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s",
+      AtLeast(1));
+    v("health_interval_ms", health_interval_ms,
+      "wait between two health checks (GET /health) of a server", AtLeast(1));
+    v("health_timeout_ms", health_timeout_ms,
+      "time for a health check; a server that takes longer gets no completions until one is in "
+      "time",
+      AtLeast(1));
+    v("canary_nats", canary_nats,
+      "how far log-probs may be from the learner's after an update; 0: 0.001 where server and "
+      "weights are float32, else 0.05",
+      AtLeast(0));
+  }
+};
+
+struct WorkerConfig {
+  std::string id;
+  EngineKind engine = EngineKind::kEmbedded;
+  VllmConfig vllm;
+  ComputeDevice device = ComputeDevice::kCpu;
+  std::int64_t gpu = -1;
+  std::int64_t threads = 1;
+  std::int64_t max_running = 256;
+  std::int64_t kv_cache_tokens = 262144;
+  bool batch_invariant = false;
+  WeightTransportKind weights = WeightTransportKind::kShared;
+  std::string weights_dir;
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;
+  std::string metrics = "127.0.0.1:0";
+
+  template <class V>
+  void Visit(V& v) {
+    v("id", id, "worker id, unique in the run; empty: host name and a random number");
+    v("engine", engine, "what generates completions");
+    v("vllm", vllm, "engine: vllm");
+    v("device", device, "device of the embedded engine");
+    v("gpu", gpu,
+      "device: cuda: the GPU, counted from 0; -1: launch gives each worker its own, after those of "
+      "the learner; a worker of srun or mpirun takes that of its local rank",
+      AtLeast(-1));
+    v("threads", threads, "torch threads of the embedded engine", AtLeast(1));
+    v("max_running", max_running, "samples decoded together at most", AtLeast(1));
+    v("kv_cache_tokens", kv_cache_tokens,
+      "bound of the key-value cache, in tokens over all running samples", AtLeast(1));
+    v("batch_invariant", batch_invariant,
+      "embedded: the same bits whatever else is in the batch; slower");
+    v("weights", weights, "how new weights arrive");
+    v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
+    v("listen", listen, "address of the Weights port that other workers may fetch from");
+    v("advertise", advertise, "host:port of it that they connect to; empty: as bound");
+    v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
+  }
+};
+
+struct LearnerConfig {
+  CollectiveKind collective = CollectiveKind::kMpi;
+  ComputeDevice device = ComputeDevice::kCpu;
+  bool share_gpu = false;
+  std::int64_t threads = 1;
+  std::int64_t micro_batch_tokens = 16384;
+  std::int64_t logprob_chunk_tokens = 1024;
+  bool recompute = false;
+  std::int64_t collective_timeout_ms = 60000;
+  std::int64_t stuck_timeout_ms = 1800000;
+  std::string interface;
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;
+  std::string metrics = "127.0.0.1:0";
+  StartKlConfig start_kl;
+  AlarmConfig alarms;
+  StopWhenConfig stop_when;
+
+  template <class V>
+  void Visit(V& v) {
+    v("collective", collective, "what sums gradients over ranks");
+    v("device", device, "device of the ranks");
+    v("share_gpu", share_gpu,
+      "ranks may share a GPU, which tests a job of many on a machine with few; slow");
+    v("threads", threads, "torch threads of a rank", AtLeast(1));
+    v("micro_batch_tokens", micro_batch_tokens,
+      "tokens of one forward and backward pass at most (a longer completion goes alone)",
+      AtLeast(1));
+    v("logprob_chunk_tokens", logprob_chunk_tokens, "rows of logits held at once", AtLeast(1));
+    v("recompute", recompute,
+      "keep only the input of each block, and run the block again in the backward pass: the "
+      "activations of one block at a time, for a third more arithmetic");
+    v("collective_timeout_ms", collective_timeout_ms,
+      "a rank from which no heartbeat comes for so long is gone, which ends the job",
+      AtLeast(1000));
+    v("stuck_timeout_ms", stuck_timeout_ms,
+      "a collective that takes longer ends the job although every rank is alive");
+    v("interface", interface,
+      "network interface of MPI and NCCL between machines (eth0), which do not encrypt; empty: "
+      "they choose");
+    v("listen", listen, "rank 0: address of the Weights port");
+    v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
+    v("metrics", metrics,
+      "address of /metrics; a rank adds its local rank to a port that is not 0; off: none");
+    v("start_kl", start_kl, "drift from the start model where algorithm.kl_coef is 0");
+    v("alarms", alarms, "when an alarm is raised");
+    v("stop_when", stop_when, "when a run that learns nothing is ended");
+  }
+};
+
+// The process that evaluates weights during the run (run.eval).
+struct EvaluatorConfig {
+  ComputeDevice device = ComputeDevice::kCpu;
+  std::int64_t gpu = -1;
+  std::int64_t threads = 1;
+
+  template <class V>
+  void Visit(V& v) {
+    v("device", device, "device of the evaluations during the run");
+    v("gpu", gpu,
+      "device: cuda: the GPU, counted from 0, which must have room next to what else runs on it; "
+      "-1: the first",
+      AtLeast(-1));
+    v("threads", threads, "torch threads", AtLeast(1));
+  }
+};
+
+struct LaunchConfig {
+  std::int64_t workers = 1;
+  std::int64_t learner_ranks = 1;
+  std::int64_t max_restarts = 5;
+  std::int64_t stop_timeout_ms = 20000;
+  std::string mpirun = "mpirun";
+  std::vector<std::string> mpirun_args;
+
+  template <class V>
+  void Visit(V& v) {
+    v("workers", workers, "rollout workers that `buttress launch` starts", AtLeast(1));
+    v("learner_ranks", learner_ranks, "ranks of the learner job", AtLeast(1));
+    v("max_restarts", max_restarts, "restarts of a role before the run is given up", AtLeast(0));
+    v("stop_timeout_ms", stop_timeout_ms, "time for a clean stop before processes are killed");
+    v("mpirun", mpirun, "program that starts the learner ranks");
+    v("mpirun_args", mpirun_args, "further arguments of it: hostfile, interfaces");
+  }
+};
+
+struct TrackConfig {
+  bool tensorboard = false;
+  std::string mlflow;
+  std::string experiment = "buttress";
+  std::string wandb;
+  std::string interpreter = "python3";
+
+  // Whether the curves are shown anywhere.
+  bool any() const { return tensorboard || !mlflow.empty() || !wandb.empty(); }
+
+  template <class V>
+  void Visit(V& v) {
+    v("tensorboard", tensorboard, "write event files to <out>/tensorboard");
+    v("mlflow", mlflow,
+      "http://host:port of an MLflow server; a token is read from MLFLOW_TRACKING_TOKEN; empty: "
+      "none");
+    v("experiment", experiment, "experiment of the MLflow server; made if there is none");
+    v("wandb", wandb,
+      "project of Weights & Biases, whose package reads WANDB_API_KEY, WANDB_ENTITY and "
+      "WANDB_MODE; "
+      "empty: none");
+    v("interpreter", interpreter,
+      "Python that has the packages of the trackers: tensorboard, mlflow, wandb");
+  }
+};
+
+struct LocalSettings {
+  std::string out = "runs/run";
+  SecurityConfig security;
+  CoordinatorConfig coordinator;
+  WorkerConfig worker;
+  LearnerConfig learner;
+  EvaluatorConfig evaluator;
+  LaunchConfig launch;
+  TrackConfig track;
+
+  template <class V>
+  void Visit(V& v) {
+    v("out", out, "folder of the run: ledger, checkpoint, weights, logs, summary");
+    v("security", security, "TLS and token of every port");
+    v("coordinator", coordinator, "the coordinator process");
+    v("worker", worker, "rollout worker processes");
+    v("learner", learner, "learner ranks");
+    v("evaluator", evaluator, "process that evaluates weights during the run (run.eval)");
+    v("launch", launch, "buttress launch");
+    v("track", track, "where buttress launch and buttress track show the curves of the run");
+  }
+};
+
+}  // namespace buttress
