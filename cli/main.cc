@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
-#include "lib/base/os/umask.h"
 #include "lib/config/choice.h"
 
 namespace buttress {

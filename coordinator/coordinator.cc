@@ -9,7 +9,6 @@
 #include "lib/base/net/secret.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
-#include "lib/base/os/free_space.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
 #include "lib/config/load.h"

@@ -1,7 +1,7 @@
 #include "coordinator/coordinator_metrics.h"
 
 #include "lib/base/os/failpoint.h"
-#include "lib/base/os/free_space.h"
+#include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {

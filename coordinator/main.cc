@@ -17,7 +17,6 @@
 #include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
-#include "lib/base/os/umask.h"
 #include "lib/base/report/log.h"
 #include "lib/base/thread/sync.h"
 #include "lib/checks/program_checks.h"

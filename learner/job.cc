@@ -18,7 +18,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
-#include "lib/base/report/nothing_to_learn.h"
+#include "lib/base/report/status.h"
 #include "lib/config/load.h"
 #include "lib/config/run_identity.h"
 #include "lib/measure/best_model.h"

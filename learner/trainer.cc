@@ -12,7 +12,7 @@
 #include "learner/step/token_marks.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
-#include "lib/base/os/heap.h"
+#include "lib/base/os/memory.h"
 #include "lib/base/report/log.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/weights/finite_check.h"

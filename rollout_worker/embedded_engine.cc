@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "lib/base/os/clock.h"
-#include "lib/base/os/heap.h"
+#include "lib/base/os/memory.h"
 #include "lib/base/report/log.h"
 #include "lib/base/thread/sync.h"
 #include "lib/collectives/cuda_library.h"

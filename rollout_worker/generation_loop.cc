@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/os/clock.h"
-#include "lib/base/os/out_of_memory.h"
 #include "lib/base/report/log.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 namespace {

@@ -8,10 +8,10 @@
 #include <cstdio>
 #include <memory>
 
+#include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
-#include "lib/base/os/umask.h"
 #include "lib/base/report/log.h"
-#include "lib/base/report/start_status.h"
+#include "lib/base/report/status.h"
 #include "lib/checks/program_checks.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/load.h"

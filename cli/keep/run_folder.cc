@@ -13,7 +13,6 @@
 
 #include "lib/base/os/busy_mark.h"
 #include "lib/base/os/file.h"
-#include "lib/base/os/file_sync.h"
 
 namespace buttress {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/prepare/verifier_flags.h"
-#include "lib/base/report/nothing_to_learn.h"
+#include "lib/base/report/status.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/verify/verifier.h"

@@ -8,7 +8,7 @@
 #include "cli/process.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
-#include "lib/base/report/nothing_to_learn.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 namespace {

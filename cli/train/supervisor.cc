@@ -9,9 +9,8 @@
 
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
-#include "lib/base/os/oom_kills.h"
-#include "lib/base/os/out_of_memory.h"
-#include "lib/base/report/nothing_to_learn.h"
+#include "lib/base/os/memory.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 namespace {

@@ -6,7 +6,7 @@
 #include <exception>
 #include <memory>
 
-#include "lib/base/os/heap.h"
+#include "lib/base/os/memory.h"
 #include "lib/policy/exception_status.h"
 #include "lib/rl/loss/kl.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/base/os/control_group.h"
+#include "lib/base/os/memory.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/collectives/gpu_choice.h"
 

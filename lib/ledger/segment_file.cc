@@ -16,7 +16,6 @@
 
 #include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
-#include "lib/base/os/file_sync.h"
 #include "lib/base/text/digest.h"
 
 namespace buttress {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/os/out_of_memory.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 namespace {

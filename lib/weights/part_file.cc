@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "lib/base/os/file.h"
-#include "lib/base/os/file_sync.h"
 
 namespace buttress {
 namespace {

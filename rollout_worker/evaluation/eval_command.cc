@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "lib/base/os/file.h"
-#include "lib/base/report/nothing_to_learn.h"
+#include "lib/base/report/status.h"
 #include "lib/config/load.h"
 #include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/model_commands/model_flags.h"

@@ -11,9 +11,9 @@
 
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
-#include "lib/base/os/out_of_memory.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
+#include "lib/base/report/status.h"
 #include "lib/config/load.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_file.h"

@@ -1,17 +1,19 @@
 #include "lib/base/os/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <vector>
 
 #include "lib/base/os/failpoint.h"
-#include "lib/base/os/file_sync.h"
 
 namespace buttress {
 namespace {
@@ -49,6 +51,36 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return OkStatus();
+}
+
+// Returns -1 without the variable.
+int OpenSyncLog() {
+  const char* path = std::getenv("BUTTRESS_SYNC_LOG");
+  return path == nullptr ? -1 : ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
+
+std::string EntriesOf(int fd, ino_t inode) {
+  std::string lines;
+  DIR* const folder = ::fdopendir(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder == nullptr) return lines;
+  while (const dirent* const entry = ::readdir(folder))
+    lines += fmt::format("entry {} {} {}\n", inode, entry->d_ino, entry->d_name);
+  ::closedir(folder);
+  return lines;
+}
+
+void LogSync(int fd) {
+  static const int log = OpenSyncLog();
+  if (log < 0) return;
+
+  struct stat info {};
+
+  if (::fstat(fd, &info) != 0) return;
+  const std::string lines =
+      S_ISDIR(info.st_mode) ? fmt::format("folder {}\n", info.st_ino) + EntriesOf(fd, info.st_ino)
+                            : fmt::format("file {} {}\n", info.st_ino, info.st_size);
+  // One write, so that a killed process leaves whole lines.
+  if (::write(log, lines.data(), lines.size()) < 0) return;
 }
 
 }  // namespace
@@ -125,6 +157,30 @@ Status SyncFolder(const std::string& path) {
 
 std::string JoinPath(std::string_view folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
+}
+
+bool SyncDescriptor(int fd) {
+  if (::fsync(fd) != 0) return false;
+  LogSync(fd);
+  return true;
+}
+
+bool SyncContent(int fd) {
+  if (::fdatasync(fd) != 0) return false;
+  LogSync(fd);
+  return true;
+}
+
+std::optional<std::uint64_t> FreeBytes(const std::string& folder) {
+  struct statvfs info {};
+
+  if (::statvfs(folder.c_str(), &info) != 0) return std::nullopt;
+  return std::uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+void TightenUmask() {
+  constexpr mode_t kKept = S_IWGRP | S_IRWXO;
+  ::umask(::umask(kKept) | kKept);
 }
 
 }  // namespace buttress

@@ -1,6 +1,7 @@
 #include "lib/base/report/metrics.h"
 
 #include <dirent.h>
+#include <fmt/core.h>
 #include <prometheus/text_serializer.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -8,8 +9,8 @@
 
 #include <cstdio>
 #include <fstream>
+#include <optional>
 
-#include "lib/base/os/clock.h"
 #include "lib/base/report/log.h"
 
 namespace buttress {
@@ -72,7 +73,33 @@ class ProcessCollector : public prometheus::Collectable {
   double start_seconds_ = static_cast<double>(RealClock().UnixMs()) / 1000;
 };
 
+constexpr unsigned kOk = 200, kUnauthorized = 401, kForbidden = 403, kNotFound = 404,
+                   kNotReady = 503;
+
+WebReply Reply(unsigned code, std::string text) {
+  WebReply reply = {code, "text/plain; version=0.0.4; charset=utf-8", std::move(text)};
+  if (code == kUnauthorized) reply.headers = {{"WWW-Authenticate", "Bearer"}};
+  return reply;
+}
+
+WebReply ReplyToProbe(const std::string& why_not) {
+  return why_not.empty() ? Reply(kOk, "ok\n") : Reply(kNotReady, why_not + "\n");
+}
+
 }  // namespace
+
+std::string Health::WhyNotAlive() const {
+  const std::int64_t beat_ms = beat_ms_;
+  const std::int64_t silent_ms = beat_ms < 0 ? 0 : clock_.MonotonicMs() - beat_ms;
+  if (silent_ms <= kLongestTurnMs) return "";
+  return fmt::format("the loop has not turned for {} s; it waits for a disk or hangs",
+                     silent_ms / 1000);
+}
+
+std::string Health::WhyNotReady() const {
+  const std::string dead = WhyNotAlive();
+  return !dead.empty() || ready_ ? dead : "calls are not served";
+}
 
 Metrics::Metrics(std::string_view component) : registry_(std::make_shared<prometheus::Registry>()) {
   collectables_ = {registry_, std::make_shared<ProcessCollector>()};
@@ -81,15 +108,32 @@ Metrics::Metrics(std::string_view component) : registry_(std::make_shared<promet
       .Set(1);
 }
 
-Metrics::~Metrics() = default;
-
 Status Metrics::Serve(const std::string& address, const Credentials& credentials) {
+  credentials_ = credentials;
   BUTTRESS_ASSIGN_OR_RETURN(
-      server_, MetricsServer::Start(address, credentials, health_, [this] { return Expose(); }));
+      port_, WebPort::Start(address, credentials_, "/metrics",
+                            [this](const WebRequest& request) { return Answer(request); }));
   return OkStatus();
 }
 
-int Metrics::port() const { return server_ ? server_->port() : 0; }
+WebReply Metrics::Answer(const WebRequest& request) const {
+  if (request.path() == "/livez") return ReplyToProbe(health_.WhyNotAlive());
+  if (request.path() == "/readyz") return ReplyToProbe(health_.WhyNotReady());
+  if (request.path() != "/metrics")
+    return Reply(kNotFound, "not found; this port serves /metrics, /livez and /readyz\n");
+  if (credentials_.empty()) return Reply(kOk, Expose());
+  const std::optional<Role> role = credentials_.RoleOf(request.Header("Authorization"));
+  if (!role) {
+    return Reply(kUnauthorized,
+                 "the token is missing or of another run; send that of monitor.token\n");
+  }
+  if (role != Role::kMonitor) {
+    return Reply(kForbidden, fmt::format("/metrics needs the token of the monitor, not that of "
+                                         "the {}; send that of monitor.token\n",
+                                         RoleName(*role)));
+  }
+  return Reply(kOk, Expose());
+}
 
 prometheus::Counter& Metrics::Counter(std::string_view name, std::string_view help,
                                       const MetricLabels& labels) {

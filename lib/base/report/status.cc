@@ -2,11 +2,7 @@
 
 #include <iterator>
 
-#include "lib/base/os/out_of_memory.h"
-#include "lib/base/report/nothing_to_learn.h"
-
 namespace buttress {
-
 namespace {
 
 constexpr std::string_view kNames[] = {
@@ -14,6 +10,9 @@ constexpr std::string_view kNames[] = {
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
+
+constexpr std::string_view kOutOfMemoryText = "out of memory: ";
+constexpr std::string_view kNothingText = "nothing to learn: ";
 
 }  // namespace
 
@@ -30,6 +29,24 @@ std::string Status::ToString() const {
 Status Status::Annotate(std::string_view context) const {
   if (ok()) return *this;
   return {code_, std::string(context) + ": " + message_};
+}
+
+Status OutOfMemory(const std::string& what) {
+  return ResourceExhausted(std::string(kOutOfMemoryText) + what);
+}
+
+bool IsOutOfMemory(const Status& status) {
+  return status.code() == StatusCode::kResourceExhausted &&
+         status.message().find(kOutOfMemoryText) != std::string::npos;
+}
+
+Status NothingToLearn(const std::string& why) {
+  return FailedPrecondition(std::string(kNothingText) + why);
+}
+
+bool IsNothingToLearn(const Status& status) {
+  return status.code() == StatusCode::kFailedPrecondition &&
+         status.message().find(kNothingText) != std::string::npos;
 }
 
 int ExitCode(const Status& status) {

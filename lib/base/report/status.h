@@ -99,8 +99,30 @@ inline Status OutOfRange(std::string m) { return {StatusCode::kOutOfRange, std::
 
 inline Status Aborted(std::string m) { return {StatusCode::kAborted, std::move(m)}; }
 
+// Memory that ran out, of the host or of a GPU: kResourceExhausted, "out of memory: `what`". A
+// restart with the same sizes would meet the same limit, so the exit code is one of its own.
+Status OutOfMemory(const std::string& what);
+
+// Whether OutOfMemory made the status, whatever was put before its message since. A disk that is
+// full is kResourceExhausted as well, and may have room again when the process is restarted.
+bool IsOutOfMemory(const Status& status);
+
+// Work that ended because nothing can come of it: kFailedPrecondition, "nothing to learn: `why`".
+// In a run nothing was scored or no group differed, an evaluation had no verdict. Neither a restart
+// nor another machine fixes that, so the exit code is one of its own.
+Status NothingToLearn(const std::string& why);
+
+// Whether NothingToLearn made the status, whatever was put before its message since.
+bool IsNothingToLearn(const Status& status);
+
+// Returns the status of an input that a program cannot start without: kNotFound becomes
+// kInvalidArgument, whose exit code says that a restart finds the same. Others stay.
+inline Status AsInput(const Status& status) {
+  return status.code() == StatusCode::kNotFound ? InvalidArgument(status.message()) : status;
+}
+
 // Returns the exit code of a process that ends with `status`: 0 for success, 2 for invalid
-// configuration, 4 for damaged data, 6 for memory that ran out (IsOutOfMemory), and 3 for a failed
+// configuration, 4 for damaged data, 5 for IsNothingToLearn, 6 for IsOutOfMemory, and 3 for a failed
 // peer or environment, where a restart may help.
 int ExitCode(const Status& status);
 

@@ -1,11 +1,11 @@
 #include "lib/base/text/digest.h"
 
+#include <absl/strings/escaping.h>
 #include <openssl/evp.h>
 
 #include "lib/base/report/check.h"
 
 namespace buttress {
-
 namespace {
 
 // Cached, because the lookup costs as much as hashing some kilobytes.
@@ -17,27 +17,19 @@ const EVP_MD* Algorithm() {
 
 }  // namespace
 
-struct Sha256::Context {
-  EVP_MD_CTX* md = EVP_MD_CTX_new();
-
-  ~Context() { EVP_MD_CTX_free(md); }
-};
-
-Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  BUTTRESS_CHECK(EVP_DigestInit_ex(context_->md, Algorithm(), nullptr) == 1,
+Sha256::Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+  BUTTRESS_CHECK(EVP_DigestInit_ex(context_.get(), Algorithm(), nullptr) == 1,
                  "SHA-256: EVP_DigestInit_ex failed");
 }
 
-Sha256::~Sha256() = default;
-
 void Sha256::Update(std::string_view bytes) {
-  BUTTRESS_CHECK(EVP_DigestUpdate(context_->md, bytes.data(), bytes.size()) == 1,
+  BUTTRESS_CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1,
                  "SHA-256: EVP_DigestUpdate failed");
 }
 
 std::string Sha256::Finish() {
   std::string digest(32, '\0');
-  BUTTRESS_CHECK(EVP_DigestFinal_ex(context_->md, reinterpret_cast<unsigned char*>(digest.data()),
+  BUTTRESS_CHECK(EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()),
                                     nullptr) == 1,
                  "SHA-256: EVP_DigestFinal_ex failed");
   return digest;
@@ -52,15 +44,7 @@ std::string Sha256Of(std::string_view bytes) {
 }
 
 std::string ToHex(std::string_view bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(bytes.size() * 2);
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
+  return absl::BytesToHexString({bytes.data(), bytes.size()});
 }
 
 }  // namespace buttress

@@ -5,15 +5,14 @@
 #include <string>
 #include <string_view>
 
+struct evp_md_ctx_st;  // EVP_MD_CTX of OpenSSL
+
 namespace buttress {
 
 // Hashes a stream of bytes. Not thread-safe. REQUIRES: neither Update nor Finish after Finish.
 class Sha256 {
  public:
   Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
 
   void Update(std::string_view bytes);
 
@@ -21,8 +20,7 @@ class Sha256 {
   std::string Finish();
 
  private:
-  struct Context;
-  std::unique_ptr<Context> context_;
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
 // Returns the digest of `bytes`, 32 bytes.

@@ -16,7 +16,7 @@
 
 namespace buttress {
 
-// The syncs that lib/base/os/file_sync.h has logged. Files of SQLite, ledger.db*, are left alone,
+// The syncs that lib/base/os/file.h has logged. Files of SQLite, ledger.db*, are left alone,
 // because SQLite syncs them itself.
 class PowerCut {
  public:

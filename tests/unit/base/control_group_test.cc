@@ -1,7 +1,6 @@
-#include "lib/base/os/control_group.h"
-
 #include <gtest/gtest.h>
 
+#include "lib/base/os/memory.h"
 #include "tests/support/runs/system_root.h"
 
 namespace buttress {

@@ -1,7 +1,7 @@
-#include "lib/base/net/health.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lib/base/report/metrics.h"
 
 namespace buttress {
 namespace {

@@ -1,5 +1,3 @@
-#include "lib/base/os/heap.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -7,6 +5,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "lib/base/os/memory.h"
 
 namespace buttress {
 namespace {

@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/base/os/out_of_memory.h"
-#include "lib/base/report/nothing_to_learn.h"
-
 namespace buttress {
 namespace {
 

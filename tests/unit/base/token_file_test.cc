@@ -1,10 +1,9 @@
-#include "lib/base/net/token_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "lib/base/net/credentials.h"
 #include "lib/base/os/file.h"
 #include "tests/support/secret_file.h"
 #include "tests/support/temp_dir.h"

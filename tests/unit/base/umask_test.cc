@@ -1,5 +1,3 @@
-#include "lib/base/os/umask.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -8,7 +8,7 @@
 #include <new>
 #include <string>
 
-#include "lib/base/os/out_of_memory.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "lib/base/os/out_of_memory.h"
+#include "lib/base/report/status.h"
 #include "lib/base/text/random.h"
 #include "lib/experience/group.h"
 #include "tests/support/worker_fixture.h"

@@ -1,9 +1,11 @@
-#include "lib/base/os/control_group.h"
+#include "lib/base/os/memory.h"
 
-#include <algorithm>
+#include <malloc.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 namespace buttress {
 namespace {
@@ -34,8 +36,8 @@ void LowerToGroup(const std::string& top, std::filesystem::path group, const std
   LowerTo(top + "/" + file, limit);
 }
 
-}  // namespace
-
+// Returns the path of this process in a hierarchy, "/pod/container": that of `controllers`
+// ("memory"), or of version 2 for "". nullopt if the kernel reports none.
 std::optional<std::string> ControlGroupOf(const std::string& root, const std::string& controllers) {
   std::ifstream self(root + "proc/self/cgroup");
   const std::string cgroups{std::istreambuf_iterator<char>(self), {}};
@@ -45,6 +47,18 @@ std::optional<std::string> ControlGroupOf(const std::string& root, const std::st
   const std::size_t begin = found + key.size();
   return cgroups.substr(begin, cgroups.find('\n', begin) - begin);
 }
+
+std::optional<std::int64_t> CountIn(const std::string& path) {
+  std::ifstream file(path);
+  std::string key;
+  std::int64_t count = 0;
+  while (file >> key >> count) {
+    if (key == "oom_kill") return count;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::int64_t MemoryLimit(const std::string& root) {
   std::int64_t limit = MeminfoBytes(root, "MemTotal");
@@ -57,5 +71,25 @@ std::int64_t MemoryLimit(const std::string& root) {
 }
 
 std::int64_t AvailableMemory(const std::string& root) { return MeminfoBytes(root, "MemAvailable"); }
+
+std::int64_t OomKills(const std::string& root) {
+  const std::string mounted = root + "sys/fs/cgroup";
+  const auto count = [&](const std::string& folder, const std::string& group,
+                         const std::string& file) {
+    // In a container without a namespace of control groups, the path is that of the host.
+    const auto own = CountIn(folder + group + "/" + file);
+    return own ? own : CountIn(folder + "/" + file);
+  };
+  std::optional<std::int64_t> kills;
+  if (const auto group = ControlGroupOf(root, "memory"))
+    kills = count(mounted + "/memory", *group, "memory.oom_control");
+  if (const auto group = ControlGroupOf(root, ""); !kills && group)
+    kills = count(mounted, *group, "memory.events");
+  return kills.value_or(0);
+}
+
+void ReturnFreedMemory(std::size_t keep) {
+  if (::mallinfo2().fordblks > keep) ::malloc_trim(0);
+}
 
 }  // namespace buttress
