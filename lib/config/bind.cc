@@ -20,6 +20,33 @@ bool ParseWhole(const std::string& text, T& value) {
   return true;
 }
 
+bool FromText(const std::string& text, bool& value) {
+  if (text != "true" && text != "false") return false;
+  value = text == "true";
+  return true;
+}
+
+bool FromText(const std::string& text, std::int64_t& value) { return ParseWhole(text, value); }
+
+bool FromText(const std::string& text, std::uint64_t& value) { return ParseWhole(text, value); }
+
+bool FromText(const std::string& text, double& value) { return ParseWhole(text, value); }
+
+bool FromText(const std::string& text, std::string& value) {
+  value = text;
+  return true;
+}
+
+const char* TypeName(bool) { return "true or false"; }
+
+const char* TypeName(std::int64_t) { return "an integer"; }
+
+const char* TypeName(std::uint64_t) { return "a non-negative integer"; }
+
+const char* TypeName(double) { return "a number"; }
+
+const char* TypeName(const std::string&) { return "text"; }
+
 // "run: {optim: {lr: ...}}" for "run.optim.lr".
 std::string Nested(const std::string& key) {
   std::string text, closing;
@@ -29,6 +56,159 @@ std::string Nested(const std::string& key) {
   }
   return text + ": ..." + closing;
 }
+
+// Binds a YAML mapping to a section.
+class YamlBinder {
+ public:
+  YamlBinder(const YAML::Node& node, std::string path, std::string file,
+             std::vector<std::string>& errors)
+      : node_(node), path_(std::move(path)), file_(std::move(file)), errors_(errors) {}
+
+  template <class T>
+  void operator()(const char* name, T& value, const char*, const Limits& = {}) {
+    known_.push_back(name);
+    if (!node_.IsMap()) return;
+    const YAML::Node child = node_[name];
+    if (!child.IsDefined() || child.IsNull()) return;
+    if constexpr (OptionalSetting<T>) {
+      Bind(name, child, value.emplace());
+    } else {
+      Bind(name, child, value);
+    }
+  }
+
+  // Reports the keys of the mapping that are not fields of the section.
+  void CheckUnknownKeys() {
+    std::set<std::string> seen;
+    for (const auto& entry : node_) {
+      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : Text(entry.first);
+      if (!seen.insert(key).second)
+        Error(entry.first, key, "the key appears twice; keep one of them");
+      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+      // A name of this section that is nearly the same comes before keys of other sections.
+      const std::string names = SuggestNames(key, known_);
+      const std::string meant = names.starts_with("; did you mean") ? "" : SuggestWholeKeys(key);
+      if (meant == "'" + key + "'") {
+        Error(entry.first, key, "unknown key; write '" + Nested(key) + "'");
+      } else {
+        Error(entry.first, key,
+              "unknown key" + (meant.empty() ? names : "; did you mean " + meant + "?"));
+      }
+    }
+  }
+
+ private:
+  template <class T>
+  void Bind(const char* name, const YAML::Node& child, T& value) {
+    if constexpr (Section<T>) {
+      BindSection(name, child, value);
+    } else if constexpr (SectionMap<T>) {
+      BindSections(name, child, value);
+    } else if constexpr (std::same_as<T, std::vector<std::string>> ||
+                         std::same_as<T, std::vector<double>> ||
+                         std::same_as<T, std::vector<std::int64_t>>) {
+      BindList(name, child, value);
+    } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
+      BindMap(name, child, value);
+    } else if constexpr (Choice<T>) {
+      BindChoice(name, child, value);
+    } else if (!child.IsScalar() || !FromText(child.Scalar(), value)) {
+      Error(child, name,
+            std::string("expected ") + TypeName(value) + ", found '" + Text(child) + "'");
+    }
+  }
+
+  template <class T>
+  void BindSections(const char* name, const YAML::Node& child, T& value) {
+    if (!child.IsMap())
+      return Error(child, name, "expected name: section lines, found '" + Text(child) + "'");
+    for (const auto& item : child) {
+      const std::string key = Path(name) + "." + Text(item.first);
+      if (!value.try_emplace(Text(item.first)).second) {
+        errors_.push_back(Place(item.first) + ": " + key + ": the name appears twice");
+      } else if (item.second.IsMap()) {
+        YamlBinder binder(item.second, key, file_, errors_);
+        value[Text(item.first)].Visit(binder);
+        binder.CheckUnknownKeys();
+      } else {
+        errors_.push_back(Place(item.second) + ": " + key + ": expected a section");
+      }
+    }
+  }
+
+  template <class T>
+  void BindSection(const char* name, const YAML::Node& child, T& value) {
+    if (!child.IsMap())
+      return Error(child, name,
+                   "expected a section (key: value lines), found '" + Text(child) + "'");
+    YamlBinder binder(child, Path(name), file_, errors_);
+    value.Visit(binder);
+    binder.CheckUnknownKeys();
+  }
+
+  template <class T>
+  void BindList(const char* name, const YAML::Node& child, std::vector<T>& value) {
+    if (!child.IsSequence())
+      return Error(child, name, "expected a list, found '" + Text(child) + "'");
+    value.clear();
+    for (const auto& item : child) {
+      T element{};
+      if (!item.IsScalar() || !FromText(item.Scalar(), element)) {
+        return Error(item, name, std::string("expected a list, each element ") + TypeName(element));
+      }
+      value.push_back(element);
+    }
+  }
+
+  template <Choice E>
+  void BindChoice(const char* name, const YAML::Node& child, E& value) {
+    const Result<E> found = FindChoice<E>(Text(child));
+    if (!found.ok()) return Error(child, name, found.status().message());
+    value = *found;
+  }
+
+  void BindMap(const char* name, const YAML::Node& child,
+               std::map<std::string, std::string>& value) {
+    if (!child.IsMap())
+      return Error(child, name, "expected key: value lines, found '" + Text(child) + "'");
+    value.clear();
+    for (const auto& item : child) {
+      if (!item.second.IsScalar())
+        return Error(item.second, name, "expected text for '" + item.first.Scalar() + "'");
+      value[item.first.Scalar()] = item.second.Scalar();
+    }
+  }
+
+  void Error(const YAML::Node& at, const std::string& name, const std::string& what) {
+    errors_.push_back(Place(at) + ": " + Path(name) + ": " + what);
+  }
+
+  // "run.yaml:3", or "--set" for a node that comes from there.
+  std::string Place(const YAML::Node& at) const {
+    const YAML::Mark mark = at.Mark();
+    // A node created by --set has no line in the file.
+    return mark.is_null() ? "--set" : file_ + ":" + std::to_string(mark.line + 1);
+  }
+
+  std::string Path(const std::string& name) const {
+    return path_.empty() ? name : path_ + "." + name;
+  }
+
+  static std::string Text(const YAML::Node& node) {
+    if (node.IsScalar()) return node.Scalar();
+    YAML::Emitter out;
+    out << YAML::Flow << node;
+    std::string text = out.c_str();
+    if (text.size() > 40) text = text.substr(0, 40) + "...";
+    return text;
+  }
+
+  YAML::Node node_;
+  std::string path_;
+  std::string file_;
+  std::vector<std::string>& errors_;
+  std::vector<std::string_view> known_;
+};
 
 class SettingLister {
  public:
@@ -145,23 +325,6 @@ class SettingLister {
 
 }  // namespace
 
-bool FromText(const std::string& text, bool& value) {
-  if (text != "true" && text != "false") return false;
-  value = text == "true";
-  return true;
-}
-
-bool FromText(const std::string& text, std::int64_t& value) { return ParseWhole(text, value); }
-
-bool FromText(const std::string& text, std::uint64_t& value) { return ParseWhole(text, value); }
-
-bool FromText(const std::string& text, double& value) { return ParseWhole(text, value); }
-
-bool FromText(const std::string& text, std::string& value) {
-  value = text;
-  return true;
-}
-
 std::string ToText(bool value) { return value ? "true" : "false"; }
 
 std::string ToText(std::int64_t value) { return std::to_string(value); }
@@ -176,54 +339,13 @@ std::string ToText(double value) {
 
 std::string ToText(const std::string& value) { return value; }
 
-void YamlBinder::CheckUnknownKeys() {
-  std::set<std::string> seen;
-  for (const auto& entry : node_) {
-    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : Text(entry.first);
-    if (!seen.insert(key).second)
-      Error(entry.first, key, "the key appears twice; keep one of them");
-    if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-    // A name of this section that is nearly the same comes before keys of other sections.
-    const std::string names = SuggestNames(key, known_);
-    const std::string meant = names.starts_with("; did you mean") ? "" : SuggestWholeKeys(key);
-    if (meant == "'" + key + "'") {
-      Error(entry.first, key, "unknown key; write '" + Nested(key) + "'");
-    } else {
-      Error(entry.first, key,
-            "unknown key" + (meant.empty() ? names : "; did you mean " + meant + "?"));
-    }
-  }
-}
-
-void YamlBinder::BindMap(const char* name, const YAML::Node& child,
-                         std::map<std::string, std::string>& value) {
-  if (!child.IsMap())
-    return Error(child, name, "expected key: value lines, found '" + Text(child) + "'");
-  value.clear();
-  for (const auto& item : child) {
-    if (!item.second.IsScalar())
-      return Error(item.second, name, "expected text for '" + item.first.Scalar() + "'");
-    value[item.first.Scalar()] = item.second.Scalar();
-  }
-}
-
-void YamlBinder::Error(const YAML::Node& at, const std::string& name, const std::string& what) {
-  errors_.push_back(Place(at) + ": " + Path(name) + ": " + what);
-}
-
-std::string YamlBinder::Place(const YAML::Node& at) const {
-  const YAML::Mark mark = at.Mark();
-  // A node created by --set has no line in the file.
-  return mark.is_null() ? "--set" : file_ + ":" + std::to_string(mark.line + 1);
-}
-
-std::string YamlBinder::Text(const YAML::Node& node) {
-  if (node.IsScalar()) return node.Scalar();
-  YAML::Emitter out;
-  out << YAML::Flow << node;
-  std::string text = out.c_str();
-  if (text.size() > 40) text = text.substr(0, 40) + "...";
-  return text;
+std::vector<std::string> BindYaml(const YAML::Node& root, const std::string& file,
+                                  RunConfig& config) {
+  std::vector<std::string> errors;
+  YamlBinder binder(root, "", file, errors);
+  config.Visit(binder);
+  binder.CheckUnknownKeys();
+  return errors;
 }
 
 std::vector<Setting> ListSettings(const RunConfig& config) {

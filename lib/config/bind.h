@@ -32,12 +32,6 @@ concept SectionMap = Section<typename T::mapped_type> &&
 template <class T>
 concept OptionalSetting = std::same_as<T, std::optional<typename T::value_type>>;
 
-// Scalar conversions. FromText returns false if the text is not of the type.
-bool FromText(const std::string& text, bool& value);
-bool FromText(const std::string& text, std::int64_t& value);
-bool FromText(const std::string& text, std::uint64_t& value);
-bool FromText(const std::string& text, double& value);
-bool FromText(const std::string& text, std::string& value);
 std::string ToText(bool value);
 std::string ToText(std::int64_t value);
 std::string ToText(std::uint64_t value);
@@ -49,127 +43,10 @@ std::string ToText(E value) {
   return std::string(ChoiceName(value));
 }
 
-inline const char* TypeName(bool) { return "true or false"; }
-
-inline const char* TypeName(std::int64_t) { return "an integer"; }
-
-inline const char* TypeName(std::uint64_t) { return "a non-negative integer"; }
-
-inline const char* TypeName(double) { return "a number"; }
-
-inline const char* TypeName(const std::string&) { return "text"; }
-
-// Binds a YAML mapping to a section, and collects every error instead of stopping at the first.
-class YamlBinder {
- public:
-  YamlBinder(const YAML::Node& node, std::string path, std::string file,
-             std::vector<std::string>& errors)
-      : node_(node), path_(std::move(path)), file_(std::move(file)), errors_(errors) {}
-
-  template <class T>
-  void operator()(const char* name, T& value, const char*, const Limits& = {}) {
-    known_.push_back(name);
-    if (!node_.IsMap()) return;
-    const YAML::Node child = node_[name];
-    if (!child.IsDefined() || child.IsNull()) return;
-    if constexpr (OptionalSetting<T>) {
-      Bind(name, child, value.emplace());
-    } else {
-      Bind(name, child, value);
-    }
-  }
-
-  // Reports the keys of the mapping that are not fields of the section.
-  void CheckUnknownKeys();
-
- private:
-  template <class T>
-  void Bind(const char* name, const YAML::Node& child, T& value) {
-    if constexpr (Section<T>) {
-      BindSection(name, child, value);
-    } else if constexpr (SectionMap<T>) {
-      BindSections(name, child, value);
-    } else if constexpr (std::same_as<T, std::vector<std::string>> ||
-                         std::same_as<T, std::vector<double>> ||
-                         std::same_as<T, std::vector<std::int64_t>>) {
-      BindList(name, child, value);
-    } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
-      BindMap(name, child, value);
-    } else if constexpr (Choice<T>) {
-      BindChoice(name, child, value);
-    } else if (!child.IsScalar() || !FromText(child.Scalar(), value)) {
-      Error(child, name,
-            std::string("expected ") + TypeName(value) + ", found '" + Text(child) + "'");
-    }
-  }
-
-  template <class T>
-  void BindSections(const char* name, const YAML::Node& child, T& value) {
-    if (!child.IsMap())
-      return Error(child, name, "expected name: section lines, found '" + Text(child) + "'");
-    for (const auto& item : child) {
-      const std::string key = Path(name) + "." + Text(item.first);
-      if (!value.try_emplace(Text(item.first)).second) {
-        errors_.push_back(Place(item.first) + ": " + key + ": the name appears twice");
-      } else if (item.second.IsMap()) {
-        YamlBinder binder(item.second, key, file_, errors_);
-        value[Text(item.first)].Visit(binder);
-        binder.CheckUnknownKeys();
-      } else {
-        errors_.push_back(Place(item.second) + ": " + key + ": expected a section");
-      }
-    }
-  }
-
-  template <class T>
-  void BindSection(const char* name, const YAML::Node& child, T& value) {
-    if (!child.IsMap())
-      return Error(child, name,
-                   "expected a section (key: value lines), found '" + Text(child) + "'");
-    YamlBinder binder(child, Path(name), file_, errors_);
-    value.Visit(binder);
-    binder.CheckUnknownKeys();
-  }
-
-  template <class T>
-  void BindList(const char* name, const YAML::Node& child, std::vector<T>& value) {
-    if (!child.IsSequence())
-      return Error(child, name, "expected a list, found '" + Text(child) + "'");
-    value.clear();
-    for (const auto& item : child) {
-      T element{};
-      if (!item.IsScalar() || !FromText(item.Scalar(), element)) {
-        return Error(item, name, std::string("expected a list, each element ") + TypeName(element));
-      }
-      value.push_back(element);
-    }
-  }
-
-  template <Choice E>
-  void BindChoice(const char* name, const YAML::Node& child, E& value) {
-    const Result<E> found = FindChoice<E>(Text(child));
-    if (!found.ok()) return Error(child, name, found.status().message());
-    value = *found;
-  }
-
-  void BindMap(const char* name, const YAML::Node& child,
-               std::map<std::string, std::string>& value);
-  void Error(const YAML::Node& at, const std::string& name, const std::string& what);
-  // "run.yaml:3", or "--set" for a node that comes from there.
-  std::string Place(const YAML::Node& at) const;
-
-  std::string Path(const std::string& name) const {
-    return path_.empty() ? name : path_ + "." + name;
-  }
-
-  static std::string Text(const YAML::Node& node);
-
-  YAML::Node node_;
-  std::string path_;
-  std::string file_;
-  std::vector<std::string>& errors_;
-  std::vector<std::string_view> known_;
-};
+// Binds the sections `run` and `local` of a YAML tree, and returns every error instead of stopping
+// at the first; `file` is the name of the text in them.
+std::vector<std::string> BindYaml(const YAML::Node& root, const std::string& file,
+                                  RunConfig& config);
 
 // Writes a section as YAML.
 class YamlPrinter {

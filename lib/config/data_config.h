@@ -40,8 +40,7 @@ struct ResampleConfig {
   std::int64_t cap = 10;
   std::int64_t budget = 0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("cap", cap,
       "bound of the groups replaced for a step, in units of P; beyond it constant groups fill the "
       "plan, masked",
@@ -56,8 +55,7 @@ struct GresoConfig {
   double keep_hard = 0.5;
   double target = 0.25;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("keep_easy", keep_easy,
       "first base of the chance to draw an all-correct prompt again: base ^ (all-correct groups in "
       "a row)",
@@ -74,8 +72,7 @@ struct GresoConfig {
 struct SpeedConfig {
   std::int64_t rest = 1;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("rest", rest,
       "passes over the dataset for which a prompt whose last group was constant is left out",
       Between(1, 100));
@@ -88,8 +85,7 @@ struct MoppsConfig {
   double target = 0.5;
   double decay = 1.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("candidates", candidates, "prompts of which one is drawn", Between(1, 1024));
     v("target", target, "success rate that is wanted", kRate);
     v("decay", decay, "weight of older results at each new group, 1 = all count alike", kRate);
@@ -102,8 +98,7 @@ struct SelectionConfig {
   SpeedConfig speed;
   MoppsConfig mopps;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("mode", mode, "prompts passed over by their history");
     v("greso", greso, "mode greso");
     v("speed", speed, "mode speed");
@@ -139,8 +134,7 @@ struct SourceConfig {
   std::optional<std::int64_t> max_tokens;
   std::optional<std::string> verifier;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("prompts", prompts, "file or folder of the source's prompts, as run.data.prompts");
     v("weight", weight, "its share of the draws, relative to the weights of the other sources",
       kAbove0);
@@ -175,8 +169,7 @@ struct DataConfig {
   bool shuffle = true;
   SelectionConfig selection;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("prompts", prompts,
       "file or folder of training prompts (docs/data.md): a string or a list of chat messages, and "
       "an answer");

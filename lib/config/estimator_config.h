@@ -99,8 +99,7 @@ struct AvspoLadderConfig {
   double threshold_min = 0.1;
   double threshold_max = 0.9;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("alpha", alpha, "virtual samples of a group: K = max(1, min(G, ceil(G * ACR^alpha)))",
       AtLeast(0));
     v("anchor", anchor, "top of the ladder where no reward of the group is above 0", kAbove0);
@@ -125,8 +124,7 @@ struct AvspoPriorConfig {
   double strength_correct = 1.0;
   double strength_wrong = 1.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("kappa", kappa, "virtual samples of a group, a weight", kAbove0);
     v("decay", decay,
       "weight of the prompt's older results at each of its groups: 0.5 = the newest group counts "
@@ -153,8 +151,7 @@ struct AvspoConfig {
   AvspoLadderConfig ladder;
   AvspoPriorConfig prior;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("mode", mode, "how virtual samples are made");
     v("acr_threshold", acr_threshold,
       "noise, opposite, prior: the gate opens above this collapse rate", kRate);
@@ -174,8 +171,7 @@ struct AGraeConfig {
   AGraeForm form = AGraeForm::kPaper;
   double alpha = 1.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("form", form, "which formula");
     v("alpha", alpha,
       "batch success rate from which positive advantages are no longer suppressed, in (0, 1]",
@@ -186,17 +182,13 @@ struct AGraeConfig {
 struct GpgConfig {
   GpgForm form = GpgForm::kVerl;
 
-  template <class V>
-  void Visit(V& v) {
-    v("form", form, "which formula");
-  }
+  void Visit(auto& v) { v("form", form, "which formula"); }
 };
 
 struct PassAtKConfig {
   std::int64_t k = 4;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("k", k, "completions of which one has to be correct; fewer than run.sampling.group_size",
       AtLeast(1));
   }
@@ -205,8 +197,7 @@ struct PassAtKConfig {
 struct GdpoConfig {
   std::vector<double> weights;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("weights", weights, "weight of each reward component, in their order; empty = 1 each",
       kFinite);
   }
@@ -215,8 +206,7 @@ struct GdpoConfig {
 struct NgrpoConfig {
   double max_reward = 1.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("max_reward", max_reward, "reward of the virtual sample that joins every group", kFinite);
   }
 };
@@ -224,8 +214,7 @@ struct NgrpoConfig {
 struct RlZvpConfig {
   double alpha = 0.1;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("alpha", alpha, "advantage of a constant group's token per nat of its entropy", AtLeast(0));
   }
 };
@@ -233,8 +222,7 @@ struct RlZvpConfig {
 struct WReinforceConfig {
   double positive_weight = 0.1;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("positive_weight", positive_weight, "advantage of a correct completion; a wrong one has -1",
       AtLeast(0));
   }

@@ -125,10 +125,7 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name,
       KeepHubName(root, in_overrides, "");
     }
     RunConfig config;
-    std::vector<std::string> errors;
-    YamlBinder binder(root, "", name, errors);
-    config.Visit(binder);
-    binder.CheckUnknownKeys();
+    std::vector<std::string> errors = BindYaml(root, name, config);
     for (const std::string& error : MergeVerifiers(config.run)) errors.push_back(error);
     if (config.run.epochs != 0 && !LeaveStepsToEpochs(root["run"], config.run))
       errors.push_back(name +
@@ -164,9 +161,7 @@ RunConfig WithFileNames(const RunConfig& config) {
   const YAML::Node root = YAML::Load(PrintRunConfig(config));
   ForEachPath(root, FileNameOf);
   RunConfig named;
-  std::vector<std::string> errors;
-  YamlBinder binder(root, "", "", errors);
-  named.Visit(binder);
+  const std::vector<std::string> errors = BindYaml(root, "", named);
   BUTTRESS_CHECK(errors.empty(), JoinLines(errors));
   return named;
 }

@@ -56,8 +56,7 @@ struct SecurityConfig {
   bool insecure = false;
   std::string name;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("certificate", certificate,
       "PEM file: this machine's certificate; with the next three, all ports speak TLS and want a "
       "token");
@@ -84,8 +83,7 @@ struct CoordinatorConfig {
   std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
   bool keep_payloads = false;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("listen", listen,
       "address of the gRPC port; port 0 picks a free one and writes it to "
       "<out>/coordinator.address");
@@ -118,8 +116,7 @@ struct VllmConfig {
   std::int64_t health_timeout_ms = 10000;
   double canary_nats = 0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("servers", servers, "http://host:port of each vLLM server; a server belongs to one worker");
     v("model", model, "name that the servers serve the policy by; empty: the first that they list");
     v("api_key_file", api_key_file, "file with the servers' API key; empty: none");
@@ -163,8 +160,7 @@ struct WorkerConfig {
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("id", id, "worker id, unique in the run; empty: host name and a random number");
     v("engine", engine, "what generates completions");
     v("vllm", vllm, "engine: vllm");
@@ -205,8 +201,7 @@ struct LearnerConfig {
   AlarmConfig alarms;
   StopWhenConfig stop_when;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("collective", collective, "what sums gradients over ranks");
     v("device", device, "device of the ranks");
     v("share_gpu", share_gpu,
@@ -243,8 +238,7 @@ struct EvaluatorConfig {
   std::int64_t gpu = -1;
   std::int64_t threads = 1;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("device", device, "device of the evaluations during the run");
     v("gpu", gpu,
       "device: cuda: the GPU, counted from 0, which must have room next to what else runs on it; "
@@ -262,8 +256,7 @@ struct LaunchConfig {
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_args;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("workers", workers, "rollout workers that `buttress launch` starts", AtLeast(1));
     v("learner_ranks", learner_ranks, "ranks of the learner job", AtLeast(1));
     v("max_restarts", max_restarts, "restarts of a role before the run is given up", AtLeast(0));
@@ -283,8 +276,7 @@ struct TrackConfig {
   // Whether the curves are shown anywhere.
   bool any() const { return tensorboard || !mlflow.empty() || !wandb.empty(); }
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("tensorboard", tensorboard, "write event files to <out>/tensorboard");
     v("mlflow", mlflow,
       "http://host:port of an MLflow server; a token is read from MLFLOW_TRACKING_TOKEN; empty: "
@@ -309,8 +301,7 @@ struct LocalSettings {
   LaunchConfig launch;
   TrackConfig track;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("out", out, "folder of the run: ledger, checkpoint, weights, logs, summary");
     v("security", security, "TLS and token of every port");
     v("coordinator", coordinator, "the coordinator process");

@@ -123,8 +123,7 @@ struct CorrectionConfig {
   double cap = 2.0;
   double floor = 0.5;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("mode", mode, "needs old_policy: learner; with w = old policy / sampling policy");
     v("level", level, "what w is taken of");
     v("cap", cap, "upper bound of w", kAbove0);
@@ -140,8 +139,7 @@ struct OverlongConfig {
   std::int64_t cache = 0;
   double penalty = 1.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("filter", filter,
       "leave completions that were cut at the token limit out of the loss and its denominators");
     v("length", length, "tokens from which the soft punishment is full; 0 = sampling.max_tokens",
@@ -160,8 +158,7 @@ struct AdaptiveEntropyConfig {
   double min = 0.0;
   double max = 1.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("target", target,
       "nats per token below which the bonus acts; 0 = off: entropy_coef stays as it is",
       AtLeast(0));
@@ -176,8 +173,7 @@ struct SapoConfig {
   double tau_positive = 1.0;
   double tau_negative = 1.05;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("tau_positive", tau_positive, "temperature of the gate where the advantage is above 0",
       kAbove0);
     v("tau_negative", tau_negative, "temperature of the gate elsewhere", kAbove0);
@@ -187,8 +183,7 @@ struct SapoConfig {
 struct DppoConfig {
   double cap = 20.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("cap", cap, "upper bound of the ratio that weights a token", AtLeast(1));
   }
 };
@@ -198,8 +193,7 @@ struct ClipCovConfig {
   double low = 1.0;
   double high = 5.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("share", share, "tokens left out, of all tokens of the step", kShare);
     v("low", low, "only tokens whose covariance is above this");
     v("high", high, "and below this");
@@ -210,8 +204,7 @@ struct KlCovConfig {
   double share = 0.0002;
   double coef = 0.1;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("share", share,
       "tokens with a penalty, of all tokens of the step: those with the highest covariance",
       kShare);

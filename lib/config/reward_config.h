@@ -58,8 +58,7 @@ struct MathConfig {
   MathMode mode = MathMode::kLenient;
   std::vector<std::string> anchors{std::begin(kMathAnchors), std::end(kMathAnchors)};
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("mode", mode, "when two answers are the same");
     v("anchors", anchors, "places where the answer of a response is looked for, in this order");
   }
@@ -69,8 +68,7 @@ struct SecondVerifierConfig {
   std::string verifier;
   double share = 0.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("verifier", verifier,
       "an independent verifier; /metrics compares its verdicts with those of the first, and they "
       "are never trained on; empty: none");
@@ -82,8 +80,7 @@ struct FormatConfig {
   std::vector<std::string> tags = {"think", "answer"};
   bool free_end = false;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("tags", tags,
       "the response is these tags in this order, each once, with nothing but white space between");
     v("free_end", free_end, "any text may follow the last tag");
@@ -97,8 +94,7 @@ struct LengthConfig {
   std::int64_t overlong_tokens = 0;
   std::int64_t overlong_buffer = 0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("unit", unit, "what verifier length counts");
     v("min", min, "fewest of them");
     v("max", max, "most of them");
@@ -123,8 +119,7 @@ struct CodeConfig {
   std::int64_t output_kb = 64;
   std::int64_t processes = 16;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("language", language, "language of the responses");
     v("python", python, "interpreter inside the sandbox");
     v("compiler", compiler, "C++ compiler inside the sandbox");
@@ -158,8 +153,7 @@ struct PythonConfig {
   std::int64_t restart_after = 0;
   std::int64_t memory_mb = 0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("interpreter", interpreter, "runs the reward functions python:FILE:FUNCTION");
     v("workers", workers,
       "processes of each function; run.reward.threads bounds how many work at once",
@@ -184,8 +178,7 @@ struct HttpRewardConfig {
   std::int64_t batch = 32;
   std::int64_t attempts = 3;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("url", url, "where verifier http posts completions (docs/verifiers.md)");
     v("token_file", token_file, "file with a bearer token for it; empty: none");
     v("batch", batch, "completions of one request at most", Between(1, 4096));
@@ -198,8 +191,7 @@ struct RewardNoiseConfig {
   double false_positive = 0.0;
   double false_negative = 0.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("false_positive", false_positive, "chance that a wrong completion counts as correct", kRate);
     v("false_negative", false_negative, "chance that a correct completion counts as wrong", kRate);
   }
@@ -221,8 +213,7 @@ struct RewardConfig {
   PythonConfig python;
   HttpRewardConfig http;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("verifier", verifier,
       "what scores completions (buttress verify --list), or a weighted sum whose first part "
       "decides: math + 0.2 * format");

@@ -71,8 +71,7 @@ struct ModelPathConfig {
   std::string path;
   ModelDtype dtype = ModelDtype::kFloat32;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("path", path, "Hugging Face folder to start from: config.json, tokenizer.json, safetensors");
     v("dtype", dtype, "parameters and activations; run.optim.precision is that of the optimizer");
   }
@@ -89,8 +88,7 @@ struct SamplingConfig {
   bool include_stop = false;
   std::vector<std::int64_t> stop_token_ids;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("group_size", group_size, "completions of a prompt (G)",
       Between(2, 4096, "; one completion has no group to compare with"));
     v("temperature", temperature, "sampling temperature, above 0", kAbove0);
@@ -125,8 +123,7 @@ struct BatchConfig {
   ZeroVariancePolicy zero_variance = ZeroVariancePolicy::kKeep;
   ResampleConfig resample;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("prompts", prompts, "groups of a step (P)");
     v("max_age", max_age,
       "age in steps that a group may have when it is trained (S); 0 = on-policy", AtLeast(0));
@@ -183,8 +180,7 @@ struct AlgorithmConfig {
   AdaptiveEntropyConfig adaptive_entropy;
   OverlongConfig overlong;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("advantage", advantage,
       "estimator; `buttress advantages --estimator list` prints their formulas");
     v("std", std, "standard deviation that the group's advantages are divided by");
@@ -239,8 +235,7 @@ struct OptimConfig {
   double clip_grad = 1.0;
   ZeroGradient zero_gradient = ZeroGradient::kSkip;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("precision", precision,
       "what AdamW keeps besides bfloat16 parameters (run.model.dtype), and the memory of "
       "parameters, float32 gradients and optimizer; with float32 parameters everything is "
@@ -281,8 +276,7 @@ struct RunSettings {
   AlgorithmConfig algorithm;
   OptimConfig optim;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("name", name, "name of the run");
     v("seed", seed, "seed of everything random");
     v("steps", steps,
@@ -318,8 +312,7 @@ struct RunConfig {
   RunSettings run;
   LocalSettings local;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("run", run, "equal on every process; hashed, compared at registration");
     v("local", local, "may differ from process to process");
   }

@@ -15,8 +15,7 @@ struct EvalConfig {
   std::int64_t samples = 1;
   double temperature = 0.0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("every", every,
       "steps between evaluations of the weights on data.held_out, during the training; 0 = only "
       "before and after it",
@@ -35,8 +34,7 @@ struct CheckpointsConfig {
   std::int64_t keep_last = 2;
   std::int64_t keep_best = 0;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("keep_last", keep_last,
       "newest checkpoints that are kept; at least 2, so that a damaged one has one before it",
       MayChange(Between(2, 10000)));
@@ -62,8 +60,7 @@ struct AlarmConfig {
   double length_factor = 3.0;
   double disagreement_limit = 0.05;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("entropy_floor", entropy_floor,
       "entropy_low: entropy in nats per token below which a step counts", AtLeast(0));
     v("entropy_steps", entropy_steps,
@@ -99,8 +96,7 @@ struct StartKlConfig {
   std::int64_t every = 0;
   std::int64_t tokens = 4096;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("every", every,
       "steps between two measurements, of which the first is at the first step after a start of "
       "the learner; 0 = never. Rank 0 then holds the start model (run.model.path) next to its own "
@@ -121,8 +117,7 @@ struct StopWhenConfig {
   std::int64_t uninformative_steps = 100;
   std::int64_t unchanged_steps = 100;
 
-  template <class V>
-  void Visit(V& v) {
+  void Visit(auto& v) {
     v("unscorable", unscorable,
       "share of the completions of a step without a verdict from which it counts", kShare);
     v("unscorable_steps", unscorable_steps, "such steps in a row that end the run; 0 = never",
