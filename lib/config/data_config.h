@@ -1,5 +1,5 @@
-// Settings of prompts: which datasets a run draws from, how their rows become prompts, which prompts
-// are passed over, and what happens to groups without a signal.
+// Settings of prompts: which datasets a run draws from, how their rows become prompts, which
+// prompts are passed over, and what happens to groups without a signal.
 #pragma once
 
 #include <cstdint>

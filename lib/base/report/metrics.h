@@ -26,8 +26,9 @@ namespace buttress {
 
 using MetricLabels = std::map<std::string, std::string>;
 
-// The answers to the probes of a program. It is alive while its loop turns, and ready while it is alive and serves. A program
-// without a loop is alive, and ready unless it says otherwise. Thread-safe.
+// The answers to the probes of a program. It is alive while its loop turns, and ready while it is
+// alive and serves. A program without a loop is alive, and ready unless it says otherwise.
+// Thread-safe.
 class Health {
  public:
   // A turn of a loop that takes longer is one that hangs, on a disk that does not answer for

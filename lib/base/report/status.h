@@ -122,8 +122,8 @@ inline Status AsInput(const Status& status) {
 }
 
 // Returns the exit code of a process that ends with `status`: 0 for success, 2 for invalid
-// configuration, 4 for damaged data, 5 for IsNothingToLearn, 6 for IsOutOfMemory, and 3 for a failed
-// peer or environment, where a restart may help.
+// configuration, 4 for damaged data, 5 for IsNothingToLearn, 6 for IsOutOfMemory, and 3 for a
+// failed peer or environment, where a restart may help.
 int ExitCode(const Status& status);
 
 // A T, or the status that says why there is none.

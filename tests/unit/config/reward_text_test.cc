@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/config/reward_text.h"
 #include "lib/config/load.h"
+#include "lib/config/reward_text.h"
 
 namespace buttress {
 namespace {
