@@ -14,6 +14,7 @@
 #include "cli/fleet/ssh_session.h"
 #include "cli/process.h"
 #include "cli/train/supervisor.h"
+#include "lib/base/os/fd.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/bounded_json.h"
 #include "lib/checks/peer_checks.h"
@@ -34,7 +35,7 @@ class Run {
  public:
   explicit Run(const std::vector<std::string>& argv)
       : output_(::memfd_create("output", MFD_CLOEXEC)) {
-    auto process = Process::StartOn(argv, STDIN_FILENO, output_);
+    auto process = Process::StartOn(argv, STDIN_FILENO, output_.get());
     if (!process.ok()) return;
     ended_ = WaitUntil(kProgramMs, [&] { return !process->Running(); });
     if (ended_) {
@@ -45,22 +46,15 @@ class Run {
     if (!WaitUntil(kStopMs, [&] { return !process->Running(); })) process->Signal(SIGKILL);
   }
 
-  ~Run() {
-    if (output_ >= 0) ::close(output_);
-  }
-
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
-
   bool ended() const { return ended_; }
 
   int code() const { return code_; }
 
   // A file with what it printed.
-  std::string path() const { return "/proc/self/fd/" + std::to_string(output_); }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(output_.get()); }
 
  private:
-  int output_;
+  OwnedFd output_;
   bool ended_ = false;
   int code_ = -1;
 };

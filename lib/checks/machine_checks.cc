@@ -16,21 +16,21 @@
 #include <thread>
 
 #include "lib/base/net/address.h"
+#include "lib/base/os/fd.h"
 #include "lib/measure/pending_evals.h"
 
 namespace buttress {
 namespace {
 
 Status TryOne(const addrinfo& info, const std::string& address) {
-  const int fd = ::socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol);
+  const OwnedFd socket(::socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol));
+  const int fd = socket.get();
   if (fd < 0) return InvalidArgument(address + ": " + std::strerror(errno));
   const int on = 1;  // a connection that was closed a moment ago does not count
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (info.ai_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  const bool ok = ::bind(fd, info.ai_addr, info.ai_addrlen) == 0 && ::listen(fd, 1) == 0;
+  if (::bind(fd, info.ai_addr, info.ai_addrlen) == 0 && ::listen(fd, 1) == 0) return OkStatus();
   const int error = errno;
-  ::close(fd);
-  if (ok) return OkStatus();
   const std::string message = "cannot listen on " + address + ": " + std::strerror(error);
   return error == EADDRINUSE ? Unavailable(message) : InvalidArgument(message);
 }

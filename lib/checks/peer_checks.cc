@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 
 #include "lib/base/net/address.h"
 #include "lib/base/net/secret.h"
+#include "lib/base/os/fd.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/bounded_json.h"
 #include "lib/config/load.h"
@@ -29,18 +29,15 @@ constexpr std::int64_t kMaxAddressBytes = 1024;
 
 bool Connects(const addrinfo& info) {
   const int type = info.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK;
-  const int fd = ::socket(info.ai_family, type, info.ai_protocol);
-  if (fd < 0) return false;
-  bool ok = ::connect(fd, info.ai_addr, info.ai_addrlen) == 0;
-  if (!ok && errno == EINPROGRESS) {
-    pollfd ready{fd, POLLOUT, 0};
-    int error = 0;
-    socklen_t size = sizeof error;
-    ok = ::poll(&ready, 1, kConnectMs) == 1 &&
-         ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
-  }
-  ::close(fd);
-  return ok;
+  const OwnedFd fd(::socket(info.ai_family, type, info.ai_protocol));
+  if (fd.get() < 0) return false;
+  if (::connect(fd.get(), info.ai_addr, info.ai_addrlen) == 0) return true;
+  if (errno != EINPROGRESS) return false;
+  pollfd ready{fd.get(), POLLOUT, 0};
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::poll(&ready, 1, kConnectMs) == 1 &&
+         ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
 // Whether somebody listens at `address` (host:port), within two seconds.

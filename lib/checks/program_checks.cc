@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
+#include <utility>
+#include <vector>
 
 #include "lib/checks/data_checks.h"
 #include "lib/checks/machine_checks.h"

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lib/base/os/fd.h"
 #include "lib/base/os/file.h"
 #include "lib/base/report/check.h"
 #include "lib/base/text/digest.h"
@@ -52,10 +53,9 @@ Result<std::string> ReadSecretFile(const std::string& path, std::int64_t max_byt
 Status WriteSecretFile(const std::string& path, const std::string& text) {
   const std::string part = path + ".part";
   std::remove(part.c_str());  // it might be readable by others
-  const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return Unavailable("cannot create " + part + ": " + std::strerror(errno));
-  const bool whole = ::write(fd, text.data(), text.size()) == std::ssize(text);
-  ::close(fd);
+  const OwnedFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (fd.get() < 0) return Unavailable("cannot create " + part + ": " + std::strerror(errno));
+  const bool whole = ::write(fd.get(), text.data(), text.size()) == std::ssize(text);
   if (whole && std::rename(part.c_str(), path.c_str()) == 0) return OkStatus();
   return Unavailable("cannot write " + path + ": " + std::strerror(errno));
 }

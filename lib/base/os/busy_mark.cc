@@ -1,11 +1,9 @@
 #include "lib/base/os/busy_mark.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 namespace buttress {
 namespace {
@@ -31,24 +29,11 @@ Result<BusyMark> BusyMark::Set(const std::string& path) {
   return mark;
 }
 
-BusyMark::BusyMark(BusyMark&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-BusyMark& BusyMark::operator=(BusyMark&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-BusyMark::~BusyMark() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 bool IsBusy(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return false;
+  const OwnedFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (fd.get() < 0) return false;
   struct flock lock = WholeFile();
-  const bool known = ::fcntl(fd, F_GETLK, &lock) == 0;
-  ::close(fd);
-  return known && lock.l_type != F_UNLCK;
+  return ::fcntl(fd.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 }  // namespace buttress

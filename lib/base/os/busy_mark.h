@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "lib/base/os/fd.h"
 #include "lib/base/report/status.h"
 
 namespace buttress {
@@ -15,14 +16,10 @@ class BusyMark {
   // the mark.
   static Result<BusyMark> Set(const std::string& path);
 
-  BusyMark(BusyMark&& other) noexcept;
-  BusyMark& operator=(BusyMark&& other) noexcept;
-  ~BusyMark();
-
  private:
   explicit BusyMark(int fd) : fd_(fd) {}
 
-  int fd_;
+  OwnedFd fd_;
 };
 
 // The mark of the learner of the run in `out`, while it writes a checkpoint.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/os/failpoint.h"
+#include "lib/base/os/fd.h"
 
 namespace buttress {
 namespace {
@@ -25,23 +26,6 @@ Status FromErrno(const char* what, const std::string& path) {
   if (error == ENOSPC) return ResourceExhausted(message);
   return Unavailable(message);
 }
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
@@ -87,7 +71,7 @@ void LogSync(int fd) {
 
 Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes) {
   // Without O_NONBLOCK a FIFO would wait for a writer.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return FromErrno("open", path);
 
   struct stat info {};
@@ -115,7 +99,7 @@ Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes) {
 Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
   const std::string part = path + ".part." + std::to_string(::getpid());
   {
-    const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    const OwnedFd file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) return FromErrno("create", part);
     if (!PassFailpoint("file_write")) return FromErrno("write", part);
     BUTTRESS_RETURN_IF_ERROR(WriteAll(file.get(), bytes, part));
@@ -128,7 +112,7 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
 }
 
 Status AppendToFile(const std::string& path, std::string_view bytes) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  const OwnedFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (file.get() < 0) return FromErrno("open", path);
   return WriteAll(file.get(), bytes, path);
 }
@@ -148,7 +132,7 @@ Status MakeFolders(const std::string& path) {
 }
 
 Status SyncFolder(const std::string& path) {
-  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const OwnedFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) return FromErrno("open", path);
   if (!PassFailpoint("folder_sync") || !SyncDescriptor(folder.get()))
     return FromErrno("fsync", path);

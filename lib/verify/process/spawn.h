@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/verify/process/fd.h"
+#include "lib/base/os/fd.h"
 
 namespace buttress {
 

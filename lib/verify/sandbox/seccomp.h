@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/base/report/status.h"
-#include "lib/verify/process/fd.h"
+#include "lib/base/os/fd.h"
 
 namespace buttress {
 

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/verify/process/fd.h"
+#include "lib/base/os/fd.h"
 
 namespace buttress {
 namespace {
