@@ -1,8 +1,11 @@
 // Collects every broken rule of a configuration, for the parts of ValidateRunConfig.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "lib/base/report/status.h"
 #include "lib/config/bind.h"
@@ -11,35 +14,37 @@ namespace buttress {
 
 class Rules {
  public:
-  // Every key is in `section`: Rules("run.algorithm.") makes "eps" mean run.algorithm.eps.
-  explicit Rules(std::string section = "") : section_(std::move(section)) {}
+  explicit Rules(const RunConfig& config) : settings_(ListSettings(config)) {}
+
+  // Every key is in `section` from here on: In("run.algorithm.") makes "eps" mean
+  // run.algorithm.eps.
+  void In(const std::string& section) { section_ = section; }
 
   // Records "run.sampling.temperature = 0: <expected and fix>" unless `holds`.
-  template <class T>
-  void Require(bool holds, const std::string& key, const T& value, const std::string& expected) {
-    if (!holds) broken_ += "\n  " + section_ + key + " = " + ToText(value) + ": " + expected;
+  void Require(bool holds, const std::string& key, const std::string& expected) {
+    if (holds) return;
+    const auto setting = std::ranges::find(settings_, section_ + key, &Setting::key);
+    RequireOf(false, key, setting == settings_.end() ? "" : setting->value, expected);
   }
 
-  template <class T>
-  void AtLeast(const std::string& key, T value, std::type_identity_t<T> least) {
-    Require(value >= least, key, value, ToText(least) + " or more");
+  // The same for `value`, an element of the setting.
+  void RequireOf(bool holds, const std::string& key, const std::string& value,
+                 const std::string& expected) {
+    if (!holds) broken_ += "\n  " + section_ + key + " = " + value + ": " + expected;
   }
 
   template <class T>
   void Between(const std::string& key, T value, std::type_identity_t<T> least,
                std::type_identity_t<T> most) {
-    Require(value >= least && value <= most, key, value,
+    Require(value >= least && value <= most, key,
             "between " + ToText(least) + " and " + ToText(most));
   }
 
-  // Records the settings of the section that are outside their limits.
-  void CheckLimits(const RunConfig& config) {
-    for (const Setting& setting : ListSettings(config))
-      if (!setting.absent && setting.key.starts_with(section_)) broken_ += setting.broken;
+  // Records the settings whose keys begin with `section` that are outside their limits.
+  void CheckLimits(const std::string& section = "") {
+    for (const Setting& setting : settings_)
+      if (!setting.absent && setting.key.starts_with(section)) broken_ += setting.broken;
   }
-
-  // Adds what `part` found.
-  void Add(const Rules& part) { broken_ += part.broken_; }
 
   Status Verdict() const {
     if (broken_.empty()) return OkStatus();
@@ -47,17 +52,22 @@ class Rules {
   }
 
  private:
+  const std::vector<Setting> settings_;
   std::string section_;
   std::string broken_;
 };
 
-// run.algorithm (validate_algorithm.cc).
-Rules CheckAlgorithm(const AlgorithmConfig& algorithm);
+// Whether the verifier is in a sum of the reward (validate.cc). A text that is no sum has no part in
+// it; it breaks a rule of its own.
+bool NamesVerifier(const RewardConfig& reward, std::string_view name);
+
+// Rules of run.algorithm (validate_algorithm.cc).
+void CheckAlgorithm(const AlgorithmConfig& algorithm, Rules& rules);
 
 // Rules between run.algorithm and the rest of the run.
-Rules CheckAlgorithmOfRun(const RunSettings& run);
+void CheckAlgorithmOfRun(const RunSettings& run, Rules& rules);
 
-// local, and rules between it and the run (validate_local.cc).
-Rules CheckLocal(const RunConfig& config);
+// Rules of local, and between it and the run (validate_local.cc).
+void CheckLocal(const RunConfig& config, Rules& rules);
 
 }  // namespace buttress

@@ -15,9 +15,9 @@ void CheckUpdates(const RunSettings& run, Rules& rules) {
   const BatchConfig& batch = run.batch;
   const bool of_prompts = batch.mini_batch == MiniBatchOf::kPrompts;
   const std::int64_t most = batch.prompts * (of_prompts ? 1 : run.sampling.group_size);
-  rules.Require(batch.updates <= most, "batch.updates", batch.updates,
+  rules.Require(batch.updates <= most, "batch.updates",
                 "at most the " + ToText(most) + " " + ToText(batch.mini_batch) + " of a step");
-  rules.Require(batch.kl_stop == 0 || SeveralUpdates(batch), "batch.kl_stop", batch.kl_stop,
+  rules.Require(batch.kl_stop == 0 || SeveralUpdates(batch), "batch.kl_stop",
                 "leaves out updates after the first, and batch.updates * batch.epochs is 1; set 0");
 }
 
@@ -25,19 +25,18 @@ void CheckUpdates(const RunSettings& run, Rules& rules) {
 constexpr std::int64_t kMaxPlanRows = 131072;
 
 void CheckKept(const RunSettings& run, Rules& rules) {
-  rules.Require(run.eval.every == 0 || !run.data.held_out.empty(), "eval.every", run.eval.every,
+  rules.Require(run.eval.every == 0 || !run.data.held_out.empty(), "eval.every",
                 "needs run.data.held_out, the prompts to evaluate on; set 0, or name them");
-  rules.Require(run.eval.samples == 1 || run.eval.temperature > 0, "eval.samples", run.eval.samples,
+  rules.Require(run.eval.samples == 1 || run.eval.temperature > 0, "eval.samples",
                 "needs run.eval.temperature above 0; greedy completions of a prompt are all equal");
 }
 
-Rules CheckRun(const RunSettings& run) {
-  Rules rules("run.");
-  rules.Require(!run.model.path.empty(), "model.path", run.model.path,
-                "name a Hugging Face model folder");
-  if (run.epochs == 0) rules.AtLeast("steps", run.steps, 1);
+void CheckRun(const RunSettings& run, Rules& rules) {
+  rules.In("run.");
+  rules.Require(!run.model.path.empty(), "model.path", "name a Hugging Face model folder");
+  rules.Require(run.epochs != 0 || run.steps >= 1, "steps", "1 or more");
   CheckKept(run, rules);
-  rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms", run.lease_limit_ms,
+  rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms",
                 "lease_ms or more, which is " + std::to_string(run.lease_ms));
   const SamplingConfig& sampling = run.sampling;
   // The log-probs of a truncated distribution are of another policy than the learner's, and tokens
@@ -45,58 +44,54 @@ Rules CheckRun(const RunSettings& run) {
   const std::string whole =
       ": the learner trains the whole distribution, and samples of a part of it bias the gradient; "
       "`buttress generate` and `buttress eval` take others";
-  rules.Require(sampling.top_p == 1, "sampling.top_p", sampling.top_p, "1 (off)" + whole);
-  rules.Require(sampling.top_k == 0, "sampling.top_k", sampling.top_k, "0 (off)" + whole);
+  rules.Require(sampling.top_p == 1, "sampling.top_p", "1 (off)" + whole);
+  rules.Require(sampling.top_k == 0, "sampling.top_k", "0 (off)" + whole);
   rules.Between("sampling.min_tokens", sampling.min_tokens, 0, sampling.max_tokens);
   for (const std::string& text : sampling.stop) {
-    rules.Require(!text.empty(), "sampling.stop", text, "a text of a character or more");
+    rules.RequireOf(!text.empty(), "sampling.stop", text, "a text of a character or more");
   }
   rules.Between("batch.prompts", run.batch.prompts, 1,
                 kMaxPlanRows / std::max<std::int64_t>(1, sampling.group_size));
   CheckUpdates(run, rules);
-  const OptimPrecision precision = run.optim.precision;
-  rules.Require(
-      precision != OptimPrecision::kStochastic || run.model.dtype == ModelDtype::kBfloat16,
-      "optim.precision", precision,
-      "rounds bfloat16 parameters; set run.model.dtype: bfloat16, or leave it out");
+  rules.Require(run.optim.precision != OptimPrecision::kStochastic ||
+                    run.model.dtype == ModelDtype::kBfloat16,
+                "optim.precision",
+                "rounds bfloat16 parameters; set run.model.dtype: bfloat16, or leave it out");
   rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1),
-                "deterministic", run.deterministic,
+                "deterministic",
                 "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest "
                 "version, so no older one can be named");
-  return rules;
 }
 
 // Equal bits need an engine whose numbers do not depend on what else is in the batch.
-Rules CheckDeterministic(const RunConfig& config) {
-  Rules rules("run.");
+void CheckDeterministic(const RunConfig& config, Rules& rules) {
+  rules.In("run.");
   const WorkerConfig& worker = config.local.worker;
   rules.Require(!config.run.deterministic || worker.engine == EngineKind::kEmbedded,
-                "deterministic", config.run.deterministic,
+                "deterministic",
                 "needs local.worker.engine: embedded; the numbers of " + ToText(worker.engine) +
                     " depend on what else it runs");
   rules.Require(
       !config.run.deterministic || worker.engine != EngineKind::kEmbedded || worker.batch_invariant,
-      "deterministic", config.run.deterministic,
+      "deterministic",
       "needs local.worker.batch_invariant: true; without it a token's log-prob depends "
       "on what else is in the batch");
-  return rules;
 }
 
-Rules CheckZeroVariance(const RunSettings& run) {
-  Rules rules("run.batch.");
+void CheckZeroVariance(const RunSettings& run, Rules& rules) {
+  rules.In("run.batch.");
   const ZeroVariancePolicy policy = run.batch.zero_variance;
   const Estimator advantage = run.algorithm.advantage;
   rules.Require(policy != ZeroVariancePolicy::kVirtual || advantage == Estimator::kAvspo,
-                "zero_variance", policy,
+                "zero_variance",
                 "needs run.algorithm.advantage: avspo, whose modes make the virtual samples");
   const bool leaves_out =
       policy == ZeroVariancePolicy::kMask || policy == ZeroVariancePolicy::kResample;
   const bool for_constant = advantage == Estimator::kAvspo || advantage == Estimator::kRlZvp ||
                             advantage == Estimator::kNgrpo;
-  rules.Require(!leaves_out || !for_constant, "zero_variance", policy,
+  rules.Require(!leaves_out || !for_constant, "zero_variance",
                 "leaves out the groups that run.algorithm.advantage: " + ToText(advantage) +
                     " is there for; use keep");
-  return rules;
 }
 
 // A name is a part of keys, prompt ids and metrics.
@@ -106,10 +101,8 @@ bool IsSourceName(const std::string& name) {
   });
 }
 
-Rules CheckSource(const std::string& name, const SourceConfig& source, const RunSettings& run) {
-  Rules rules("run.data.sources." + name + ".");
-  rules.Require(!source.prompts.empty(), "prompts", source.prompts,
-                "name a file or folder of prompts");
+void CheckSource(const SourceConfig& source, const RunSettings& run, Rules& rules) {
+  rules.Require(!source.prompts.empty(), "prompts", "name a file or folder of prompts");
   if (source.max_prompt_tokens) {
     rules.Between("max_prompt_tokens", *source.max_prompt_tokens, 1, run.data.max_prompt_tokens);
   }
@@ -117,108 +110,111 @@ Rules CheckSource(const std::string& name, const SourceConfig& source, const Run
     rules.Between("max_tokens", *source.max_tokens,
                   std::max<std::int64_t>(1, run.sampling.min_tokens), run.sampling.max_tokens);
   }
-  return rules;
 }
 
-Rules CheckData(const RunSettings& run) {
-  Rules rules("run.data.");
+void CheckData(const RunSettings& run, Rules& rules) {
   const DataConfig& data = run.data;
-  rules.Require(!data.prompts.empty() || !data.sources.empty(), "prompts", data.prompts,
+  rules.In("run.data.");
+  rules.Require(!data.prompts.empty() || !data.sources.empty(), "prompts",
                 "name a file or folder of prompts, or several in run.data.sources");
-  rules.Require(data.prompts.empty() || data.sources.empty(), "prompts", data.prompts,
+  rules.Require(data.prompts.empty() || data.sources.empty(), "prompts",
                 "run.data.sources names datasets as well; move this one there, or remove them");
   for (const auto& [name, source] : data.sources) {
-    rules.Require(IsSourceName(name), "sources", name,
-                  "a name of letters, digits, _ and -, 64 at most");
-    rules.Add(CheckSource(name, source, run));
+    rules.RequireOf(IsSourceName(name), "sources", name,
+                    "a name of letters, digits, _ and -, 64 at most");
   }
-  return rules;
+  for (const auto& [name, source] : data.sources) {
+    rules.In("run.data.sources." + name + ".");
+    CheckSource(source, run, rules);
+  }
 }
 
 void CheckVerifiers(const RewardConfig& reward, Rules& rules) {
   const auto check = [&](const std::string& key, const std::string& text) {
     const Status status = CheckRewardText(text);
-    rules.Require(status.ok(), key, text, status.message());
+    rules.RequireOf(status.ok(), key, text, status.message());
   };
   check("verifier", reward.verifier);
   for (const auto& [source, text] : reward.by_source) check("by_source." + source, text);
   const SecondVerifierConfig& second = reward.second;
   if (!second.verifier.empty()) check("second.verifier", second.verifier);
-  rules.Require(second.share == 0 || !second.verifier.empty(), "second.verifier", second.verifier,
+  rules.Require(second.share == 0 || !second.verifier.empty(), "second.verifier",
                 "name a verifier, or leave share at 0");
 }
 
 void CheckMath(const MathConfig& math, Rules& rules) {
-  rules.Require(!math.anchors.empty(), "math.anchors", std::string("[]"), "name one or more");
+  rules.Require(!math.anchors.empty(), "math.anchors", "name one or more");
   for (const std::string& anchor : math.anchors) {
     const bool known = std::ranges::find(kMathAnchors, anchor) != std::end(kMathAnchors);
-    rules.Require(known, "math.anchors", anchor, "is unknown" + SuggestNames(anchor, kMathAnchors));
+    rules.RequireOf(known, "math.anchors", anchor,
+                    "is unknown" + SuggestNames(anchor, kMathAnchors));
   }
-}
-
-bool UsesCode(const RewardConfig& reward) {
-  const auto names_code = [](const std::string& text) {
-    const Result<std::vector<SumTerm>> terms = ParseSum(text);
-    return terms.ok() && std::ranges::find(*terms, "code", &SumTerm::name) != terms->end();
-  };
-  return names_code(reward.verifier) ||
-         std::ranges::any_of(reward.by_source,
-                             [&](const auto& entry) { return names_code(entry.second); });
 }
 
 // A limit that another limit always precedes is a mistake.
 void CheckCodeTimes(const RewardConfig& reward, Rules& rules) {
-  if (!UsesCode(reward)) return;
+  if (!NamesVerifier(reward, "code")) return;
   const CodeConfig& code = reward.code;
-  rules.Require(code.cpu_seconds * 1000 <= code.wall_ms, "code.cpu_seconds", code.cpu_seconds,
+  rules.Require(code.cpu_seconds * 1000 <= code.wall_ms, "code.cpu_seconds",
                 "at most code.wall_ms, which is " + std::to_string(code.wall_ms) +
                     "; a process cannot use more CPU time than that");
-  rules.Require(code.wall_ms <= reward.timeout_ms, "code.wall_ms", code.wall_ms,
+  rules.Require(code.wall_ms <= reward.timeout_ms, "code.wall_ms",
                 "at most timeout_ms, which is " + std::to_string(reward.timeout_ms) +
                     " for all tests of a completion");
 }
 
-Rules CheckReward(const RewardConfig& reward) {
-  Rules rules("run.reward.");
+void CheckReward(const RewardConfig& reward, Rules& rules) {
+  rules.In("run.reward.");
   CheckVerifiers(reward, rules);
   CheckMath(reward.math, rules);
-  rules.Require(!reward.format.tags.empty(), "format.tags", std::string("[]"),
-                "name a tag or more: [think, answer]");
+  rules.Require(!reward.format.tags.empty(), "format.tags", "name a tag or more: [think, answer]");
   rules.Between("length.min", reward.length.min, 0, reward.length.max);
   rules.Between("length.overlong_buffer", reward.length.overlong_buffer, 0,
                 reward.length.overlong_tokens);
   CheckCodeTimes(reward, rules);
-  return rules;
 }
 
 }  // namespace
 
+bool NamesVerifier(const RewardConfig& reward, std::string_view name) {
+  const auto names = [name](const std::string& text) {
+    const Result<std::vector<SumTerm>> terms = ParseSum(text);
+    return terms.ok() && std::ranges::find(*terms, name, &SumTerm::name) != terms->end();
+  };
+  return names(reward.verifier) || std::ranges::any_of(reward.by_source, [&](const auto& entry) {
+           return names(entry.second);
+         });
+}
+
 Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm) {
   RunConfig config;
   config.run.algorithm = algorithm;
-  Rules rules("run.algorithm.");
-  rules.CheckLimits(config);
-  rules.Add(CheckAlgorithm(algorithm));
+  Rules rules(config);
+  rules.CheckLimits("run.algorithm.");
+  CheckAlgorithm(algorithm, rules);
   return rules.Verdict();
 }
 
 Status ValidateRewardConfig(const RewardConfig& reward) {
   RunConfig config;
   config.run.reward = reward;
-  Rules rules("run.reward.");
-  rules.CheckLimits(config);
-  rules.Add(CheckReward(reward));
+  Rules rules(config);
+  rules.CheckLimits("run.reward.");
+  CheckReward(reward, rules);
   return rules.Verdict();
 }
 
 Status ValidateRunConfig(const RunConfig& config) {
-  Rules rules;
-  rules.CheckLimits(config);
-  for (const Rules& part :
-       {CheckRun(config.run), CheckAlgorithmOfRun(config.run), CheckData(config.run),
-        CheckZeroVariance(config.run), CheckReward(config.run.reward),
-        CheckAlgorithm(config.run.algorithm), CheckDeterministic(config), CheckLocal(config)})
-    rules.Add(part);
+  Rules rules(config);
+  rules.CheckLimits();
+  CheckRun(config.run, rules);
+  CheckAlgorithmOfRun(config.run, rules);
+  CheckData(config.run, rules);
+  CheckZeroVariance(config.run, rules);
+  CheckReward(config.run.reward, rules);
+  CheckAlgorithm(config.run.algorithm, rules);
+  CheckDeterministic(config, rules);
+  CheckLocal(config, rules);
   return rules.Verdict();
 }
 

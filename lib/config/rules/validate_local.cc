@@ -9,22 +9,22 @@ namespace buttress {
 namespace {
 
 void CheckPrograms(const LocalSettings& local, Rules& rules) {
-  rules.Require(!local.out.empty(), "out", local.out, "name the folder of the run");
+  rules.Require(!local.out.empty(), "out", "name the folder of the run");
   const AlarmConfig& alarms = local.learner.alarms;
-  rules.Require(alarms.kl_limit > 0, "learner.alarms.kl_limit", alarms.kl_limit, "above 0");
-  rules.Require(alarms.length_factor >= 1.2, "learner.alarms.length_factor", alarms.length_factor,
-                "at least 1.2");
-  rules.AtLeast("learner.stuck_timeout_ms", local.learner.stuck_timeout_ms,
-                local.learner.collective_timeout_ms);
+  rules.Require(alarms.kl_limit > 0, "learner.alarms.kl_limit", "above 0");
+  rules.Require(alarms.length_factor >= 1.2, "learner.alarms.length_factor", "at least 1.2");
+  rules.Require(local.learner.stuck_timeout_ms >= local.learner.collective_timeout_ms,
+                "learner.stuck_timeout_ms",
+                ToText(local.learner.collective_timeout_ms) + " or more");
   const CollectiveKind collective = local.learner.collective;
   const bool on_gpu = local.learner.device == ComputeDevice::kCuda;
   rules.Require(
       collective == CollectiveKind::kLocal || (collective == CollectiveKind::kNccl) == on_gpu,
-      "learner.collective", collective,
+      "learner.collective",
       on_gpu ? "sums in CPU memory; with device: cuda use nccl, or local for one rank"
              : "sums in GPU memory; with device: cpu use mpi, or local for one rank");
   rules.Require(collective != CollectiveKind::kLocal || local.launch.learner_ranks <= 1,
-                "learner.collective", collective,
+                "learner.collective",
                 "is for one rank, local.launch.learner_ranks asks for more; use mpi, or nccl "
                 "where GPUs are");
 }
@@ -48,12 +48,12 @@ void CheckSecurity(const LocalSettings& local, Rules& rules) {
   const bool any =
       std::ranges::any_of(files, [](const auto& file) { return !file.second.empty(); });
   for (const auto& [key, path] : files) {
-    rules.Require(path.empty() != any, key, path,
+    rules.Require(path.empty() != any, key,
                   "certificate, key, ca and tokens belong together: set all four, or none");
   }
-  rules.Require(any || security.name.empty(), "security.name", security.name,
+  rules.Require(any || security.name.empty(), "security.name",
                 "is for TLS; set certificate, key, ca and tokens as well");
-  rules.Require(!(any && security.insecure), "security.insecure", security.insecure,
+  rules.Require(!(any && security.insecure), "security.insecure",
                 "certificate and tokens are set as well; take out one or the other");
   if (any || security.insecure) return;
   const std::pair<const char*, const std::string&> listeners[] = {
@@ -65,51 +65,51 @@ void CheckSecurity(const LocalSettings& local, Rules& rules) {
       {"learner.listen", local.learner.listen},
       {"learner.metrics", local.learner.metrics}};
   for (const auto& [key, address] : listeners) {
-    rules.Require(OnLoopback(address), key, address,
+    rules.Require(OnLoopback(address), key,
                   "other machines reach it, and local.security names no certificate and tokens; "
                   "deploy/make-certs.sh makes them (local.security.insecure: true does without, "
                   "for a network where you trust everybody)");
   }
 }
 
+bool IsServerUrl(const std::string& url) {
+  return (url.starts_with("http://") || url.starts_with("https://")) && !url.ends_with('/');
+}
+
+constexpr char kServerUrl[] =
+    "expected http://host:port or https://host:port, without / at the end";
+
 void CheckTrack(const TrackConfig& track, Rules& rules) {
-  const std::string& server = track.mlflow;
-  const bool http = server.starts_with("http://") || server.starts_with("https://");
-  rules.Require(server.empty() || (http && !server.ends_with("/")), "track.mlflow", server,
-                "expected http://host:port or https://host:port, without / at the end");
+  rules.Require(track.mlflow.empty() || IsServerUrl(track.mlflow), "track.mlflow", kServerUrl);
   const std::string& name = track.experiment;
-  rules.Require(!name.empty() && name.find('\'') == std::string::npos, "track.experiment", name,
+  rules.Require(!name.empty() && name.find('\'') == std::string::npos, "track.experiment",
                 "expected a name without a quote");
-  rules.Require(!track.interpreter.empty(), "track.interpreter", track.interpreter,
+  rules.Require(!track.interpreter.empty(), "track.interpreter",
                 "name a Python interpreter, such as python3");
 }
 
 void CheckVllm(const VllmConfig& vllm, Rules& rules) {
-  rules.Require(!vllm.servers.empty(), "worker.vllm.servers", std::string("[]"),
+  rules.Require(!vllm.servers.empty(), "worker.vllm.servers",
                 "name a server or more: [http://host:8000]");
   for (const std::string& server : vllm.servers) {
-    const bool http = server.starts_with("http://") || server.starts_with("https://");
-    rules.Require(http && !server.ends_with("/"), "worker.vllm.servers", server,
-                  "expected http://host:port or https://host:port, without / at the end");
-    rules.Require(std::ranges::count(vllm.servers, server) == 1, "worker.vllm.servers", server,
-                  "appears twice; name each server once");
+    rules.RequireOf(IsServerUrl(server), "worker.vllm.servers", server, kServerUrl);
+    rules.RequireOf(std::ranges::count(vllm.servers, server) == 1, "worker.vllm.servers", server,
+                    "appears twice; name each server once");
   }
 }
 
 }  // namespace
 
-Rules CheckLocal(const RunConfig& config) {
-  Rules rules("local.");
+void CheckLocal(const RunConfig& config, Rules& rules) {
+  rules.In("local.");
   CheckPrograms(config.local, rules);
   CheckSecurity(config.local, rules);
   CheckTrack(config.local.track, rules);
-  if (config.local.worker.engine != EngineKind::kVllm) return rules;
+  if (config.local.worker.engine != EngineKind::kVllm) return;
   CheckVllm(config.local.worker.vllm, rules);
-  Rules run("run.");
-  run.Require(config.run.sampling.temperature <= 2, "sampling.temperature",
-              config.run.sampling.temperature, "at most 2 with local.worker.engine: vllm");
-  rules.Add(run);
-  return rules;
+  rules.In("run.");
+  rules.Require(config.run.sampling.temperature <= 2, "sampling.temperature",
+                "at most 2 with local.worker.engine: vllm");
 }
 
 }  // namespace buttress
