@@ -1,5 +1,6 @@
 #include "lib/checks/machine_checks.h"
 
+#include <absl/strings/str_split.h>
 #include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -12,7 +13,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <string_view>
 #include <thread>
 
 #include "lib/base/net/address.h"
@@ -52,13 +52,9 @@ bool Runs(const fs::path& program) {
 bool OnPath(const std::string& program) {
   if (program.find('/') != std::string::npos) return Runs(program);
   const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    if (Runs(fs::path(folder) / program)) return true;
-    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-  }
-  return false;
+  const std::vector<std::string> folders = absl::StrSplit(path == nullptr ? "" : path, ':');
+  return std::ranges::any_of(
+      folders, [&](const std::string& folder) { return Runs(fs::path(folder) / program); });
 }
 
 // The deepest folder above `path`, or `path` itself, that exists.

@@ -1,9 +1,9 @@
 #include "lib/config/describe.h"
 
+#include <absl/strings/ascii.h>
+#include <absl/strings/str_split.h>
+
 #include <algorithm>
-#include <cctype>
-#include <span>
-#include <sstream>
 #include <vector>
 
 #include "lib/config/bind.h"
@@ -20,24 +20,10 @@ std::string LineOf(const Setting& setting) {
   return setting.key + "  (" + setting.shown + ")  " + setting.meaning + "\n";
 }
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
 bool HasAll(const std::string& line, const std::vector<std::string>& words) {
-  const std::string lower = Lower(line);
+  const std::string lower = absl::AsciiStrToLower(line);
   return std::ranges::all_of(
       words, [&lower](const std::string& word) { return lower.find(word) != std::string::npos; });
-}
-
-std::vector<std::string> Parts(const std::string& key) {
-  std::vector<std::string> parts;
-  std::istringstream in(key);
-  for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
-  return parts;
 }
 
 // The sections around the settings, each once, with two more spaces for each level.
@@ -46,7 +32,7 @@ std::string YamlOf(const std::vector<Setting>& settings) {
   std::vector<std::string> open;
   for (const Setting& setting : settings) {
     if (setting.yaml.empty()) continue;
-    std::vector<std::string> sections = Parts(setting.key);
+    std::vector<std::string> sections = absl::StrSplit(setting.key, '.');
     sections.pop_back();
     const auto [old, now] = std::ranges::mismatch(open, sections);
     for (auto section = now; section != sections.end(); ++section) {
@@ -81,9 +67,8 @@ std::string DescribeRunConfig() {
 }
 
 Result<std::string> DescribeSettings(std::string_view words) {
-  std::vector<std::string> all;
-  std::istringstream in(Lower(words));
-  for (std::string word; in >> word;) all.push_back(word);
+  const std::vector<std::string> all = absl::StrSplit(absl::AsciiStrToLower(std::string(words)),
+                                                      absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
   std::vector<Setting> found;
   std::string text;
   for (Setting& setting : ListSettings(RunConfig())) {

@@ -1,5 +1,6 @@
 #include "lib/config/load.h"
 
+#include <absl/strings/str_join.h>
 #include <yaml-cpp/yaml.h>
 
 #include <CLI/CLI.hpp>
@@ -52,12 +53,6 @@ Status ApplyOverride(YAML::Node& root, const std::string& override) {
   const bool is_text = value.IsScalar() || text.empty();
   node[key.substr(begin)] = is_text ? YAML::Node(text.empty() ? text : value.Scalar()) : value;
   return OkStatus();
-}
-
-std::string JoinLines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
-  return text;
 }
 
 template <class T>
@@ -130,7 +125,7 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name,
     if (config.run.epochs != 0 && !LeaveStepsToEpochs(root["run"], config.run))
       errors.push_back(name +
                        ": run.steps and run.epochs both give the length; remove one of them");
-    if (!errors.empty()) return InvalidArgument(JoinLines(errors));
+    if (!errors.empty()) return InvalidArgument(absl::StrJoin(errors, "\n"));
     if (folder) config.local.out = AbsolutePath(config.local.out);  // the default is relative
     return config;
   } catch (const YAML::Exception& e) {
@@ -162,7 +157,7 @@ RunConfig WithFileNames(const RunConfig& config) {
   ForEachPath(root, FileNameOf);
   RunConfig named;
   const std::vector<std::string> errors = BindYaml(root, "", named);
-  BUTTRESS_CHECK(errors.empty(), JoinLines(errors));
+  BUTTRESS_CHECK(errors.empty(), absl::StrJoin(errors, "\n"));
   return named;
 }
 

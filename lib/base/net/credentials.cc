@@ -1,5 +1,6 @@
 #include "lib/base/net/credentials.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -24,9 +25,7 @@ Result<std::string> ReadToken(const std::string& path) {
   if (!text.ok())
     return InvalidArgument(text.status().message() + "; deploy/make-certs.sh creates it");
   std::string token = *std::move(text);
-  constexpr char kSpace[] = " \t\r\n";
-  token.erase(0, token.find_first_not_of(kSpace));
-  token.erase(token.find_last_not_of(kSpace) + 1);
+  absl::StripAsciiWhitespace(&token);
   const bool printable =
       std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 127; });
   if (token.size() >= kShortestToken && token.size() <= kLongestToken && printable) return token;
