@@ -55,7 +55,6 @@ std::string AddressOf(const CoordinatorClientOptions& options) {
   return text.ok() ? text->substr(0, text->find('\n')) : "";
 }
 
-// Whether somebody listens at `address` (host:port), within two seconds.
 void Judge(const std::string& address, const Status& answer, Findings& findings) {
   switch (answer.code()) {
     case StatusCode::kOk:

@@ -5,23 +5,18 @@
 namespace buttress {
 namespace {
 
-template <class T>
-void Replace(T& value, const std::optional<T>& own) {
-  if (own) value = *own;
-}
-
 DataConfig DataOf(const DataConfig& common, const SourceConfig& source) {
   DataConfig data = common;
   data.sources.clear();
   data.prompts = source.prompts;
-  Replace(data.prompt_field, source.prompt_field);
-  Replace(data.answer_field, source.answer_field);
-  Replace(data.id_field, source.id_field);
-  Replace(data.system_prompt, source.system_prompt);
-  Replace(data.chat_template, source.chat_template);
-  Replace(data.template_arguments, source.template_arguments);
-  Replace(data.max_prompt_tokens, source.max_prompt_tokens);
-  Replace(data.over_long, source.over_long);
+  data.prompt_field = source.prompt_field.value_or(data.prompt_field);
+  data.answer_field = source.answer_field.value_or(data.answer_field);
+  data.id_field = source.id_field.value_or(data.id_field);
+  data.system_prompt = source.system_prompt.value_or(data.system_prompt);
+  data.chat_template = source.chat_template.value_or(data.chat_template);
+  data.template_arguments = source.template_arguments.value_or(data.template_arguments);
+  data.max_prompt_tokens = source.max_prompt_tokens.value_or(data.max_prompt_tokens);
+  data.over_long = source.over_long.value_or(data.over_long);
   return data;
 }
 
