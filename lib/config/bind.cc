@@ -11,41 +11,29 @@
 namespace buttress {
 namespace {
 
+// Returns false, and leaves `value`, if the text is not of the type.
 template <class T>
-bool ParseWhole(const std::string& text, T& value) {
-  T parsed{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error != std::errc() || end != text.data() + text.size()) return false;
-  value = parsed;
+bool FromText(const std::string& text, T& value) {
+  if constexpr (std::same_as<T, std::string>) {
+    value = text;
+  } else if constexpr (std::same_as<T, bool>) {
+    if (text != "true" && text != "false") return false;
+    value = text == "true";
+  } else {
+    T parsed{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+    if (error != std::errc() || end != text.data() + text.size()) return false;
+    value = parsed;
+  }
   return true;
 }
 
-bool FromText(const std::string& text, bool& value) {
-  if (text != "true" && text != "false") return false;
-  value = text == "true";
-  return true;
-}
-
-bool FromText(const std::string& text, std::int64_t& value) { return ParseWhole(text, value); }
-
-bool FromText(const std::string& text, std::uint64_t& value) { return ParseWhole(text, value); }
-
-bool FromText(const std::string& text, double& value) { return ParseWhole(text, value); }
-
-bool FromText(const std::string& text, std::string& value) {
-  value = text;
-  return true;
-}
-
-const char* TypeName(bool) { return "true or false"; }
-
-const char* TypeName(std::int64_t) { return "an integer"; }
-
-const char* TypeName(std::uint64_t) { return "a non-negative integer"; }
-
-const char* TypeName(double) { return "a number"; }
-
-const char* TypeName(const std::string&) { return "text"; }
+template <class T>
+constexpr const char* kTypeName = std::same_as<T, bool>            ? "true or false"
+                                  : std::same_as<T, std::int64_t>  ? "an integer"
+                                  : std::same_as<T, std::uint64_t> ? "a non-negative integer"
+                                  : std::same_as<T, double>        ? "a number"
+                                                                   : "text";
 
 // "run: {optim: {lr: ...}}" for "run.optim.lr".
 std::string Nested(const std::string& key) {
@@ -113,8 +101,7 @@ class YamlBinder {
     } else if constexpr (Choice<T>) {
       BindChoice(name, child, value);
     } else if (!child.IsScalar() || !FromText(child.Scalar(), value)) {
-      Error(child, name,
-            std::string("expected ") + TypeName(value) + ", found '" + Text(child) + "'");
+      Error(child, name, std::string("expected ") + kTypeName<T> + ", found '" + Text(child) + "'");
     }
   }
 
@@ -154,7 +141,7 @@ class YamlBinder {
     for (const auto& item : child) {
       T element{};
       if (!item.IsScalar() || !FromText(item.Scalar(), element)) {
-        return Error(item, name, std::string("expected a list, each element ") + TypeName(element));
+        return Error(item, name, std::string("expected a list, each element ") + kTypeName<T>);
       }
       value.push_back(element);
     }
