@@ -92,9 +92,7 @@ class YamlBinder {
       BindSection(name, child, value);
     } else if constexpr (SectionMap<T>) {
       BindSections(name, child, value);
-    } else if constexpr (std::same_as<T, std::vector<std::string>> ||
-                         std::same_as<T, std::vector<double>> ||
-                         std::same_as<T, std::vector<std::int64_t>>) {
+    } else if constexpr (ListSetting<T>) {
       BindList(name, child, value);
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       BindMap(name, child, value);
@@ -275,9 +273,8 @@ class SettingLister {
     if constexpr (std::is_arithmetic_v<T>) {
       if (!limits.Hold(static_cast<double>(value)))
         broken = "\n  " + key + " = " + ToText(value) + ": " + RangeText<T>(limits);
-    } else if constexpr (std::same_as<T, std::vector<double>> ||
-                         std::same_as<T, std::vector<std::int64_t>>) {
-      for (const auto item : value) broken += Broken(key, item, limits);
+    } else if constexpr (ListSetting<T>) {
+      for (const auto& item : value) broken += Broken(key, item, limits);
     }
     return broken;
   }

@@ -32,6 +32,9 @@ concept SectionMap = Section<typename T::mapped_type> &&
 template <class T>
 concept OptionalSetting = std::same_as<T, std::optional<typename T::value_type>>;
 
+template <class T>
+concept ListSetting = std::same_as<T, std::vector<typename T::value_type>>;
+
 std::string ToText(bool value);
 std::string ToText(std::int64_t value);
 std::string ToText(std::uint64_t value);
@@ -79,14 +82,9 @@ class YamlPrinter {
         Print(section);
       }
       out_ << YAML::EndMap;
-    } else if constexpr (std::same_as<T, std::vector<std::string>>) {
+    } else if constexpr (ListSetting<T>) {
       out_ << YAML::Flow << YAML::BeginSeq;
-      for (const std::string& item : value) out_ << YAML::DoubleQuoted << item;
-      out_ << YAML::EndSeq;
-    } else if constexpr (std::same_as<T, std::vector<double>> ||
-                         std::same_as<T, std::vector<std::int64_t>>) {
-      out_ << YAML::Flow << YAML::BeginSeq;
-      for (const auto item : value) out_ << ToText(item);
+      for (auto& item : value) Print(item);
       out_ << YAML::EndSeq;
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       out_ << YAML::Flow << YAML::BeginMap;
