@@ -1,15 +1,25 @@
 """Writes the Grafana dashboards of k8s/components/monitoring/dashboards.
 
     python3 deploy/dashboards.py
+
+The metrics of the measurements of a step are those of docs/metrics.md, which is written from the
+table of the measurements.
 """
 
 import json
 import pathlib
+import re
 
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "k8s/components/monitoring/dashboards"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "k8s/components/monitoring/dashboards"
 SOURCE = {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
 RUN = 'run=~"$run"'
 C, L, W = "buttress_coordinator_", "buttress_learner_", "buttress_worker_"
+
+
+# The Prometheus metric of each measurement of a step.
+MEASURED = dict(re.findall(r"^\| `([^`]+)` \| [^|]* \| [^|]* \| `(buttress_learner_\w+)` \|",
+                           (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
 
 
 def last(name, labels=""):
@@ -31,7 +41,7 @@ def quantile(q, histogram, by="run"):
 
 
 def learner(*names):
-    return [(name, last(L + name)) for name in names]
+    return [(MEASURED[name].removeprefix(L), last(MEASURED[name])) for name in names]
 
 
 def each_class():
@@ -46,18 +56,18 @@ DASHBOARDS = {
                            ("trained", last(C + "committed_step")),
                            ("planned", last(C + "planned_step")),
                            ("checkpoint", last(C + "checkpoint_step"))]),
-         ("Reward", "none", learner("reward_mean", "accuracy_ratio", "eval_accuracy_ratio")),
-         ("Collapse rate", "percentunit", learner("acr_ratio"))],
-        [("Entropy", "none", learner("entropy_nats")),
-         ("KL", "none", learner("kl_nats", "kl_average_nats", "ref_kl_nats", "start_kl_nats")),
+         ("Reward", "none", learner("reward_mean", "accuracy", "eval.accuracy")),
+         ("Collapse rate", "percentunit", learner("acr"))],
+        [("Entropy", "none", learner("entropy")),
+         ("KL", "none", learner("kl", "kl_average", "ref_kl", "start_kl")),
          ("Alarms", "none", [("{{alarm}}", f"max by (alarm) ({L}alarm_active{{{RUN}}})"),
                              ("run finished", last(C + "run_finished"))])],
         [("Gradient norm", "none", learner("grad_norm")),
          ("Loss", "none", learner("loss", "policy_loss")),
          ("Learning rate", "none", learner("lr"))],
-        [("Clipped tokens", "percentunit", learner("clip_low_ratio", "clip_high_ratio")),
-         ("Importance weights", "none", learner("importance_p01", "importance_p50",
-                                                "importance_p99", "importance_ess_ratio")),
+        [("Clipped tokens", "percentunit", learner("clip_low", "clip_high")),
+         ("Importance weights", "none", learner("importance.p01", "importance.p50",
+                                                "importance.p99", "importance.ess")),
          ("Length of completions", "none",
           [(f"p{100 * q:g}", quantile(q, W + "completion_tokens")) for q in (0.5, 0.95)])],
     ],
@@ -70,27 +80,28 @@ DASHBOARDS = {
                                   ("constant", last(C + "acr_batch_collapsed_groups"))])],
         [("Mean reward of a group", "none",
           [(f"p{100 * q:g}", quantile(q, C + "group_reward_mean")) for q in (0.1, 0.5, 0.9)]),
-         ("Tokens without advantage", "percentunit", learner("zero_advantage_ratio")),
-         ("Gradient of constant groups", "percentunit", learner("collapsed_gradient_ratio"))],
-        [("Distinct responses", "percentunit", learner("distinct_ratio", "format_ratio")),
+         ("Tokens without advantage", "percentunit", learner("zero_advantage_share")),
+         ("Gradient of constant groups", "percentunit", learner("collapsed_gradient.share"))],
+        [("Distinct responses", "percentunit", learner("distinct_share", "format_share")),
          ("Verdicts", "percentunit", [("{{verifier}} {{result}}",
           rate(W + "verifier_results_total", "verifier, result") + " / on (verifier) group_left () "
           f"({rate(W + 'verifier_results_total', 'verifier')} > 0)")]),
          ("Disagreement of the second verifier", "percentunit",
           [("{{second}}", share(W + "second_verdicts_total", 'result="disagree"', "second")),
-           ("of the batches", last(L + "disagreement_ratio"))])],
+           ("of the batches", last(MEASURED["disagreement"]))])],
         [("Dropped groups", "none", [("{{reason}}", rate(C + "groups_dropped_total", "reason"))]),
          ("Prompts passed over", "none",
           [("{{reason}}", rate(C + "prompts_skipped_total", "reason"))]),
          ("Replaced and masked groups", "none", [
-             ("replaced", rate(L + "replaced_groups_total")),
-             ("masked", rate(L + "masked_groups_total"))])],
+             ("replaced", rate(MEASURED["groups_replaced"])),
+             ("masked", rate(MEASURED["groups_masked"]))])],
         [("Tokens drawn for each that is kept", "none", [
-            ("price", last(L + "drawn_per_kept_ratio"))]),
+            ("price", last(MEASURED["drawn.per_kept"]))]),
          ("Raw reward before and after", "none", [
-             ("drawn", last(L + "drawn_reward_mean")), ("kept", last(L + "kept_reward_mean"))]),
+             ("drawn", last(MEASURED["drawn.reward_mean"])),
+             ("kept", last(MEASURED["kept.reward_mean"]))]),
          ("Collapse rate before and after", "percentunit", [
-             ("drawn", last(L + "acr_ratio")), ("kept", last(L + "kept_acr_ratio"))])],
+             ("drawn", last(MEASURED["acr"])), ("kept", last(MEASURED["kept.acr"]))])],
         [("Groups drawn by source", "none", [
             ("{{source}}", rate(L + "source_groups_total", "source"))]),
          ("Accuracy by source", "percentunit", [
@@ -100,34 +111,34 @@ DASHBOARDS = {
     ],
     "throughput": [
         [("Accepted tokens a second", "none", [
-            ("fresh", last(L + "speed_fresh_tokens_per_second")),
-            ("wall clock", last(L + "speed_wall_tokens_per_second")),
-            ("busy", last(L + "speed_busy_tokens_per_second"))]),
+            ("fresh", last(MEASURED["speed.fresh"])),
+            ("wall clock", last(MEASURED["speed.wall"])),
+            ("busy", last(MEASURED["speed.busy"]))]),
          ("Waiting by role and cause", "percentunit", [
              ("{{role}} {{cause}}", "run_role_cause:buttress_waiting:ratio10m{" + RUN + "}")]),
-         ("Age of accepted tokens", "none", learner("token_age_mean_steps", "token_age_p50_steps",
-                                                    "token_age_p99_steps"))],
-        [("Tokens a second", "none", [("trained", rate(L + "trained_tokens_total")),
+         ("Age of accepted tokens", "none", learner("token_age.mean", "token_age.p50",
+                                                    "token_age.p99"))],
+        [("Tokens a second", "none", [("trained", rate(MEASURED["trained_tokens"])),
                                       ("generated", rate(W + "generated_tokens_total"))]),
          ("Groups a second", "none", [("accepted", rate(C + "groups_scored_total")),
-                                      ("trained", rate(L + "trained_groups_total"))]),
+                                      ("trained", rate(MEASURED["groups_trained"]))]),
          ("Duration of a step", "s",
           [(f"p{100 * q:g}", quantile(q, L + "step_duration_seconds")) for q in (0.5, 0.95)])],
         [("Learner: share of the time", "percentunit", [
-            (phase, f"{rate(L + phase + '_seconds_total', 'run', RANK_0)} "
-             f"/ ({rate(L + 'step_seconds_total', 'run', RANK_0)} > 0)")
+            (phase, f"{rate(MEASURED['seconds.' + phase], 'run', RANK_0)} "
+             f"/ ({rate(MEASURED['seconds.step'], 'run', RANK_0)} > 0)")
             for RANK_0 in (',rank="0"',) for phase in (
                 "wait", "fetch", "forward", "backward", "wait_peers", "reduce", "optimizer",
                 "commit", "publish", "wait_weights", "checkpoint")]),
          ("Ranks: time in reductions", "percentunit",
-          [("{{rank}}", rate(L + "reduce_seconds_total", "rank"))]),
+          [("{{rank}}", rate(MEASURED["seconds.reduce"], "rank"))]),
          ("Workers: idle time", "percentunit", [
              ("{{reason}}", f"avg by (reason) (rate({W}wait_seconds_total{{{RUN}}}"
               "[$__rate_interval]))")])],
         [("Groups by state", "none", [("{{state}}", f"sum by (state) ({C}groups{{{RUN}}})")]),
          ("Slots", "none", [("held", last(C + "slots")), ("limit", last(C + "slots_limit"))]),
          ("Leases that end", "none", [("{{reason}}", rate(C + "leases_ended_total", "reason"))])],
-        [("Age of trained groups", "none", learner("age_mean_steps", "age_max_steps")),
+        [("Age of trained groups", "none", learner("age_mean", "age_max")),
          ("Weight versions", "none", [("announced", last(C + "policy_version")),
                                       ("oldest worker",
                                        f"min by (run) ({W}weights_version{{{RUN}}})")]),
