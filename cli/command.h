@@ -27,8 +27,6 @@ std::function<Status()> AddNewModel(CLI::App& app);
 std::function<Status()> AddVerify(CLI::App& app);
 std::function<Status()> AddAuditVerifier(CLI::App& app);
 std::function<Status()> AddAdvantages(CLI::App& app);
-std::function<Status()> AddLosses(CLI::App& app);
-std::function<Status()> AddMetrics(CLI::App& app);
 std::function<Status()> AddImport(CLI::App& app);
 std::function<Status()> AddExplain(CLI::App& app);
 std::function<Status()> AddLedger(CLI::App& app);
@@ -49,11 +47,7 @@ std::function<Status()> AddDrain(CLI::App& app);
 std::function<Status()> AddUncordon(CLI::App& app);
 std::function<Status()> AddSamples(CLI::App& app);
 std::function<Status()> AddStop(CLI::App& app);
-std::function<Status()> AddSft(CLI::App& app);
-std::function<Status()> AddEval(CLI::App& app);
 std::function<Status()> AddTokenize(CLI::App& app);
 std::function<Status()> AddDetokenize(CLI::App& app);
-std::function<Status()> AddLogprobs(CLI::App& app);
-std::function<Status()> AddGenerate(CLI::App& app);
 
 }  // namespace buttress

@@ -1,15 +1,52 @@
 // The `buttress` program: a table of commands. It does not link LibTorch, so it starts at once.
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 
 #include "cli/command.h"
 #include "lib/base/os/file.h"
+#include "cli/process.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/config/choice.h"
+#include "lib/measure/measurements.h"
+#include "lib/rl/loss/loss_table.h"
 
 namespace buttress {
 namespace {
+
+// The programs that link LibTorch have these commands; this process becomes one of them.
+std::function<Status()> AddForwarded(CLI::App& app, const std::string& program) {
+  app.set_help_flag();  // the other program answers --help
+  app.prefix_command();
+  return [&app, program] {
+    std::vector<std::string> argv = {SiblingProgram(program), app.get_name()};
+    for (std::string& argument : app.remaining()) argv.push_back(std::move(argument));
+    const std::string why = ReplaceProcess(argv);
+    return NotFound(fmt::format("cannot run {}: {}; build the target '{}'", argv[0], why, program));
+  };
+}
+
+std::function<Status()> AddLearner(CLI::App& app) { return AddForwarded(app, "learner"); }
+
+std::function<Status()> AddWorker(CLI::App& app) { return AddForwarded(app, "rollout_worker"); }
+
+std::function<Status()> AddList(CLI::App& app, std::string (*text)(), std::string (*markdown)()) {
+  const auto chosen = std::make_shared<bool>(false);
+  app.add_flag("--markdown", *chosen, "print the tables of docs/");
+  return [chosen, text, markdown] {
+    std::fputs((*chosen ? markdown() : text()).c_str(), stdout);
+    return OkStatus();
+  };
+}
+
+std::function<Status()> AddLosses(CLI::App& app) { return AddList(app, LossList, LossTables); }
+
+std::function<Status()> AddMetrics(CLI::App& app) {
+  return AddList(app, MeasurementsText, MeasurementsMarkdown);
+}
 
 constexpr const char* kTrain = "Train";
 constexpr const char* kPrepare = "Prepare data, rewards and models";
@@ -33,11 +70,11 @@ constexpr CommandEntry kCommands[] = {
     {"uncordon", "take back cordon and drain", AddUncordon, kMachines},
     {"drain", "let rollout workers finish or hand back what they hold, and exit", AddDrain,
      kMachines},
-    {"sft", "supervised fine-tuning on messages or prompts and responses", AddSft, kModels},
-    {"eval", "measure the accuracy of a model folder on a file of prompts", AddEval, kModels},
-    {"logprobs", "compute the log-probs of token sequences under a model folder", AddLogprobs,
+    {"sft", "supervised fine-tuning on messages or prompts and responses", AddLearner, kModels},
+    {"eval", "measure the accuracy of a model folder on a file of prompts", AddWorker, kModels},
+    {"logprobs", "compute the log-probs of token sequences under a model folder", AddWorker,
      kModels},
-    {"generate", "complete the prompts of a file with a model folder", AddGenerate, kModels},
+    {"generate", "complete the prompts of a file with a model folder", AddWorker, kModels},
     {"tokenize", "print the token ids of texts or chat messages", AddTokenize, kModels},
     {"detokenize", "print the texts of token ids", AddDetokenize, kModels},
     {"task", "generate problems with verifiable answers, as JSONL", AddTask, kPrepare},

@@ -1,13 +1,11 @@
 #include "cli/process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +16,7 @@
 #include <thread>
 
 #include "lib/base/os/clock.h"
+#include "lib/base/os/fd.h"
 
 namespace buttress {
 namespace {
@@ -46,6 +45,14 @@ int DecodeExit(int status) {
   ::_exit(kExecFailed);
 }
 
+// The arguments as exec takes them, for as long as `argv` lives.
+std::vector<char*> Pointers(const std::vector<std::string>& argv) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  return arguments;
+}
+
 bool ReadInfo(pid_t pid, ProcessInfo& info) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
   std::string line;
@@ -69,37 +76,27 @@ bool ReadInfo(pid_t pid, ProcessInfo& info) {
 
 std::vector<ProcessInfo> AllProcesses() {
   std::vector<ProcessInfo> all;
-  DIR* folder = ::opendir("/proc");
-  if (folder == nullptr) return all;
-  while (const dirent* entry = ::readdir(folder)) {
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ptr !=
-        name.data() + name.size())
-      continue;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
     ProcessInfo info;
-    if (ReadInfo(pid, info)) all.push_back(info);
+    if (const pid_t pid = std::atoi(name.c_str()); pid > 0 && ReadInfo(pid, info))
+      all.push_back(info);
   }
-  ::closedir(folder);
   return all;
 }
 
 }  // namespace
 
 Result<Process> Process::Start(const std::vector<std::string>& argv, const std::string& log_path) {
-  const int log = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) return Unavailable("cannot write log " + log_path + ": " + std::strerror(errno));
-  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  auto process = StartOn(argv, null, log);
-  ::close(null);
-  ::close(log);
-  return process;
+  const OwnedFd log(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (log.get() < 0)
+    return Unavailable("cannot write log " + log_path + ": " + std::strerror(errno));
+  return StartOn(argv, OwnedFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get(), log.get());
 }
 
 Result<Process> Process::StartOn(const std::vector<std::string>& argv, int in, int out) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = Pointers(argv);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) Exec(arguments.data(), in, out, parent);
@@ -119,6 +116,11 @@ bool Process::Running() {
 
 void Process::Signal(int signal) const {
   if (running_) ::kill(pid_, signal);
+}
+
+std::string ReplaceProcess(const std::vector<std::string>& argv) {
+  ::execvp(argv[0].c_str(), Pointers(argv).data());
+  return std::strerror(errno);
 }
 
 void SetChildSubreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }

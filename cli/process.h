@@ -43,6 +43,9 @@ class Process {
   int exit_code_ = 0;
 };
 
+// Replaces this process by argv[0], a path or a name on PATH. Returns only if that fails: why.
+std::string ReplaceProcess(const std::vector<std::string>& argv);
+
 // Makes this process the parent of orphaned descendants, so that Descendants() finds every process
 // of a run.
 void SetChildSubreaper();

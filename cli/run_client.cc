@@ -8,25 +8,35 @@
 
 namespace buttress {
 
-void RunFlags::AddTo(CLI::App& app) {
+void RunFlags::AddRun(CLI::App& app) {
   app.add_option("run,--config", run, "YAML file of the run, or its folder")->required();
   app.add_option("--set", overrides,
                  "override a setting, as for `buttress launch`; may be repeated")
       ->allow_extra_args(false);
+}
+
+void RunFlags::AddTo(CLI::App& app) {
+  AddRun(app);
   app.add_flag("--json", json, "print JSON");
 }
 
-Result<LocalSettings> LocalOf(const RunFlags& flags) {
+Result<RunConfig> ConfigOf(const RunFlags& flags) {
   const bool is_folder = std::filesystem::is_directory(flags.run);
-  const std::string stored = StoredConfigPath(flags.run);
+  BUTTRESS_ASSIGN_OR_RETURN(
+      RunConfig config,
+      LoadRunConfig(is_folder ? StoredConfigPath(flags.run) : flags.run, flags.overrides));
+  if (is_folder) config.local.out = flags.run;
+  return config;
+}
+
+Result<LocalSettings> LocalOf(const RunFlags& flags) {
   LocalSettings local;
-  if (!is_folder || std::filesystem::exists(stored)) {
-    BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
-                              LoadRunConfig(is_folder ? stored : flags.run, flags.overrides));
-    local = config.local;
-  }
-  if (is_folder) local.out = flags.run;
-  return local;
+  local.out = flags.run;
+  if (std::filesystem::is_directory(flags.run) &&
+      !std::filesystem::exists(StoredConfigPath(flags.run)))
+    return local;
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, ConfigOf(flags));
+  return config.local;
 }
 
 Result<std::unique_ptr<CoordinatorClient>> ConnectToRun(const RunFlags& flags, Program program,

@@ -24,10 +24,17 @@ struct RunFlags {
 
   // Adds RUN, --set and --json.
   void AddTo(CLI::App& app);
+
+  // Adds RUN and --set.
+  void AddRun(CLI::App& app);
 };
 
-// Returns the settings of this machine in the run; those of a folder are what its coordinator has
-// stored there. kInvalidArgument for a file that cannot be used.
+// Returns the configuration of the run; that of a folder is what its coordinator has stored there.
+// kInvalidArgument for a file that cannot be used.
+Result<RunConfig> ConfigOf(const RunFlags& flags);
+
+// Returns the settings of this machine in the run, as ConfigOf does, or the defaults for a folder
+// in which no coordinator has started yet.
 Result<LocalSettings> LocalOf(const RunFlags& flags);
 
 // Returns a client that gives up after `give_up_ms`. kInvalidArgument for a file that cannot be

@@ -11,14 +11,14 @@ namespace buttress {
 struct PlotSeries {
   std::string name;
   std::string color;
-  std::vector<std::pair<double, double>> points;
+  std::vector<std::pair<double, double>> points = {};
 };
 
 struct Plot {
   std::string title;
-  std::vector<PlotSeries> stacked;  // areas on top of one another, at the same steps
+  std::vector<PlotSeries> stacked = {};  // areas on top of one another, at the same steps
   // Each line is drawn twice: thick, a running mean over a window of steps; thin, the values.
-  std::vector<PlotSeries> lines;
+  std::vector<PlotSeries> lines = {};
   double top = 0;  // upper end of the value axis; 0: the largest value, rounded up
 };
 

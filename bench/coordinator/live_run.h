@@ -20,7 +20,7 @@
 #include "lib/config/run_config.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 
 namespace buttress {
 

@@ -15,7 +15,7 @@
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/rl/prompt_selection.h"
-#include "lib/weights/manifest_wire.h"
+#include "lib/weights/manifest.h"
 
 namespace buttress {
 

@@ -1,7 +1,8 @@
 #include "cli/explain/dump_row.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -26,30 +27,14 @@ constexpr Dialect kVerl = {.name = "verl",
                            .prompt = "input",
                            .text = "output",
                            .reward = "score",
-                           .raw_reward = "",
                            .outcome = "acc",
                            .truth = "gts",
                            .group = "uid",
                            .source = "data_source",
                            .tokens = "response_length",
-                           .finish_reason = "finish_reason",
-                           .logprob = "",
-                           .version = "",
-                           .sampler = ""};
-constexpr Dialect kTrl = {.name = "trl",
-                          .prompt = "prompt",
-                          .text = "completion",
-                          .reward = "",
-                          .raw_reward = "",
-                          .outcome = "",
-                          .truth = "answer",
-                          .group = "",
-                          .source = "source",
-                          .tokens = "",
-                          .finish_reason = "",
-                          .logprob = "",
-                          .version = "",
-                          .sampler = ""};
+                           .finish_reason = "finish_reason"};
+constexpr Dialect kTrl = {
+    .name = "trl", .prompt = "prompt", .text = "completion", .truth = "answer", .source = "source"};
 constexpr Dialect kPlain = {.name = "plain",
                             .prompt = "prompt",
                             .text = "completion",
@@ -66,18 +51,10 @@ constexpr Dialect kPlain = {.name = "plain",
                             .sampler = "worker"};
 constexpr Dialect kGroups = {.name = "groups",
                              .prompt = "id",
-                             .text = "",
                              .reward = "rewards",
-                             .raw_reward = "",
                              .outcome = "outcomes",
-                             .truth = "",
-                             .group = "",
                              .source = "source",
-                             .tokens = "lengths",
-                             .finish_reason = "",
-                             .logprob = "",
-                             .version = "",
-                             .sampler = ""};
+                             .tokens = "lengths"};
 
 const json* Find(const json& row, std::string_view field) {
   if (field.empty()) return nullptr;
@@ -87,8 +64,8 @@ const json* Find(const json& row, std::string_view field) {
 
 Status Unexpected(std::string_view field, const json& value, const std::string& expected) {
   const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  return InvalidArgument(std::string(field) + " = " + std::string(FirstBytes(text, 40)) +
-                         "; expected " + expected);
+  return InvalidArgument(
+      fmt::format("{} = {}; expected {}", field, FirstBytes(text, 40), expected));
 }
 
 // Returns a string, or the joined contents of a list of chat messages.
@@ -108,18 +85,26 @@ std::string TextOf(const json& value) {
 
 // Returns a readable name of a prompt: a digest and the start of the user's message.
 std::string PromptName(std::string_view prompt) {
-  std::array<char, 24> digest{};
-  std::snprintf(digest.data(), digest.size(), "%08llx ",
-                static_cast<unsigned long long>(HashText(prompt) >> 32));
+  const std::uint64_t digest = HashText(prompt) >> 32;
   constexpr std::string_view kUser = "user\n";
   const std::size_t user = prompt.rfind(kUser);
   if (user != std::string_view::npos) prompt.remove_prefix(user + kUser.size());
   constexpr std::string_view kAssistant = "\nassistant\n";
   if (prompt.ends_with(kAssistant)) prompt.remove_suffix(kAssistant.size());
-  std::string name = digest.data() + std::string(FirstBytes(Trim(prompt), kShownPrompt));
+  std::string name = fmt::format("{:08x} {}", digest, FirstBytes(Trim(prompt), kShownPrompt));
   std::ranges::replace_if(
       name, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   return name;
+}
+
+Status ReadStep(const json& row, std::string_view field, const char* expected,
+                std::optional<std::int64_t>& step) {
+  const json* value = Find(row, field);
+  if (value == nullptr) return OkStatus();
+  if (!value->is_number() || std::abs(value->get<double>()) > 1e15)
+    return Unexpected(field, *value, expected);
+  step = static_cast<std::int64_t>(value->get<double>());
+  return OkStatus();
 }
 
 // Returns the sample part of verl's uid, <sample>_<rollout>_<output>. The numbers may be missing.
@@ -134,8 +119,7 @@ std::string_view SampleOf(std::string_view uid) {
   return uid;
 }
 
-}  // namespace
-
+// Recognises the dialect by the fields of a row. kInvalidArgument lists the known dialects.
 Result<const Dialect*> FindDialect(const json& row) {
   const auto has = [&](std::initializer_list<const char*> fields) {
     return std::ranges::all_of(fields, [&](const char* field) { return row.contains(field); });
@@ -146,11 +130,14 @@ Result<const Dialect*> FindDialect(const json& row) {
   if (has({"reward"}) && (has({"prompt"}) || has({"id"}) || has({"group"}))) return &kPlain;
   std::string fields;
   for (const auto& [field, value] : row.items()) fields += (fields.empty() ? "" : ", ") + field;
-  return InvalidArgument("the fields " + std::string(FirstBytes(fields, kShownFields)) +
-                         " belong to no known dump: verl (input, output, score), TRL (prompt, "
-                         "completion, advantage and reward columns), plain (prompt or id, reward; "
-                         "completion), groups (rewards)");
+  return InvalidArgument(fmt::format(
+      "the fields {} belong to no known dump: verl (input, output, score), TRL (prompt, "
+      "completion, advantage and reward columns), plain (prompt or id, reward; "
+      "completion), groups (rewards)",
+      FirstBytes(fields, kShownFields)));
 }
+
+}  // namespace
 
 Result<const Dialect*> DialectOf(LineReader& file) {
   constexpr int kRows = 20;
@@ -219,10 +206,10 @@ Status RowReader::ReadReward(const json& row, CompletionFacts& completion) {
   const json* reward = Find(row, dialect_->reward);
   if (reward != nullptr && !reward->is_number())
     return Unexpected(dialect_->reward, *reward, "a number or null");
-  completion.reward = reward == nullptr ? kNone : reward->get<double>();
   const json* raw = Find(row, dialect_->raw_reward);
   if (raw != nullptr && !raw->is_number())
     return Unexpected(dialect_->raw_reward, *raw, "a number");
+  completion.reward = reward == nullptr ? kNone : reward->get<double>();
   completion.raw_reward =
       raw == nullptr || reward == nullptr ? completion.reward : raw->get<double>();
   return OkStatus();
@@ -333,16 +320,9 @@ Result<DumpRow> RowReader::Read(const json& row) {
   }
   if (const json* source = Find(row, dialect_->source)) read.facts.source = TextOf(*source);
   if (const json* sampler = Find(row, dialect_->sampler)) read.facts.sampler = TextOf(*sampler);
-  if (const json* step = Find(row, "step")) {
-    if (!step->is_number() || std::abs(step->get<double>()) > 1e15)
-      return Unexpected("step", *step, "a number");
-    read.step = static_cast<std::int64_t>(step->get<double>());
-  }
-  if (const json* version = Find(row, dialect_->version)) {
-    if (!version->is_number() || std::abs(version->get<double>()) > 1e15)
-      return Unexpected(dialect_->version, *version, "the step of the weights");
-    read.facts.version_step = static_cast<std::int64_t>(version->get<double>());
-  }
+  BUTTRESS_RETURN_IF_ERROR(ReadStep(row, "step", "a number", read.step));
+  BUTTRESS_RETURN_IF_ERROR(
+      ReadStep(row, dialect_->version, "the step of the weights", read.facts.version_step));
   return read;
 }
 

@@ -26,13 +26,11 @@ namespace buttress {
 
 // The field names of a dialect; "" for a field that the dialect lacks.
 struct Dialect {
-  std::string_view name;
-  std::string_view prompt, text, reward, raw_reward, outcome, truth, group, source;
-  std::string_view tokens, finish_reason, logprob, version, sampler;
+  std::string_view name, prompt;
+  std::string_view text = {}, reward = {}, raw_reward = {}, outcome = {}, truth = {}, group = {};
+  std::string_view source = {}, tokens = {}, finish_reason = {}, logprob = {}, version = {};
+  std::string_view sampler = {};
 };
-
-// Recognises the dialect by the fields of the first row. kInvalidArgument lists the known dialects.
-Result<const Dialect*> FindDialect(const nlohmann::json& row);
 
 // Recognises the dialect of a file by the first of its rows that has one, among the first 20, and
 // begins it again. kInvalidArgument says what the first row is instead.

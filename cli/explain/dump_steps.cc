@@ -1,6 +1,7 @@
 // Reads the steps of a dump from its JSONL files, in order. Only facts are kept in memory, not
 // texts.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -61,19 +62,18 @@ class DumpSteps : public StepSource {
           huge_rewards_, kMaxReward, kMaxReward, first_huge_));
     }
     if (logged_again_ > 0) {
-      remarks.push_back(std::to_string(logged_again_) +
-                        " steps were left out because their rows equal those of the step before: "
-                        "TRL logs a batch again while it trains on it");
+      remarks.push_back(
+          fmt::format("{} steps were left out because their rows equal those of the step before: "
+                      "TRL logs a batch again while it trains on it",
+                      logged_again_));
     }
     if (no_step_)
       remarks.push_back("the rows name no step: every " + std::to_string(kGroupsWithoutStep) +
                         " groups are shown as one step");
     if (rows_reader_ && rows_reader_->reward_columns().size() > 1) {
-      std::string columns;
-      for (const std::string& column : rows_reader_->reward_columns())
-        columns += (columns.empty() ? "" : " + ") + column;
-      remarks.push_back("the reward is " + columns +
-                        ", each with weight 1; --reward chooses columns");
+      remarks.push_back(
+          fmt::format("the reward is {}, each with weight 1; --reward chooses columns",
+                      fmt::join(rows_reader_->reward_columns(), " + ")));
     }
     if (merged_ > 0) {
       remarks.push_back(std::to_string(merged_) +
@@ -100,9 +100,8 @@ class DumpSteps : public StepSource {
       pending_row_.reset();
       completions += row.facts.completions.size();
       if (completions > kMaxCompletions) {
-        return ResourceExhausted(row.facts.where + ": step " + std::to_string(step) +
-                                 " has more than " + std::to_string(kMaxCompletions) +
-                                 " completions; split it");
+        return ResourceExhausted(fmt::format("{}: step {} has more than {} completions; split it",
+                                             row.facts.where, step, kMaxCompletions));
       }
       const auto [place, fresh] = of_key.try_emplace(row.group, groups.size());
       if (row.whole_group || fresh) {
@@ -112,9 +111,8 @@ class DumpSteps : public StepSource {
       }
     }
     if (bad_rows_ > 0 && !options_.skip_bad) {
-      return InvalidArgument(std::to_string(bad_rows_) +
-                             (bad_rows_ == 1 ? " bad row" : " bad rows") +
-                             "; --skip-bad leaves them out:\n" + errors_);
+      return InvalidArgument(fmt::format("{} bad {}; --skip-bad leaves them out:\n{}", bad_rows_,
+                                         bad_rows_ == 1 ? "row" : "rows", errors_));
     }
     CountMerged(groups);
     return groups;
@@ -175,8 +173,8 @@ class DumpSteps : public StepSource {
       RecordError(where, row.status());
       // A file of another kind consists of errors only.
       if (bad_rows_ > kMaxErrors && rows_ == 0)
-        return InvalidArgument("none of the first " + std::to_string(bad_rows_) +
-                               " rows can be read:\n" + errors_);
+        return InvalidArgument(
+            fmt::format("none of the first {} rows can be read:\n{}", bad_rows_, errors_));
     }
   }
 

@@ -1,7 +1,6 @@
 // The report of `buttress explain` in three forms.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,11 +14,6 @@ struct ReportHead {
   std::string description;
   std::vector<std::string> remarks;
 };
-
-// Returns part / whole, or 0 of nothing.
-inline double Share(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
 
 // Formats the report for a terminal, about forty lines.
 std::string ReportText(const ReportHead& head, const Report& report);

@@ -4,7 +4,7 @@
 
 #include "cli/explain/report.h"
 #include "cli/svg_plot.h"
-#include "lib/explain/advice.h"
+#include "lib/explain/post_mortem.h"
 
 namespace buttress {
 namespace {
@@ -93,36 +93,26 @@ std::string CauseTable(const Report& report) {
   return html + "</table>\n";
 }
 
-PlotSeries Line(const char* name, const char* color) { return {name, color, {}}; }
-
 std::vector<Plot> Plots(const Report& report) {
   Plot acr{.title = "advantage collapse rate",
-           .stacked = {},
-           .lines = {Line("observed", "#222"), Line("expected", "#d97706"),
-                     Line("all correct", "#1a7f37"), Line("all wrong", "#cf222e")},
+           .lines = {{"observed", "#222"},
+                     {"expected", "#d97706"},
+                     {"all correct", "#1a7f37"},
+                     {"all wrong", "#cf222e"}},
            .top = 1};
-  Plot causes{
-      .title = "share of groups without a signal, by cause", .stacked = {}, .lines = {}, .top = 1};
+  Plot causes{.title = "share of groups without a signal, by cause", .top = 1};
   for (std::size_t i = 0; i < kCauses; ++i) {
-    if (report.all.causes[i] > 0) causes.stacked.push_back({Name(i), kColors[i], {}});
+    if (report.all.causes[i] > 0) causes.stacked.push_back({Name(i), kColors[i]});
   }
-  Plot reward{.title = "reward (mean of the step)",
-              .stacked = {},
-              .lines = {Line("reward", "#1a7f37")},
-              .top = 0};
+  Plot reward{.title = "reward (mean of the step)", .lines = {{"reward", "#1a7f37"}}};
   Plot length{.title = report.lengths_are_tokens ? "length (tokens)" : "length (bytes of text)",
-              .stacked = {},
-              .lines = {Line("mean length", "#0969da")},
-              .top = 0};
+              .lines = {{"mean length", "#0969da"}}};
   Plot surprisal{.title = "surprisal of the samples (nats per token), an estimate of the entropy",
-                 .stacked = {},
-                 .lines = {Line("surprisal", "#8250df")},
-                 .top = 0};
+                 .lines = {{"surprisal", "#8250df"}}};
   Plot similarity{
       .title =
           "similarity within a group (share of common runs of three words), truncated completions",
-      .stacked = {},
-      .lines = {Line("similarity", "#bf3989"), Line("truncated", "#d4a72c")},
+      .lines = {{"similarity", "#bf3989"}, {"truncated", "#d4a72c"}},
       .top = 1};
   for (const StepPoint& p : report.steps) {
     const auto step = static_cast<double>(p.step);
@@ -199,10 +189,7 @@ std::string RemedyTable(const Report& report) {
             NumberCell(fmt::format("{:.1f} %", 100 * Share(e.with_advantage, r.groups))) +
             NumberCell(std::to_string(e.collapsed_with_advantage)) +
             NumberCell(fmt::format("{:+.3f}", e.push())) +
-            NumberCell(fmt::format(
-                "{:.3f}",
-                r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions))) +
-            "</tr>\n";
+            NumberCell(fmt::format("{:.3f}", e.mean_absolute(r.completions))) + "</tr>\n";
   }
   html += "</table>\n<p>Resampling as in DAPO draws " +
           fmt::format("{:.2f}", r.draws_for_full_batch) + " prompts per informative group. ";

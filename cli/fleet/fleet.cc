@@ -1,6 +1,7 @@
 #include "cli/fleet/fleet.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,7 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kCheckMs = 60000;
-constexpr int kExitConfig = 2;
 constexpr std::int64_t kMaxSkewMs = 2000;
 
 // Returns a port of `address` that is free now. kInvalidArgument if the address is not of this
@@ -164,7 +164,7 @@ Status Fleet::Judge(const RunConfig& config, Machine& machine, const Asked& aske
                            "at the same path");
   if (code != 0) {
     const std::string why = LastErrorInLog(log);
-    return code == kExitConfig ? InvalidArgument(why) : Unavailable(why);
+    return code == ExitCode(InvalidArgument("")) ? InvalidArgument(why) : Unavailable(why);
   }
   const HostAnswer answer = HostAnswer::FromText(text.ok() ? *text : "");
   LocalSettings local = config.local;
@@ -268,7 +268,7 @@ std::vector<std::string> Fleet::WorkerCommand(const RunConfig& config, std::int6
 }
 
 std::vector<std::string> Fleet::MpirunArguments() const {
-  std::string list, command;
+  std::string list;
   std::int64_t elsewhere = 0;
   for (const Machine& machine : machines_) {
     if (machine.host.ranks == 0) continue;
@@ -278,16 +278,15 @@ std::vector<std::string> Fleet::MpirunArguments() const {
     if (!machine.host.coordinator) elsewhere += machine.host.ranks;
   }
   if (elsewhere == 0) return {};
-  for (const std::string& word : SshCommand(ssh_)) command += (command.empty() ? "" : " ") + word;
-  return {"--host", list,    "--map-by",
-          "slot",   "--mca", "plm_rsh_agent",
-          command,  "-wdir", fs::current_path().string()};
-}
-
-std::string Fleet::Names() const {
-  std::string names;
-  for (const Machine& machine : machines_) names += (names.empty() ? "" : ", ") + machine.host.name;
-  return names;
+  return {"--host",
+          list,
+          "--map-by",
+          "slot",
+          "--mca",
+          "plm_rsh_agent",
+          fmt::format("{}", fmt::join(SshCommand(ssh_), " ")),
+          "-wdir",
+          fs::current_path().string()};
 }
 
 std::vector<std::string> MpirunCommand(const LocalSettings& local,

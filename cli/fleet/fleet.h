@@ -1,11 +1,15 @@
 // The machines of `buttress launch --hosts`: what runs where, with which settings, and whether each
-// machine has what it needs.
+// machine has what it needs. The hosts file has one machine a line:
+//
+//   # name           what it runs
+//   node1            coordinator ranks=1 workers=1 address=10.0.0.1
+//   admin@node2      ranks=1 workers=3
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "cli/fleet/hosts_file.h"
 #include "cli/process.h"
 #include "lib/base/report/status.h"
 #include "lib/checks/findings.h"
@@ -13,6 +17,19 @@
 #include "lib/config/run_config.h"
 
 namespace buttress {
+
+struct Host {
+  std::string name;          // what ssh is given: a host, user@host, or an alias of its config
+  std::string address;       // name or IPv4 address by which the other machines reach it
+  bool coordinator = false;  // the coordinator runs there, and `buttress launch`
+  std::int64_t workers = 0;
+  std::int64_t ranks = 0;  // of the learner
+};
+
+// Reads the text of a hosts file; messages call it `file`. Exactly one machine is the coordinator's
+// and has a rank; there is a worker, and no idle machine. kInvalidArgument with "FILE:LINE: ..." in
+// a line per error.
+Result<std::vector<Host>> ParseHosts(const std::string& text, const std::string& file);
 
 struct HostAnswer;
 
@@ -44,9 +61,6 @@ class Fleet {
   // The arguments of mpirun that name the hosts; empty if all ranks run here.
   // REQUIRES: Check() is OK.
   std::vector<std::string> MpirunArguments() const;
-
-  // "node1, node2".
-  std::string Names() const;
 
  private:
   struct Machine {

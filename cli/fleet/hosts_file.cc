@@ -1,5 +1,3 @@
-#include "cli/fleet/hosts_file.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,6 +5,8 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+
+#include "cli/fleet/fleet.h"
 
 namespace buttress {
 namespace {

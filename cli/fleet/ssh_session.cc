@@ -22,6 +22,7 @@
 #include "lib/base/os/memory.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/status.h"
+#include "lib/verify/process/spawn.h"
 
 namespace buttress {
 namespace {
@@ -33,7 +34,7 @@ constexpr std::int64_t kShortMs = 15000;
 constexpr std::int64_t kReachMs = 120000;
 constexpr std::int64_t kReceiveMs = 20000;
 constexpr std::size_t kMaxConfigBytes = 1 << 20;
-constexpr std::chrono::milliseconds kTick(50);
+constexpr std::chrono::milliseconds kTurn(50);
 
 std::int64_t NowMs() { return RealClock().MonotonicMs(); }
 
@@ -53,21 +54,17 @@ void Say(const std::string& line) {
 class Connection {
  public:
   static Result<Connection> Open(const SshSession& session, std::string config) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return Unavailable("cannot make a pipe");
-    ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    BUTTRESS_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+    ::fcntl(pipe.read.get(), F_SETFL, 0);
+    ::fcntl(pipe.write.get(), F_SETFL, O_NONBLOCK);
     std::vector<std::string> argv = SshCommand(session.ssh);
     std::string command;
     for (const std::string& word : session.far)
       command += (command.empty() ? "" : " ") + Quoted(word);
     argv.insert(argv.end(), {"--", session.host, command});
-    auto process = Process::StartOn(argv, ends[0], STDOUT_FILENO);
-    ::close(ends[0]);
-    if (!process.ok()) {
-      ::close(ends[1]);
-      return process.status();
-    }
-    return Connection(*process, ends[1], std::move(config));
+    BUTTRESS_ASSIGN_OR_RETURN(const Process process,
+                              Process::StartOn(argv, pipe.read.get(), STDOUT_FILENO));
+    return Connection(process, std::move(pipe.write), std::move(config));
   }
 
   // Sends what is due. Returns whether the ssh runs.
@@ -76,31 +73,29 @@ class Connection {
       unsent_ = ".";
       next_beat_ms_ = NowMs() + kBeatMs;
     }
-    if (fd_ >= 0 && !unsent_.empty()) {
-      const ssize_t sent = ::write(fd_, unsent_.data(), unsent_.size());
+    if (fd_.get() >= 0 && !unsent_.empty()) {
+      const ssize_t sent = ::write(fd_.get(), unsent_.data(), unsent_.size());
       if (sent > 0) unsent_.erase(0, static_cast<std::size_t>(sent));
     }
     return process_.Running();
   }
 
   // Tells the agent to stop the program.
-  void Close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
+  void Close() { fd_.Close(); }
 
   void Kill() const { process_.Signal(SIGKILL); }
 
   int exit_code() const { return process_.exit_code(); }
 
  private:
-  Connection(Process process, int fd, std::string config)
+  Connection(Process process, OwnedFd fd, std::string config)
       : process_(process),
-        fd_(fd),
+        fd_(std::move(fd)),
         unsent_(std::to_string(config.size()) + "\n" + config),
         next_beat_ms_(NowMs() + kBeatMs) {}
 
   Process process_;
-  int fd_;
+  OwnedFd fd_;
   std::string unsent_;
   std::int64_t next_beat_ms_;
 };
@@ -109,12 +104,12 @@ class Connection {
 int Serve(Connection& connection, std::int64_t stop_ms) {
   std::int64_t kill_at_ms = 0;
   while (connection.Turn()) {
-    if (WaitForShutdown(kTick) && kill_at_ms == 0) {
+    if (WaitForShutdown(kTurn) && kill_at_ms == 0) {
       connection.Close();
       kill_at_ms = NowMs() + stop_ms + kBeatMs;
     }
     if (kill_at_ms != 0) {
-      ::usleep(static_cast<useconds_t>(kTick / std::chrono::microseconds(1)));
+      ::usleep(static_cast<useconds_t>(kTurn / std::chrono::microseconds(1)));
       if (NowMs() >= kill_at_ms) connection.Kill();
     }
   }
@@ -150,7 +145,7 @@ class NearSide {
         keep_ = false;
         return text_.substr(line + 1, size);
       }
-      if (!Receive(kTick.count())) break;
+      if (!Receive(kTurn.count())) break;
     }
     return Unavailable(
         "no configuration came over ssh within 20 s; start this by `buttress launch "
@@ -171,7 +166,7 @@ Status LockRole(const FarProgram& program, NearSide& near) {
   if (fd < 0) return Unavailable("cannot write " + path + "; it must be no link");
   const std::int64_t deadline_ms = NowMs() + kLostMs + program.stop_ms + kBeatMs;
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (NowMs() >= deadline_ms || !near.Receive(kTick.count()))
+    if (NowMs() >= deadline_ms || !near.Receive(kTurn.count()))
       return Unavailable("the " + program.role + " of an earlier connection does not end: " + path +
                          " is locked");
   }
@@ -206,12 +201,8 @@ int RunSession(const SshSession& session) {
                   static_cast<std::uint64_t>(RealClock().UnixMs()));
   while (true) {
     const auto config = ReadFile(session.config, kMaxConfigBytes);
-    if (!config.ok()) {
-      Say(config.status().message());
-      return kEnvironment;
-    }
     const std::int64_t started_ms = NowMs();
-    auto connection = Connection::Open(session, *config);
+    auto connection = config.ok() ? Connection::Open(session, *config) : config.status();
     if (!connection.ok()) {
       Say(connection.status().message());
       return kEnvironment;
@@ -239,17 +230,16 @@ Result<int> RunFarProgram(const FarProgram& program) {
   if (program.argv.empty()) return 0;
   BUTTRESS_RETURN_IF_ERROR(LockRole(program, near));
   const std::int64_t oom_kills = OomKills();
-  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  auto process = Process::StartOn(program.argv, null, STDOUT_FILENO);
-  ::close(null);
-  if (!process.ok()) return process.status();
-  while (process->Running()) {
-    if (!near.Receive(kTick.count()) || ShutdownRequested()) StopProgram(*process, program.stop_ms);
+  const OwnedFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  BUTTRESS_ASSIGN_OR_RETURN(Process process,
+                            Process::StartOn(program.argv, null.get(), STDOUT_FILENO));
+  while (process.Running()) {
+    if (!near.Receive(kTurn.count()) || ShutdownRequested()) StopProgram(process, program.stop_ms);
   }
   KillDescendants();
-  if (process->exit_code() == 128 + SIGKILL && OomKills() > oom_kills)
+  if (process.exit_code() == 128 + SIGKILL && OomKills() > oom_kills)
     return OutOfMemory("the kernel killed " + program.role + " because memory ran out");
-  return process->exit_code();
+  return process.exit_code();
 }
 
 }  // namespace buttress

@@ -19,6 +19,7 @@
 
 #include "cli/command.h"
 #include "cli/keep/run_folder.h"
+#include "cli/output.h"
 #include "cli/understand/run_audit.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
@@ -316,13 +317,11 @@ struct CopyFlags {
 
 void Print(const CopyFlags& flags, const BackupSummary& summary, const std::string& next) {
   if (flags.json) {
-    const nlohmann::ordered_json json = {{"run", summary.run_name},
-                                         {"committed_step", summary.committed_step},
-                                         {"checkpoint_step", summary.checkpoint_step},
-                                         {"files", summary.files},
-                                         {"bytes", summary.bytes}};
-    fmt::print("{}\n", json.dump());
-    return;
+    return PrintJson({{"run", summary.run_name},
+                      {"committed_step", summary.committed_step},
+                      {"checkpoint_step", summary.checkpoint_step},
+                      {"files", summary.files},
+                      {"bytes", summary.bytes}});
   }
   fmt::print("{}: run {}, trained to step {}, checkpoint of step {}; {} files, {} bytes\n{}\n",
              flags.to, summary.run_name, summary.committed_step, summary.checkpoint_step,

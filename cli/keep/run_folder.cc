@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -27,23 +26,11 @@ Status CannotRename(const std::string& from, const std::string& to, const std::e
 
 Result<FolderLock> FolderLock::Take(const std::string& folder) {
   const std::string path = JoinPath(folder, kName);
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return Unavailable("cannot write " + path + "; it must be no link");
-  FolderLock lock(fd);
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
+  OwnedFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (fd.get() < 0) return Unavailable("cannot write " + path + "; it must be no link");
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return FolderLock(std::move(fd));
   return FailedPrecondition("another `buttress launch` uses " + folder +
                             "; stop it, or set local.out to another folder");
-}
-
-FolderLock::FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-FolderLock::~FolderLock() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 Status CheckIsStopped(const std::string& folder, const std::string& learner_folder,
@@ -78,11 +65,9 @@ Status PublishFolder(const std::string& part, const std::string& folder) {
 }
 
 Status SyncFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool synced = fd >= 0 && SyncDescriptor(fd);
-  const std::string error = std::strerror(errno);
-  if (fd >= 0) ::close(fd);
-  return synced ? OkStatus() : Unavailable("cannot sync " + path + ": " + error);
+  const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() >= 0 && SyncDescriptor(fd.get())) return OkStatus();
+  return Unavailable("cannot sync " + path + ": " + std::strerror(errno));
 }
 
 Status LinkOrCopy(const std::string& from, const std::string& to) {

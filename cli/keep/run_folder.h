@@ -3,7 +3,9 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "lib/base/os/fd.h"
 #include "lib/base/report/status.h"
 
 namespace buttress {
@@ -16,14 +18,10 @@ class FolderLock {
   // kFailedPrecondition if another process has the lock.
   static Result<FolderLock> Take(const std::string& folder);
 
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&& other) noexcept;
-  ~FolderLock();
-
  private:
-  explicit FolderLock(int fd) : fd_(fd) {}
+  explicit FolderLock(OwnedFd fd) : fd_(std::move(fd)) {}
 
-  int fd_;
+  OwnedFd fd_;
 };
 
 // Returns OK if nothing of a run is at work that would notice a change of its files, except a

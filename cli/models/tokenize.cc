@@ -1,5 +1,6 @@
 // `buttress tokenize` and `buttress detokenize`: what the tokenizer of a model makes of a file.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -59,12 +60,6 @@ Status ConvertFile(const TokenizerFlags& flags, const char* field,
   return OkStatus();
 }
 
-std::string Joined(const std::vector<std::int32_t>& ids) {
-  std::string out;
-  for (const std::int32_t id : ids) out += (out.empty() ? "" : " ") + std::to_string(id);
-  return out;
-}
-
 Status Tokenize(const TokenizerFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(flags.model));
   BUTTRESS_ASSIGN_OR_RETURN(const TextEncoder encoder,
@@ -73,7 +68,7 @@ Status Tokenize(const TokenizerFlags& flags) {
                              .add_generation_prompt = !flags.no_generation_prompt};
   return ConvertFile(flags, "token_ids", [&](const JsonRow& row) -> Result<Converted> {
     BUTTRESS_ASSIGN_OR_RETURN(const auto ids, encoder.EncodeRow(row, encoding));
-    return Converted{Joined(ids), ids};
+    return Converted{fmt::format("{}", fmt::join(ids, " ")), ids};
   });
 }
 

@@ -1,13 +1,13 @@
-#include "cli/prepare/arithmetic_task.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 
+#include "cli/prepare/task.h"
+
 namespace buttress {
 namespace {
 
-constexpr std::int64_t kMaxDigits = 9;  // products stay below 2^63
+constexpr std::int64_t kMostDigits = 9;  // products stay below 2^63
 
 std::int64_t Apply(std::int64_t left, char op, std::int64_t right) {
   switch (op) {
@@ -74,9 +74,9 @@ class ArithmeticTask : public Task {
 }  // namespace
 
 Result<std::unique_ptr<Task>> MakeArithmeticTask(const ArithmeticOptions& options) {
-  if (options.digits < 1 || options.digits > kMaxDigits) {
+  if (options.digits < 1 || options.digits > kMostDigits) {
     return InvalidArgument(
-        fmt::format("--digits = {}; expected 1 to {}", options.digits, kMaxDigits));
+        fmt::format("--digits = {}; expected 1 to {}", options.digits, kMostDigits));
   }
   if (options.operators.empty() ||
       options.operators.find_first_not_of("+-*") != std::string::npos) {

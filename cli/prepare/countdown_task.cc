@@ -1,11 +1,11 @@
-#include "cli/prepare/countdown_task.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
+
+#include "cli/prepare/task.h"
 
 namespace buttress {
 namespace {

@@ -1,5 +1,3 @@
-#include "cli/prepare/new_tokenizer.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/prepare/new_model.h"
 #include "lib/base/report/check.h"
 #include "lib/tokenizer/byte_level.h"
 #include "lib/tokenizer/pre_tokenizer.h"

@@ -1,18 +1,100 @@
 // `buttress task countdown` and `buttress task arithmetic`: generate problems, split into training
 // and held-out problems by canonical form, and pairs for supervised fine-tuning.
+#include "cli/prepare/task.h"
+
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/command.h"
-#include "cli/prepare/arithmetic_task.h"
-#include "cli/prepare/countdown_task.h"
-#include "cli/prepare/task_files.h"
 #include "lib/base/os/file.h"
 #include "lib/config/choice_option.h"
 
 namespace buttress {
 namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kMaxTries = 10000;
+constexpr std::uint64_t kHashSalt = 0;
+
+enum class Split { kTraining, kHeldOut };
+
+// Draws a problem from one side of the split.
+Result<TaskProblem> DrawFrom(const Task& task, Split split, double held_out_share,
+                             RandomStream& random) {
+  for (int i = 0; i < kMaxTries; ++i) {
+    BUTTRESS_ASSIGN_OR_RETURN(TaskProblem problem, task.Draw(random));
+    if (IsHeldOut(problem.canonical, held_out_share) == (split == Split::kHeldOut)) return problem;
+  }
+  return InvalidArgument(
+      fmt::format("{} held-out problems in {} draws; make the problems larger or change "
+                  "--held-out-share",
+                  split == Split::kHeldOut ? "no" : "only", kMaxTries));
+}
+
+std::string PromptRow(const Task& task, std::string_view split, std::int64_t index,
+                      const TaskProblem& problem) {
+  const std::string name(task.name());
+  const ordered_json row{{"id", name + "-" + std::string(split) + "-" + std::to_string(index)},
+                         {"prompt", problem.prompt},
+                         {"answer", problem.answer},
+                         {"source", name}};
+  return row.dump() + "\n";
+}
+
+RandomStream StreamOf(const TaskFileOptions& options, std::string_view file) {
+  return RandomStream({.seed = options.seed, .stream = HashText(file)});
+}
+
+Result<std::string> TrainRows(const Task& task, const TaskFileOptions& options) {
+  RandomStream random = StreamOf(options, "train");
+  std::string rows;
+  for (std::int64_t i = 0; i < options.train; ++i) {
+    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem,
+                              DrawFrom(task, Split::kTraining, options.held_out_share, random));
+    rows += PromptRow(task, "train", i, problem);
+  }
+  return rows;
+}
+
+Result<std::string> HeldOutRows(const Task& task, const TaskFileOptions& options) {
+  RandomStream random = StreamOf(options, "held_out");
+  std::set<std::string> prompts;
+  std::string rows;
+  int tries = 0;
+  while (static_cast<std::int64_t>(prompts.size()) < options.held_out) {
+    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem,
+                              DrawFrom(task, Split::kHeldOut, options.held_out_share, random));
+    if (prompts.insert(problem.prompt).second) {
+      rows += PromptRow(task, "held-out", static_cast<std::int64_t>(prompts.size()) - 1, problem);
+      tries = 0;
+    } else if (++tries == kMaxTries) {
+      return InvalidArgument(
+          fmt::format("--held-out = {}, but only {} distinct held-out prompts were found; ask for "
+                      "fewer or make the problems larger",
+                      options.held_out, prompts.size()));
+    }
+  }
+  return rows;
+}
+
+Result<std::string> SftRows(const Task& task, const TaskFileOptions& options) {
+  RandomStream random = StreamOf(options, "sft");
+  std::string rows;
+  for (std::int64_t i = 0; i < options.sft; ++i) {
+    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem,
+                              DrawFrom(task, Split::kTraining, options.held_out_share, random));
+    const bool solved = random.Uniform() < options.solution_share;
+    rows += ordered_json{{"prompt", problem.prompt},
+                         {"response", solved ? problem.solution : problem.guess}}
+                .dump() +
+            "\n";
+  }
+  return rows;
+}
 
 struct TaskFlags {
   std::string folder;
@@ -29,17 +111,15 @@ void AddTaskFlags(CLI::App& app, TaskFlags& flags) {
   app.add_option("--held-out", flags.files.held_out, "rows of held_out.jsonl, all distinct")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--sft", flags.files.sft, "rows of sft.jsonl")->check(CLI::NonNegativeNumber);
+  app.option_defaults()->always_capture_default();
   app.add_option("--held-out-share", flags.files.held_out_share,
                  "share of all problems that is held out from training")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--solution-share", flags.files.solution_share,
                  "share of correct responses in sft.jsonl; the rest are random")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--seed", flags.files.seed,
-                 "seed of the generated problems; the split does not depend on it")
-      ->capture_default_str();
+                 "seed of the generated problems; the split does not depend on it");
 }
 
 Status Write(const Result<std::unique_ptr<Task>>& task, const TaskFlags& flags) {
@@ -61,20 +141,16 @@ std::function<Status()> AddCountdown(CLI::App& app) {
 
   const auto flags = std::make_shared<Flags>();
   AddTaskFlags(app, flags->task);
-  app.add_option("--numbers", flags->kind.numbers, "numbers of a problem")->capture_default_str();
-  app.add_option("--operators", flags->kind.operators, "operators of a problem")
-      ->capture_default_str();
+  app.add_option("--numbers", flags->kind.numbers, "numbers of a problem");
+  app.add_option("--operators", flags->kind.operators, "operators of a problem");
   app.add_option("--mix", flags->mix,
                  "SHARE:NUMBERS:OPERATORS of one kind of problem; may be repeated and replaces "
-                 "--numbers and --operators");
-  app.add_option("--number-min", flags->countdown.min_number, "smallest number")
-      ->capture_default_str();
-  app.add_option("--number-max", flags->countdown.max_number, "largest number")
-      ->capture_default_str();
-  app.add_option("--target-min", flags->countdown.min_target, "smallest target")
-      ->capture_default_str();
-  app.add_option("--target-max", flags->countdown.max_target, "largest target")
-      ->capture_default_str();
+                 "--numbers and --operators")
+      ->default_str("");
+  app.add_option("--number-min", flags->countdown.min_number, "smallest number");
+  app.add_option("--number-max", flags->countdown.max_number, "largest number");
+  app.add_option("--target-min", flags->countdown.min_target, "smallest target");
+  app.add_option("--target-max", flags->countdown.max_target, "largest target");
   app.add_flag("--use-all", flags->use_all,
                "use every number exactly once (run.reward.use_all) instead of at most once");
   return [flags]() -> Status {
@@ -98,10 +174,8 @@ std::function<Status()> AddArithmetic(CLI::App& app) {
 
   const auto flags = std::make_shared<Flags>();
   AddTaskFlags(app, flags->task);
-  app.add_option("--digits", flags->arithmetic.digits, "maximum digits of an operand")
-      ->capture_default_str();
-  app.add_option("--operators", flags->arithmetic.operators, "operators to use, from + - *")
-      ->capture_default_str();
+  app.add_option("--digits", flags->arithmetic.digits, "maximum digits of an operand");
+  app.add_option("--operators", flags->arithmetic.operators, "operators to use, from + - *");
   return [flags] {
     flags->arithmetic.format = flags->task.format;
     return Write(MakeArithmeticTask(flags->arithmetic), flags->task);
@@ -109,6 +183,20 @@ std::function<Status()> AddArithmetic(CLI::App& app) {
 }
 
 }  // namespace
+
+bool IsHeldOut(std::string_view canonical, double held_out_share) {
+  return UniformAt({.seed = HashText(canonical), .stream = kHashSalt}, 0) < held_out_share;
+}
+
+Status WriteTask(const Task& task, const TaskFileOptions& options, const std::string& folder) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string train, TrainRows(task, options));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string held_out, HeldOutRows(task, options));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string sft, SftRows(task, options));
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(folder, "train.jsonl"), train));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(folder, "held_out.jsonl"), held_out));
+  return WriteFileAtomic(JoinPath(folder, "sft.jsonl"), sft);
+}
 
 std::function<Status()> AddTask(CLI::App& app) {
   app.require_subcommand(1);

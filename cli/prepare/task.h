@@ -2,13 +2,16 @@
 // JSONL.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/report/status.h"
 #include "lib/base/text/random.h"
 #include "lib/config/choice.h"
+#include "lib/verify/countdown.h"
 
 namespace buttress {
 
@@ -39,5 +42,59 @@ class Task {
   // Draws one problem. kInvalidArgument if thousands of draws gave none within the limits.
   virtual Result<TaskProblem> Draw(RandomStream& random) const = 0;
 };
+
+struct ArithmeticOptions {
+  std::int64_t digits = 2;  // maximum digits of an operand
+  std::string operators = "+-";
+  // compact: "12+34=", solved by "46"; words: a sentence, solved in <answer> tags.
+  PromptFormat format = PromptFormat::kCompact;
+};
+
+// Makes the task. kInvalidArgument names the option that is out of range.
+Result<std::unique_ptr<Task>> MakeArithmeticTask(const ArithmeticOptions& options);
+
+// One part of a mix of easy and hard problems.
+struct CountdownKind {
+  double share = 1;  // relative to the other kinds
+  std::int64_t numbers = 4;
+  std::string operators = "+-*/";
+};
+
+struct CountdownOptions {
+  std::vector<CountdownKind> kinds = {{}};
+  std::int64_t min_number = 1;
+  std::int64_t max_number = 9;
+  std::int64_t min_target = 0;
+  std::int64_t max_target = 999;
+  NumberUse use = NumberUse::kAtMostOnce;
+  // compact: "7715>004:" (numbers above 9 are separated by commas), solved by "7-5+7-1"; words: a
+  // sentence, solved in <answer> tags.
+  PromptFormat format = PromptFormat::kCompact;
+};
+
+// Parses SHARE:NUMBERS:OPERATORS; "0.3:4:+-" is share 0.3, four numbers, plus and minus.
+Result<CountdownKind> ParseCountdownKind(const std::string& text);
+
+// Makes the task. A target is the value of a random expression without parentheses over all
+// numbers, or over two or more of them with NumberUse::kAtMostOnce; it is drawn again until it is
+// an integer in range. kInvalidArgument names the option that is out of range.
+Result<std::unique_ptr<Task>> MakeCountdownTask(const CountdownOptions& options);
+
+struct TaskFileOptions {
+  std::int64_t train = 0;       // rows, drawn with replacement
+  std::int64_t held_out = 0;    // rows, all prompts distinct
+  std::int64_t sft = 0;         // rows, drawn with replacement from the problems not held out
+  double held_out_share = 0.1;  // share of all problems
+  double solution_share = 0.5;  // share of correct responses in sft.jsonl; the rest are guesses
+  std::uint64_t seed = 1;
+};
+
+// Returns whether a problem is held out. Only a hash of its canonical form decides, so the split is
+// equal for every seed.
+bool IsHeldOut(std::string_view canonical, double held_out_share);
+
+// Writes the three files to `folder`. Equal options give equal bytes. kInvalidArgument if the task
+// has too few problems.
+Status WriteTask(const Task& task, const TaskFileOptions& options, const std::string& folder);
 
 }  // namespace buttress

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/prepare/verify_rows.h"
+#include "cli/prepare/verify.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/verify/audit/label_noise.h"
 #include "lib/verify/verifier.h"

@@ -1,14 +1,21 @@
 // `buttress verify FILE`: scores rows of responses or groups with the workers' own code and reports
 // the share of groups that give no gradient.
+#include "cli/prepare/verify.h"
+
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "cli/command.h"
-#include "cli/prepare/verifier_flags.h"
 #include "lib/base/report/status.h"
+#include "lib/config/load.h"
+#include "lib/config/run_config.h"
+#include "lib/data/field_path.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/verify/verifier.h"
@@ -17,6 +24,95 @@ namespace buttress {
 namespace {
 
 using nlohmann::ordered_json;
+
+std::string Text(const ordered_json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+bool IsMessages(const ordered_json& value) {
+  return value.is_array() && !value.empty() &&
+         std::ranges::all_of(value, [](const ordered_json& message) {
+           return message.is_object() && message.contains("content");
+         });
+}
+
+// A text, the contents of chat messages, or any other value as JSON.
+std::string ResponseText(const ordered_json& value) {
+  if (!IsMessages(value)) return Text(value);
+  std::string text;
+  for (const ordered_json& message : value)
+    text += (text.empty() ? "" : "\n") + Text(message["content"]);
+  return text;
+}
+
+std::optional<bool> Label(const ordered_json& value) {
+  for (const char* yes : {"correct", "true", "True", "1"}) {
+    if (value == yes) return true;
+  }
+  for (const char* no : {"wrong", "false", "False", "0"}) {
+    if (value == no) return false;
+  }
+  if (value == true || value == 1) return true;
+  if (value == false || value == 0) return false;
+  return std::nullopt;
+}
+
+// Finds a field, or that of its plural.
+FoundField FindOneOrMany(ordered_json& row, const std::string& path) {
+  const FoundField one = FindField(row, path);
+  return one ? one : FindField(row, path + "s");
+}
+
+Status ReadLabels(ordered_json& row, const VerifyFields& fields, VerifyRow& read) {
+  const FoundField found = FindOneOrMany(row, fields.label);
+  if (!found || found.value().is_null()) return OkStatus();
+  const bool list = found.value().is_array();
+  const ordered_json labels = list ? found.value() : ordered_json::array({found.value()});
+  if (list != read.is_group || labels.size() != read.responses.size()) {
+    return InvalidArgument(
+        fmt::format("{} labels for {} responses", labels.size(), read.responses.size()));
+  }
+  for (const ordered_json& value : labels) {
+    const std::optional<bool> label = Label(value);
+    if (!label) {
+      return InvalidArgument("label " + value.dump() +
+                             "; expected true, false, 1, 0, \"correct\" or \"wrong\"");
+    }
+    read.labels.push_back(*label);
+  }
+  return OkStatus();
+}
+
+Status ReadResponses(ordered_json& row, const VerifyFields& fields, VerifyRow& read) {
+  const FoundField found = FindOneOrMany(row, fields.response);
+  if (!found) {
+    return InvalidArgument(DescribeMissing(row, fields.response) +
+                           "; --response-field names the field of the response");
+  }
+  const ordered_json& value = found.value();
+  read.is_group = value.is_array() && !IsMessages(value);
+  if (!read.is_group && found.name.ends_with('s') && !fields.response.ends_with('s'))
+    return InvalidArgument("'" + fields.response + "s' is not a list");
+  if (!read.is_group) {
+    read.responses.push_back(ResponseText(value));
+  } else {
+    for (const ordered_json& response : value) read.responses.push_back(ResponseText(response));
+  }
+  return OkStatus();
+}
+
+Status ReadAnswer(ordered_json& row, const VerifyFields& fields, VerifyRow& read) {
+  if (fields.answer.empty()) return OkStatus();
+  const FoundField found = FindField(row, fields.answer);
+  if (!found) {
+    return InvalidArgument(DescribeMissing(row, fields.answer) +
+                           "; --answer-field names the field of the answer");
+  }
+  read.answer = Text(found.value());
+  return OkStatus();
+}
+
+constexpr std::int64_t kRowsBetweenProgress = 10000;
 
 struct VerifyFlags {
   VerifierFlags verifier;
@@ -53,12 +149,13 @@ void PrintTable() {
 void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdict, bool as_json) {
   const std::string outcome(OutcomeName(verdict.outcome));
   if (as_json) {
-    const ordered_json object{{"id", row.json_id},        {"index", index},
-                              {"outcome", outcome},       {"reason", verdict.unscorable_reason},
-                              {"anchor", verdict.anchor}, {"gold", verdict.gold},
-                              {"given", verdict.given}};
-    // A response may end inside a UTF-8 character, which JSON does not allow.
-    fmt::print("{}\n", object.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    PrintJson({{"id", row.json_id},
+               {"index", index},
+               {"outcome", outcome},
+               {"reason", verdict.unscorable_reason},
+               {"anchor", verdict.anchor},
+               {"gold", verdict.gold},
+               {"given", verdict.given}});
   } else if (verdict.outcome == Outcome::kUnscorable) {
     fmt::print("{}\t{}\t{}\t{}\n", row.id, index, outcome, verdict.unscorable_reason);
   } else {
@@ -93,10 +190,7 @@ void PrintSummary(const Counts& counts, bool as_json) {
     summary["label_agreement"] =
         static_cast<double>(counts.agreeing) / static_cast<double>(counts.labelled);
   }
-  if (as_json) {
-    fmt::print("{}\n", ordered_json{{"summary", summary}}.dump());
-    return;
-  }
+  if (as_json) return PrintJson({{"summary", summary}});
   for (const auto& [name, value] : summary.items()) {
     fmt::print("{:<16} {}\n", name, value.is_null() ? "-" : value.dump());
   }
@@ -145,6 +239,81 @@ Status ScoreFile(const VerifyFlags& flags) {
 }
 
 }  // namespace
+
+Result<VerifyRow> ReadVerifyRow(JsonRow row, const VerifyFields& fields) {
+  ordered_json& object = row.fields;
+  VerifyRow read;
+  const FoundField id = FindField(object, fields.id);
+  read.json_id = id ? id.value() : ordered_json(row.line);
+  read.id = IdText(read.json_id);
+  const FoundField source = FindField(object, fields.source);
+  read.source = source && !source.value().is_null() ? Text(source.value()) : kDefaultSource;
+  BUTTRESS_RETURN_IF_ERROR(ReadAnswer(object, fields, read));
+  BUTTRESS_RETURN_IF_ERROR(ReadResponses(object, fields, read));
+  BUTTRESS_RETURN_IF_ERROR(ReadLabels(object, fields, read));
+  if (const FoundField prompt = FindField(object, fields.prompt)) {
+    ordered_json value = std::move(prompt.value());
+    read.prompt = Text(value);
+    prompt.object->erase(prompt.name);
+    object["prompt"] = std::move(value);
+  }
+  read.json = object.dump();
+  return read;
+}
+
+void VerifierFlags::AddTo(CLI::App& app) {
+  app.add_option("file", path,
+                 "JSONL, JSON, CSV, Parquet or Arrow of {\"id\", \"answer\", \"response\", "
+                 "\"label\"} or of groups: {\"id\", \"answer\", \"responses\": [...], \"labels\": "
+                 "[...]}; labels are optional");
+  const auto field = [&app](const char* name, std::string& value, const std::string& what) {
+    app.add_option(name, value, "field of the " + what)->capture_default_str();
+  };
+  field("--prompt-field", fields.prompt,
+        "prompt; a dotted path names a field inside another one, as in run.data.prompt_field");
+  field("--response-field", fields.response, "response, or of a list of them");
+  field("--answer-field", fields.answer, "reference answer; empty: the verifier needs none");
+  field("--source-field", fields.source, "data source, which run.reward.by_source names");
+  field("--id-field", fields.id, "id");
+  field("--label-field", fields.label, "label, or of a list of them");
+  app.add_option(
+         "--verifier", verifier,
+         "a verifier, or a weighted sum such as math + 0.2 * format; buttress verify --list "
+         "names the verifiers")
+      ->capture_default_str();
+  app.add_option("--set", overrides,
+                 "a setting of run.reward, for example run.reward.code.language=cpp; may be "
+                 "repeated");
+  app.add_flag("--use-all", use_all, "countdown: every number exactly once");
+  app.add_option("--mode", mode, "math: lenient | strict");
+  app.add_option("--anchors", anchors,
+                 "math: the markers of an answer, in the order of search: boxed,####,answer:")
+      ->delimiter(',');
+}
+
+Result<std::unique_ptr<VerifierSet>> VerifierFlags::Make() const {
+  if (path.empty()) return InvalidArgument("no file is named");
+  std::vector<std::string> all = overrides;
+  if (!mode.empty()) all.push_back("run.reward.math.mode=" + mode);
+  if (use_all) all.emplace_back("run.reward.use_all=true");
+  BUTTRESS_ASSIGN_OR_RETURN(RewardConfig config, ParseReward(all));
+  if (!anchors.empty()) config.math.anchors = anchors;
+  config.verifier = verifier;
+  BUTTRESS_RETURN_IF_ERROR(ValidateRewardConfig(config));
+  return VerifierSet::Make(config);
+}
+
+Status VerifierFlags::ForEachRow(const std::function<void(const VerifyRow&)>& use) const {
+  std::int64_t rows = 0, responses = 0;
+  return ForEachJsonRow(path, [&](JsonRow json) -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const VerifyRow row, ReadVerifyRow(std::move(json), fields));
+    use(row);
+    responses += static_cast<std::int64_t>(row.responses.size());
+    if (++rows % kRowsBetweenProgress == 0)
+      fmt::print(stderr, "{} rows, {} responses\n", rows, responses);
+    return OkStatus();
+  });
+}
 
 std::function<Status()> AddVerify(CLI::App& app) {
   const auto flags = std::make_shared<VerifyFlags>();

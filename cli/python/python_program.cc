@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/process.h"
 #include "lib/base/os/file.h"
 #include "lib/verify/process/spawn.h"
 
@@ -16,13 +17,6 @@ namespace {
 
 constexpr std::int64_t kMaxOutputBytes = 16 << 20;
 constexpr int kNoProgram = 127;  // of env
-
-std::vector<std::string> CommandLine(const std::string& interpreter, std::string_view program,
-                                     std::vector<std::string> arguments) {
-  std::vector<std::string> argv = {"/usr/bin/env", interpreter, "-c", std::string(program)};
-  for (std::string& argument : arguments) argv.push_back(std::move(argument));
-  return argv;
-}
 
 std::vector<std::string> OwnEnvironment() {
   std::vector<std::string> environment;
@@ -36,8 +30,9 @@ std::vector<std::string> OwnEnvironment() {
 Result<std::string> RunPython(std::string_view program, std::vector<std::string> arguments) {
   const OwnedFd output(::memfd_create("output", MFD_CLOEXEC));
   if (output.get() < 0) return Unavailable(std::string("memfd_create: ") + std::strerror(errno));
+  arguments.insert(arguments.begin(), {"/usr/bin/env", "python3", "-c", std::string(program)});
   BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid,
-                            Spawn({.argv = CommandLine("python3", program, std::move(arguments)),
+                            Spawn({.argv = std::move(arguments),
                                    .environment = OwnEnvironment(),
                                    .fds = {STDIN_FILENO, output.get(), STDERR_FILENO}}));
   int status = 0;
@@ -53,14 +48,10 @@ Result<std::string> RunPython(std::string_view program, std::vector<std::string>
 
 Status ExecPython(const std::string& interpreter, std::string_view program,
                   std::vector<std::string> arguments) {
-  std::vector<std::string> words = CommandLine(interpreter, program, std::move(arguments));
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  ::execvp(argv[1], argv.data() + 1);  // without env, whose own error would not say what to do
+  arguments.insert(arguments.begin(), {interpreter, "-c", std::string(program)});
   return InvalidArgument(
       fmt::format("cannot run {}: {}; install Python 3.8 or newer, or name one that is there",
-                  interpreter, std::strerror(errno)));
+                  interpreter, ReplaceProcess(arguments)));
 }
 
 }  // namespace buttress

@@ -1,5 +1,5 @@
-// The Python programs that `buttress` holds for work that Python's packages do, and how it runs
-// them.
+// The Python programs that `buttress` holds for work that Python and its packages do, and how it
+// runs them.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace buttress {
 
-extern const std::string_view kImportProgram;  // cli/import/import.py
-extern const std::string_view kTrackProgram;   // cli/track/track.py
+extern const std::string_view kImportProgram;     // cli/import/import.py
+extern const std::string_view kMetricLogProgram;  // cli/explain/metric_log.py
+extern const std::string_view kTrackProgram;      // cli/track/track.py
 
 // Runs the program by python3 and returns what it writes to standard output. What it writes to
 // standard error is shown. kInvalidArgument with its output if it ends with a status other than 0.

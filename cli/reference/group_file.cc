@@ -19,7 +19,7 @@ using nlohmann::json;
 constexpr std::array<std::string_view, 6> kFields = {"id",       "rewards",    "lengths",
                                                      "outcomes", "components", "history"};
 constexpr std::size_t kMaxErrors = 100;
-constexpr std::size_t kMaxCompletions = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kMostCompletions = std::numeric_limits<std::int32_t>::max();
 
 std::string Shortened(const json& value) {
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -56,9 +56,8 @@ class GroupReader {
     ReadComponents(group, size);
     ReadHistory(group);
     ReadId(group);
-    batch_.lines.push_back(number);
     batch_.group_offsets.push_back(static_cast<std::int32_t>(batch_.rewards.size()));
-    if (batch_.rewards.size() > kMaxCompletions)
+    if (batch_.rewards.size() > kMostCompletions)
       Error("more than 2147483647 completions in all; split the file");
   }
 

@@ -21,7 +21,6 @@ namespace buttress {
 // Fields as in AdvantageInput; K groups, N completions.
 struct GroupBatch {
   std::vector<nlohmann::json> ids;    // [K] string or number
-  std::vector<std::int64_t> lines;    // [K] line numbers in the file
   std::vector<double> rewards;        // [N] NaN: unscorable
   std::vector<Outcome> outcomes;      // [N], or empty
   std::vector<double> components;     // [N, C], or empty

@@ -3,34 +3,29 @@
 #include <yaml-cpp/yaml.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/python/python_program.h"
+#include "cli/run_client.h"
 #include "lib/config/load.h"
-#include "lib/config/run_folder.h"
 
 namespace buttress {
 namespace {
 
 struct TrackFlags {
-  std::string run;  // YAML file, or the folder of a run
-  std::vector<std::string> overrides;
+  RunFlags run;
   bool tensorboard = false;
   std::string mlflow;
   std::string wandb;
   bool follow = false;
 };
 
-Result<RunConfig> ConfigOf(const TrackFlags& flags) {
-  const bool is_folder = std::filesystem::is_directory(flags.run);
-  BUTTRESS_ASSIGN_OR_RETURN(
-      RunConfig config,
-      LoadRunConfig(is_folder ? StoredConfigPath(flags.run) : flags.run, flags.overrides));
-  if (is_folder) config.local.out = flags.run;
+Result<RunConfig> TrackedConfig(const TrackFlags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, ConfigOf(flags.run));
   TrackConfig& track = config.local.track;
   if (flags.tensorboard) track.tensorboard = true;
   if (!flags.mlflow.empty()) track.mlflow = flags.mlflow;
@@ -57,26 +52,22 @@ void AddSettings(const YAML::Node& node, const std::string& path, Settings& sett
 }
 
 Status Track(const TrackFlags& flags) {
-  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, ConfigOf(flags));
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, TrackedConfig(flags));
   Settings settings;
   AddSettings(YAML::Load(PrintRunConfig(config))["run"], "run", settings);
   const TrackConfig& track = config.local.track;
-  const nlohmann::json spec{{"out", config.local.out}, {"name", config.run.name},
-                            {"settings", settings},    {"tensorboard", track.tensorboard},
-                            {"mlflow", track.mlflow},  {"experiment", track.experiment},
-                            {"wandb", track.wandb},    {"follow", flags.follow}};
-  return ExecPython(track.interpreter, kTrackProgram,
-                    {spec.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+  const nlohmann::ordered_json spec{{"out", config.local.out}, {"name", config.run.name},
+                                    {"settings", settings},    {"tensorboard", track.tensorboard},
+                                    {"mlflow", track.mlflow},  {"experiment", track.experiment},
+                                    {"wandb", track.wandb},    {"follow", flags.follow}};
+  return ExecPython(track.interpreter, kTrackProgram, {JsonLine(spec)});
 }
 
 }  // namespace
 
 std::function<Status()> AddTrack(CLI::App& app) {
   const auto flags = std::make_shared<TrackFlags>();
-  app.add_option("run,--config", flags->run, "YAML file of the run, or its folder")->required();
-  app.add_option("--set", flags->overrides,
-                 "override a setting, for example local.track.experiment=a")
-      ->allow_extra_args(false);
+  flags->run.AddRun(app);
   app.add_flag("--tensorboard", flags->tensorboard, "write event files to <out>/tensorboard");
   app.add_option("--mlflow", flags->mlflow, "send to the MLflow server of this URL");
   app.add_option("--wandb", flags->wandb, "send to this project of Weights & Biases");

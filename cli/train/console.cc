@@ -2,11 +2,15 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
-#include "cli/train/step_line.h"
 #include "cli/train/summary.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
@@ -18,10 +22,154 @@
 namespace buttress {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestBytes = 64 << 10;  // read of one log at once
+constexpr int kLinesOfNotice = 40;
+
+std::vector<fs::path> LogsOf(const std::string& folder) {
+  std::vector<fs::path> logs;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".log") logs.push_back(entry.path());
+  }
+  std::ranges::sort(logs);
+  return logs;
+}
+
+// Whether `line` begins as a line of lib/base/report/log.h does: "2026-01-01T00:00:00.000Z W ".
+bool IsLogLine(std::string_view line) {
+  return line.size() > 27 && line[4] == '-' && line[10] == 'T' && line[23] == 'Z' &&
+         line[24] == ' ' && line[26] == ' ';
+}
+
+// What follows time, level, role, step and version.
+std::string_view MessageOf(std::string_view line) {
+  line.remove_prefix(std::min(line.find(' ', 27), line.size() - 1) + 1);
+  while (line.starts_with("step=") || line.starts_with("version="))
+    line.remove_prefix(std::min(line.find(' '), line.size() - 1) + 1);
+  return line;
+}
+
+// "reward function raised NameError" of "reward function raised NameError: name 'x' is not ...".
+std::string KindOf(std::string_view role, std::string_view message) {
+  std::size_t end = message.find_first_of("0123456789\":;(=");
+  if (end != std::string_view::npos && message[end] == '=') {
+    // The name of an alarm is a field and part of the kind; other fields are not.
+    end = message.starts_with("alarm alarm=") ? message.find(' ', end) : message.rfind(' ', end);
+  }
+  const std::string_view kind = role.substr(0, role.find_first_of("-/"));
+  return std::string(kind) + ": " + std::string(message.substr(0, end));
+}
+
+constexpr double kShownWait = 0.1;  // of the step
+
+// The value in the format `format`, or "-" if it was not measured.
+std::string Text(const char* format, double value) {
+  return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-";
+}
+
+std::string LeftText(double seconds_left) {
+  if (seconds_left < 0) return "?";
+  const auto seconds = static_cast<std::int64_t>(seconds_left);
+  return seconds < 3600 ? fmt::format("{}m{:02}s", seconds / 60, seconds % 60)
+                        : fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
+}
+
+// "  waits 34 % (groups)", with the largest of what the learner waited for.
+std::string WaitText(const StepMeasurements& step) {
+  const std::array<std::pair<const char*, double>, 3> causes = {
+      {{"groups", step.seconds_wait + step.seconds_fetch},
+       {"publishing", step.seconds_wait_weights},
+       {"peers", step.seconds_wait_peers}}};
+  const double share = step.seconds_waited() / step.seconds_step;
+  if (!(share >= kShownWait)) return "";
+  const auto largest = std::ranges::max_element(causes, {}, [](auto& c) { return c.second; });
+  return fmt::format("  waits {:.0f} % ({})", 100 * share, largest->first);
+}
+
+// What --verbose adds.
+std::string Details(const StepMeasurements& step) {
+  std::string text =
+      fmt::format("  all-correct {} all-wrong {} other {}", Text("{:.2f}", step.acr_all_correct),
+                  Text("{:.2f}", step.acr_all_wrong), Text("{:.2f}", step.acr_other));
+  if (step.groups_replaced > 0 || step.groups_masked > 0) {
+    text += fmt::format("  drawn {:.0f} ({:.0f} replaced, {:.0f} masked)", step.groups,
+                        step.groups_replaced, step.groups_masked);
+    if (step.drawn_per_kept > 1) text += fmt::format("  tokens x{:.2f}", step.drawn_per_kept);
+  }
+  return text + fmt::format("  kl {}  fresh {}/s  age {}{}", Text("{:.1e}", step.kl),
+                            Text("{:.0f}", step.speed_fresh), Text("{:.1f}", step.token_age_mean),
+                            WaitText(step));
+}
+
 // The console is never silent for ten seconds: the run is asked a while before what it waits for.
 constexpr double kAskAfterSeconds = 6, kTellAfterSeconds = 9;
 
 }  // namespace
+
+LogNotices::LogNotices(std::string folder) : folder_(std::move(folder)) {
+  for (const fs::path& log : LogsOf(folder_)) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(log, error);
+    if (!error) read_bytes_[log.string()] = bytes;
+  }
+}
+
+std::vector<std::string> LogNotices::Poll() {
+  std::vector<std::string> notices;
+  for (const fs::path& log : LogsOf(folder_)) Read(log.string(), log.stem().string(), notices);
+  return notices;
+}
+
+void LogNotices::Read(const std::string& path, const std::string& role,
+                      std::vector<std::string>& notices) {
+  std::uint64_t& begin = read_bytes_[path];
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(begin));
+  std::string text(kLongestBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  text.resize(text.rfind('\n') + 1);  // an unfinished line waits; npos + 1 is 0
+  begin += text.size();
+  int room = 0;  // lines that may still belong to the last notice
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(line.size() + 1);
+    if (line.starts_with("-----")) room = 0;  // mpirun's banner belongs to nobody
+    if (!IsLogLine(line)) {
+      if (--room >= 0) notices.back().append("\n    ").append(line);
+      continue;
+    }
+    room = 0;
+    if (line[25] != 'W' && line[25] != 'E') continue;
+    const std::string_view message = MessageOf(line);
+    if (!known_.insert(KindOf(role, message)).second) continue;
+    notices.push_back(role + ": " + std::string(message));
+    room = kLinesOfNotice;
+  }
+}
+
+std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left,
+                     bool verbose) {
+  std::string line = fmt::format(
+      "step {:.0f}/{} {:3.0f}%  reward {}  accuracy {}  acr {}  entropy {}  {:.0f} tok/s  left {}",
+      step.step, total_steps, 100.0 * step.step / static_cast<double>(total_steps),
+      Text("{:.3f}", step.reward_mean), Text("{:.2f}", step.accuracy), Text("{:.2f}", step.acr),
+      Text("{:.3g}", step.entropy), step.tokens_per_second, LeftText(seconds_left));
+  if (step.unscorable > 0)
+    line += fmt::format("  unscorable {:.0f}%", 100 * step.unscorable / step.completions);
+  return verbose ? line + Details(step) : line;
+}
+
+double SecondsLeft(const std::vector<StepMeasurements>& steps, std::int64_t total_steps) {
+  if (steps.size() < 2) return -1;
+  const StepMeasurements& last = steps.back();
+  const StepMeasurements& first = steps[steps.size() - std::min(kPaceSteps, steps.size())];
+  if (last.step <= first.step) return -1;
+  const double pace = (last.time_unix - first.time_unix) / (last.step - first.step);
+  return pace * (static_cast<double>(total_steps) - last.step);
+}
 
 std::int64_t StepsOfRun(const std::string& out, const RunSettings& run) {
   if (run.epochs == 0) return run.steps;

@@ -2,19 +2,57 @@
 // its processes, the link of its page, and what the run waits for when nothing else happens.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/train/log_notices.h"
 #include "cli/train/waiting.h"
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/eval_file.h"
+#include "lib/measure/measurements.h"
 #include "lib/measure/steps_file.h"
 
 namespace buttress {
+
+// Follows the logs of a folder. The first warning or error of each kind is a notice, with the lines
+// that belong to it, such as a traceback; those like it are only in the log. A kind is the role and
+// the message up to its first number, quote, colon or field. Not thread-safe.
+class LogNotices {
+ public:
+  // Passes over what the logs of `folder` hold already.
+  explicit LogNotices(std::string folder);
+
+  // Returns the notices of the lines that were completed since the last call, in the order of logs
+  // and lines, each with "ROLE: " before it. Logs that cannot be read have none.
+  std::vector<std::string> Poll();
+
+ private:
+  void Read(const std::string& path, const std::string& role, std::vector<std::string>& notices);
+
+  const std::string folder_;
+  std::map<std::string, std::uint64_t> read_bytes_;  // by path
+  std::set<std::string> known_;
+};
+
+// "step 12/400   3%  reward 0.410  accuracy 0.39  acr 0.44  entropy 1.2  8123 tok/s  left 1m32s",
+// with "-" for what was not measured, such as an ACR where nothing was scored, and "unscorable 25%"
+// where it applies; at most 120 columns. A negative `seconds_left` means "not known yet". `verbose`
+// adds the classes of collapse, KL, fresh tokens per second, age of the tokens, the groups and
+// tokens drawn for those that are kept, and, from a tenth of the step, what the learner waited for.
+std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left,
+                     bool verbose = false);
+
+// How many of the newest steps give the pace.
+inline constexpr std::size_t kPaceSteps = 50;
+
+// Returns the seconds to the last step at the pace of the newest steps; -1 with fewer than two.
+double SecondsLeft(const std::vector<StepMeasurements>& steps, std::int64_t total_steps);
 
 // Returns the length of the run in `out` under the settings `run`; its ledger has the rows that
 // run.epochs counts, so it is 0 before the coordinator's first write.

@@ -23,7 +23,6 @@
 #include "cli/process.h"
 #include "cli/run_client.h"
 #include "cli/train/console.h"
-#include "cli/train/held_out.h"
 #include "cli/train/programs.h"
 #include "cli/train/summary.h"
 #include "cli/train/targets_file.h"
@@ -31,6 +30,7 @@
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
+#include "lib/base/report/status.h"
 #include "lib/checks/program_checks.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
@@ -42,7 +42,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kTick(100);
-constexpr std::int64_t kLastEvalsMs = 3600 * 1000;
+constexpr std::int64_t kEvalsMs = 3600 * 1000;
 
 struct LaunchOptions {
   RunFile file;
@@ -154,10 +154,44 @@ class Launcher {
     return WriteResults(end.end_reason());
   }
 
+  // Measures the accuracy of the model folder `model` on run.data.held_out, `when` ("before" or
+  // "after") training, unless an earlier start has left it in eval_<when>.json. NothingToLearn if
+  // no prompt got a verdict.
   Status Evaluate(const std::string& when, const std::string& model,
                   std::optional<Accuracy>& accuracy) {
-    if (!options_.evaluate) return OkStatus();
-    BUTTRESS_ASSIGN_OR_RETURN(accuracy, MeasureHeldOut(when, model, config_, programs_, console_));
+    if (!options_.evaluate || config_.run.data.held_out.empty()) return OkStatus();
+    const std::string path = JoinPath(out_, "eval_" + when + ".json");
+    if (!fs::exists(path)) BUTTRESS_RETURN_IF_ERROR(RunEvaluation(when, model, path));
+    BUTTRESS_ASSIGN_OR_RETURN(accuracy, ReadAccuracy(path));
+    console_.Say(fmt::format("launch: held-out accuracy {} training: {} of {} prompts (greedy)",
+                             when, accuracy->Text(), accuracy->prompts));
+    return OkStatus();
+  }
+
+  Status RunEvaluation(const std::string& when, const std::string& model, const std::string& path) {
+    console_.Say("launch: held-out accuracy " + when + " training ...");
+    const std::string log = JoinPath(out_, "logs/eval_" + when + ".log");
+    const std::string part = path + ".part";
+    const auto argv =
+        programs_.CommandLine({SiblingProgram("rollout_worker"), "eval", "--model", model,
+                               "--prompts", config_.run.data.held_out, "--json", "--out", part});
+    BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(argv, log));
+    const bool ended = WaitUntil(kEvalsMs, [&] {
+      console_.SayWaiting("the held-out accuracy " + when);
+      return !process.Running() || ShutdownRequested();
+    });
+    if (ShutdownRequested()) return Cancelled("interrupted");
+    if (ended && process.exit_code() == ExitCode(NothingToLearn(""))) {
+      return NothingToLearn("the evaluation " + when +
+                            " training got no verdict: " + LastErrorInLog(log));
+    }
+    if (!ended || process.exit_code() != 0) {
+      return Unavailable(fmt::format("the evaluation of {} failed: {}; whole log: {}", model,
+                                     LastErrorInLog(log), log));
+    }
+    std::error_code error;
+    fs::rename(part, path, error);
+    if (error) return Unavailable("the evaluation wrote no " + part + ": " + error.message());
     return OkStatus();
   }
 
@@ -190,7 +224,7 @@ class Launcher {
   Status FinishEvaluations() {
     if (config_.run.eval.every == 0) return OkStatus();
     Status status;
-    WaitUntil(kLastEvalsMs, [&] {
+    WaitUntil(kEvalsMs, [&] {
       console_.SayWaiting("the last evaluations");
       status = supervisor().Tick();
       console_.ShowEvals();

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/counts_json.h"
+#include "cli/output.h"
 #include "cli/run_client.h"
 #include "lib/base/os/file.h"
 #include "lib/config/run_folder.h"
@@ -21,22 +21,6 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kGiveUpMs = 5000;
-
-std::string CountsText(const google::protobuf::Map<std::string, std::uint64_t>& counts) {
-  std::string text;
-  for (const auto& [name, count] : counts) {
-    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
-  }
-  return text.empty() ? "none" : text;
-}
-
-std::uint64_t Constant(const v1::CollapseCounts& counts) {
-  return counts.all_correct() + counts.all_wrong() + counts.other_constant();
-}
-
-std::uint64_t Scorable(const v1::CollapseCounts& counts) {
-  return Constant(counts) + counts.mixed();
-}
 
 std::string WorkerLine(const v1::WorkerStatus& worker) {
   std::string line = fmt::format("worker {}: ", worker.worker_id());
@@ -54,19 +38,25 @@ std::string WorkerLine(const v1::WorkerStatus& worker) {
   return line + "; order " + OrderText(worker.order()) + (reason.empty() ? "" : ": " + reason);
 }
 
-// "ACR 0.2500 = 1 of 4 groups (all-correct 1, all-wrong 0, other 0); unscorable 0".
-std::string CollapseText(const v1::CollapseCounts& c) {
-  const std::uint64_t constant = Constant(c), scorable = Scorable(c);
-  const double acr = static_cast<double>(constant) / static_cast<double>(scorable);
-  return fmt::format(
-      "ACR {} = {} of {} groups (all-correct {}, all-wrong {}, other {}); "
-      "unscorable {}",
-      scorable == 0 ? "-" : fmt::format("{:.4f}", acr), constant, scorable, c.all_correct(),
-      c.all_wrong(), c.other_constant(), c.unscorable());
+CollapseCounts CountsOf(const v1::CollapseCounts& counts) {
+  const auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
+  return {number(counts.groups()),    number(counts.all_correct()),
+          number(counts.all_wrong()), number(counts.other_constant()),
+          number(counts.mixed()),     number(counts.unscorable())};
 }
 
-std::map<std::string, v1::CollapseCounts> BySource(const v1::GetRunStatusResponse& run) {
-  return {run.collapse_by_source().begin(), run.collapse_by_source().end()};
+// "ACR 0.2500 = 1 of 4 groups (all-correct 1, all-wrong 0, other 0); unscorable 0".
+std::string CollapseText(const CollapseCounts& c) {
+  return fmt::format(
+      "ACR {} = {} of {} groups (all-correct {}, all-wrong {}, other {}); unscorable {}",
+      AcrText(c, 4), c.constant(), c.constant() + c.mixed, c.all_correct, c.all_wrong,
+      c.other_constant, c.unscorable);
+}
+
+std::map<std::string, CollapseCounts> BySource(const v1::GetRunStatusResponse& run) {
+  std::map<std::string, CollapseCounts> sources;
+  for (const auto& [source, counts] : run.collapse_by_source()) sources[source] = CountsOf(counts);
+  return sources;
 }
 
 SkippedPrompts SkippedPromptsOf(const v1::GetRunStatusResponse& run) {
@@ -92,7 +82,7 @@ void PrintText(const v1::GetRunStatusResponse& run, const std::string& page) {
   if (!run.paused().empty()) fmt::print("{}\n", run.paused());
   if (!run.end_reason().empty()) fmt::print("the learner ended it: {}\n", run.end_reason());
   fmt::print("groups: {}; dropped: {}\n", CountsText(run.groups()), CountsText(run.dropped()));
-  fmt::print("{}\n", CollapseText(run.collapse()));
+  fmt::print("{}\n", CollapseText(CountsOf(run.collapse())));
   if (run.collapse_by_source_size() > 1) {
     for (const auto& [source, counts] : BySource(run))
       fmt::print("  source {}: {}\n", source, CollapseText(counts));
@@ -115,28 +105,22 @@ nlohmann::ordered_json JsonOf(const v1::WorkerStatus& worker) {
           {"reason", worker.order_reason()}};
 }
 
-nlohmann::ordered_json AcrJson(const v1::CollapseCounts& c) {
-  nlohmann::ordered_json acr;
-  if (Scorable(c) > 0) acr = static_cast<double>(Constant(c)) / static_cast<double>(Scorable(c));
-  return acr;
-}
-
-nlohmann::ordered_json CountsJson(const v1::CollapseCounts& c) {
-  return {{"groups", c.groups()},       {"all_correct", c.all_correct()},
-          {"all_wrong", c.all_wrong()}, {"other_constant", c.other_constant()},
-          {"mixed", c.mixed()},         {"unscorable", c.unscorable()}};
+nlohmann::ordered_json ClassesJson(const CollapseCounts& counts) {
+  nlohmann::ordered_json json = CountsJson(counts);
+  json.erase("acr");
+  return json;
 }
 
 nlohmann::ordered_json SourcesJson(const v1::GetRunStatusResponse& run) {
   nlohmann::ordered_json sources = nlohmann::ordered_json::object();
   for (const auto& [source, counts] : BySource(run)) {
-    sources[source] = CountsJson(counts);
+    sources[source] = ClassesJson(counts);
     sources[source]["acr"] = AcrJson(counts);
   }
   return sources;
 }
 
-void PrintJson(const v1::GetRunStatusResponse& run, const std::string& page) {
+void PrintRunJson(const v1::GetRunStatusResponse& run, const std::string& page) {
   const std::map<std::string, std::uint64_t> groups(run.groups().begin(), run.groups().end());
   const std::map<std::string, std::uint64_t> dropped(run.dropped().begin(), run.dropped().end());
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
@@ -154,8 +138,8 @@ void PrintJson(const v1::GetRunStatusResponse& run, const std::string& page) {
        {{"learner_epoch", run.version().learner_epoch()}, {"step", run.version().step()}}},
       {"groups", groups},
       {"dropped", dropped},
-      {"acr", AcrJson(run.collapse())},
-      {"collapse", CountsJson(run.collapse())},
+      {"acr", AcrJson(CountsOf(run.collapse()))},
+      {"collapse", ClassesJson(CountsOf(run.collapse()))},
       {"sources", SourcesJson(run)},
       {"skipped", SkippedPromptsOf(run)},
       {"workers", workers},
@@ -163,7 +147,7 @@ void PrintJson(const v1::GetRunStatusResponse& run, const std::string& page) {
       {"learner_epoch", run.learner_epoch()},
       {"page", nullptr}};
   if (!page.empty()) row["page"] = page;
-  fmt::print("{}\n", row.dump());
+  PrintJson(row);
 }
 
 // Prints what `ledger` holds of a run whose coordinator does not answer.
@@ -172,12 +156,11 @@ Status PrintLedger(LedgerReader& ledger, const Status& why, bool json) {
   if (!run) return why;
   const char* state = run->finished ? "finished" : "not running";
   if (json) {
-    const nlohmann::ordered_json row = {{"run", run->run_name},
-                                        {"run_id", run->run_id},
-                                        {"state", state},
-                                        {"step", run->committed_step},
-                                        {"checkpoint_step", run->checkpoint_step}};
-    fmt::print("{}\n", row.dump());
+    PrintJson({{"run", run->run_name},
+               {"run_id", run->run_id},
+               {"state", state},
+               {"step", run->committed_step},
+               {"checkpoint_step", run->checkpoint_step}});
     return OkStatus();
   }
   fmt::print("{}: {}, step {}, checkpoint of step {}\n", run->run_name, state, run->committed_step,
@@ -198,7 +181,7 @@ Status PrintStatus(const RunFlags& flags) {
     return PrintLedger(**ledger, run.status(), flags.json);
   if (!run.ok()) return run.status();
   const std::string page = PageLink(local);
-  flags.json ? PrintJson(*run, page) : PrintText(*run, page);
+  flags.json ? PrintRunJson(*run, page) : PrintText(*run, page);
   return OkStatus();
 }
 

@@ -8,9 +8,10 @@
 #include <numeric>
 #include <vector>
 
-#include "cli/counts_json.h"
-#include "cli/train/curves.h"
+#include "cli/output.h"
+#include "cli/svg_plot.h"
 #include "lib/base/os/file.h"
+#include "lib/base/report/check.h"
 #include "lib/ledger/audit.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_file.h"
@@ -21,6 +22,55 @@
 
 namespace buttress {
 namespace {
+
+// A line of curves.svg, by the name of its measurement.
+struct Curve {
+  const char* label;
+  const char* color;
+  std::string_view measurement;
+};
+
+struct Panel {
+  const char* title;
+  double top;  // 0: the largest value
+  std::vector<Curve> curves;
+};
+
+std::string CurvesSvg(const std::string& title, const std::vector<StepMeasurements>& steps) {
+  const Panel panels[] = {
+      {"reward (mean of the step)", 1, {{"reward", "#1a7f37", "reward_mean"}}},
+      {"advantage collapse rate",
+       1,
+       {{"ACR", "#222", "acr"},
+        {"effective", "#bf8700", "acr_effective"},
+        {"expected", "#0969da", "acr_expected"},
+        {"all correct", "#1a7f37", "acr_all_correct"},
+        {"all wrong", "#cf222e", "acr_all_wrong"},
+        {"other constant", "#8250df", "acr_other"}}},
+      {"entropy (nats per token)", 0, {{"entropy", "#0969da", "entropy"}}},
+      {"accepted tokens per second",
+       0,
+       {{"busy", "#999", "speed.busy"},
+        {"wall clock", "#0969da", "speed.wall"},
+        {"fresh", "#1a7f37", "speed.fresh"}}},
+      {"age of the accepted tokens (versions)",
+       0,
+       {{"mean", "#0969da", "token_age.mean"}, {"p99", "#cf222e", "token_age.p99"}}}};
+  std::vector<Plot> plots;
+  for (const Panel& panel : panels) {
+    Plot& plot = plots.emplace_back(Plot{.title = panel.title, .top = panel.top});
+    for (const auto& [label, color, name] : panel.curves) {
+      const auto row = std::ranges::find(MeasurementTable(), name, &Measurement::name);
+      BUTTRESS_CHECK(row != MeasurementTable().end(), "every name is that of a measurement");
+      PlotSeries& line = plot.lines.emplace_back(PlotSeries{label, color});
+      for (const StepMeasurements& step : steps) {
+        const double value = step.*row->value;
+        if (std::isfinite(value)) line.points.emplace_back(step.step, value);
+      }
+    }
+  }
+  return PlotsSvg(title, plots);
+}
 
 double TokensPerSecond(const std::vector<StepMeasurements>& steps) {
   if (steps.size() < 2) return 0;
@@ -138,8 +188,7 @@ nlohmann::ordered_json SourcesJson(const std::map<std::string, CollapseCounts>& 
   for (const auto& [source, counts] : sources) {
     json[source] = {{"groups", counts.groups},         {"all_correct", counts.all_correct},
                     {"all_wrong", counts.all_wrong},   {"other_constant", counts.other_constant},
-                    {"unscorable", counts.unscorable}, {"acr", nullptr}};
-    if (counts.constant() + counts.mixed > 0) json[source]["acr"] = counts.acr();
+                    {"unscorable", counts.unscorable}, {"acr", AcrJson(counts)}};
   }
   return json;
 }
@@ -148,9 +197,8 @@ nlohmann::ordered_json SourcesJson(const std::map<std::string, CollapseCounts>& 
 std::string SourcesText(const std::map<std::string, CollapseCounts>& sources) {
   std::string text;
   for (const auto& [source, counts] : sources) {
-    text += fmt::format(
-        "  source {}: {} groups, {} collapsed (ACR {})\n", source, counts.groups, counts.constant(),
-        counts.constant() + counts.mixed > 0 ? fmt::format("{:.3f}", counts.acr()) : "-");
+    text += fmt::format("  source {}: {} groups, {} collapsed (ACR {})\n", source, counts.groups,
+                        counts.constant(), AcrText(counts, 3));
   }
   return sources.size() > 1 ? text : "";
 }
@@ -200,8 +248,7 @@ std::string ClosingText(const RunConfig& config, const RunSummary& summary,
                         const std::vector<EvalRow>& evals, const std::optional<BestMark>& best) {
   std::string text = fmt::format(
       "\n{} steps in {:.0f} s; {} groups accepted, {} collapsed (ACR {})\n", steps.size(),
-      summary.wall_seconds, collapse.groups, collapse.constant(),
-      collapse.constant() + collapse.mixed > 0 ? fmt::format("{:.3f}", collapse.acr()) : "-");
+      summary.wall_seconds, collapse.groups, collapse.constant(), AcrText(collapse, 3));
   text += SourcesText(sources) + SkippedText(skipped) + PriceText(PriceOf(steps)) +
           PaceText(PaceOf(steps));
   if (summary.before && summary.after) {
@@ -280,8 +327,7 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   json["groups_all_wrong"] = collapse.all_wrong;
   json["groups_other_constant"] = collapse.other_constant;
   json["groups_unscorable"] = collapse.unscorable;
-  json["acr"] = nullptr;
-  if (collapse.constant() + collapse.mixed > 0) json["acr"] = collapse.acr();
+  json["acr"] = AcrJson(collapse);
   json["sources"] = SourcesJson(sources);
   json["skipped"] = skipped;
   json["dynamic_sampling"] = ToJson(PriceOf(steps));

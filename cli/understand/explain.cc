@@ -1,15 +1,17 @@
 // `buttress explain PATH`: reports why groups gave no signal, for run folders and for dumps of
 // other trainers.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/explain/metric_log.h"
 #include "cli/explain/report.h"
 #include "cli/explain/step_source.h"
+#include "cli/python/python_program.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 
@@ -92,11 +94,16 @@ Status Run(const ExplainFlags& flags) {
   Status groups = ExplainGroups(flags);
   if (groups.code() != StatusCode::kInvalidArgument || !RunFolderOf(flags.path).empty())
     return groups;
-  const Result<std::optional<MetricLog>> log = ReadMetricLog(flags.path);
-  if (log.status().code() == StatusCode::kFailedPrecondition)
-    return InvalidArgument(log.status().message());
-  if (!log.ok() || !*log) return groups;
-  std::fputs((flags.json ? MetricLogJson(**log) : MetricLogText(**log)).c_str(), stdout);
+  std::vector<std::string> arguments = {flags.path};
+  if (flags.json) arguments.emplace_back("--json");
+  const Result<std::string> log = RunPython(kMetricLogProgram, std::move(arguments));
+  if (!log.ok())
+    return InvalidArgument(
+        fmt::format("{}; as a log of metrics: {}", groups.message(), log.status().message()));
+  const auto answer = nlohmann::json::parse(*log);
+  if (answer.contains("error")) return InvalidArgument(answer["error"].get<std::string>());
+  if (!answer.contains("report")) return groups;
+  fmt::print("{}", answer["report"].get<std::string>());
   return OkStatus();
 }
 

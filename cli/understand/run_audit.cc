@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/counts_json.h"
 #include "cli/keep/run_folder.h"
+#include "cli/output.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
 #include "lib/ledger/payload_reader.h"
@@ -243,13 +243,6 @@ std::string AuditJson(const RunAudit& audit) {
   }
   json["lost"] = audit.ledger.violations().size();
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
-
-std::string CountsText(const std::map<std::string, std::int64_t>& counts) {
-  std::string text;
-  for (const auto& [name, count] : counts)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
-  return text.empty() ? "none" : text;
 }
 
 std::string AuditText(const RunAudit& audit) {

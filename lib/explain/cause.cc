@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/base/report/check.h"
-#include "lib/base/text/reward_bounds.h"
-#include "lib/explain/copies.h"
+#include "lib/explain/rates.h"
 
 namespace buttress {
 namespace {
@@ -59,7 +57,7 @@ struct Range {
 Range RangeOf(const GroupFacts& group) {
   Range range;
   for (const CompletionFacts& c : group.completions) {
-    if (!std::isfinite(c.raw_reward) || c.outcome == Outcome::kUnscorable) continue;
+    if (!c.scorable()) continue;
     range.low = range.scorable == 0 ? c.raw_reward : std::min(range.low, c.raw_reward);
     range.high = range.scorable == 0 ? c.raw_reward : std::max(range.high, c.raw_reward);
     ++range.scorable;
@@ -75,7 +73,7 @@ bool IsRounding(const Range& range) {
 enum class Level { kBest, kWorst, kBetween };
 
 Level LevelOf(const GroupFacts& group, const Range& range, const GroupContext& context) {
-  const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
+  const CollapseClass collapse = group.collapse();
   if (collapse == CollapseClass::kAllCorrect) return Level::kBest;
   if (collapse == CollapseClass::kAllWrong) return Level::kWorst;
   if (context.highest == context.lowest)
@@ -88,8 +86,7 @@ std::optional<Diagnosis> Unscorable(const GroupFacts& group, const Range& range,
                                     const CauseRules& rules) {
   const auto n = static_cast<std::int64_t>(group.completions.size());
   const std::int64_t lost = n - range.scorable;
-  const bool many =
-      n >= 2 && static_cast<double>(lost) >= rules.unscorable_share * static_cast<double>(n);
+  const bool many = n >= 2 && Share(lost, n) >= rules.unscorable_share;
   if (!many && range.scorable >= 2) return std::nullopt;
   if (lost == 0)
     return Diagnosis{Cause::kUnknown, fmt::format("{} completion, nothing to compare it with", n)};
@@ -112,7 +109,7 @@ std::string CopiesText(const GroupCopies& copies) {
 
 std::optional<Diagnosis> Duplicates(const GroupCopies& copies, const GroupContext& context,
                                     const CauseRules& rules) {
-  if (copies.copied_share() < rules.copied_share) return std::nullopt;
+  if (Share(copies.copied, copies.known) < rules.copied_share) return std::nullopt;
   if (copies.chance) {
     if (*copies.chance >= rules.copies_chance) return std::nullopt;
     return Diagnosis{
@@ -149,12 +146,12 @@ std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& 
                                    const CauseRules& rules) {
   std::int64_t truncated = 0;
   for (const CompletionFacts& c : group.completions) truncated += IsTruncated(c, context) ? 1 : 0;
-  const auto n = static_cast<double>(group.completions.size());
-  if (static_cast<double>(truncated) < rules.truncated_share * n) return std::nullopt;
+  const auto n = static_cast<std::int64_t>(group.completions.size());
+  if (Share(truncated, n) < rules.truncated_share) return std::nullopt;
   const bool reported = std::ranges::all_of(
       group.completions, [](const CompletionFacts& c) { return c.truncated.has_value(); });
   return Diagnosis{Cause::kTruncated,
-                   fmt::format("{} of {:.0f} completions {}", truncated, n,
+                   fmt::format("{} of {} completions {}", truncated, n,
                                reported ? "ended at the token limit"
                                         : "end midway, at the greatest lengths of the run")};
 }
@@ -162,9 +159,7 @@ std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& 
 std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
                                        const CauseRules& rules) {
   if (copies.known < 2) return std::nullopt;
-  const bool certain =
-      copies.chance &&
-      static_cast<double>(copies.most) >= rules.one_text_share * static_cast<double>(copies.known);
+  const bool certain = copies.chance && Share(copies.most, copies.known) >= rules.one_text_share;
   // A certain right answer is an easy prompt. A certain wrong answer is no longer explored.
   const bool short_text = copies.words < rules.room_words;
   if (short_text && (!certain || level == Level::kBest)) return std::nullopt;
@@ -276,43 +271,11 @@ Diagnosis ByDifficulty(const GroupFacts& group, Level level, const Range& range,
 
 }  // namespace
 
-bool MaskHugeReward(CompletionFacts& completion) {
-  if (std::abs(completion.reward) > kMaxReward || std::abs(completion.raw_reward) > kMaxReward) {
-    completion.reward = completion.raw_reward = std::numeric_limits<double>::quiet_NaN();
-    completion.outcome = Outcome::kUnscorable;
-    return true;
-  }
-  return false;
-}
-
-std::vector<double> GroupFacts::raw_rewards() const {
-  std::vector<double> values;
-  for (const CompletionFacts& c : completions) values.push_back(c.raw_reward);
-  return values;
-}
-
-std::vector<double> GroupFacts::rewards() const {
-  std::vector<double> values;
-  for (const CompletionFacts& c : completions) values.push_back(c.reward);
-  return values;
-}
-
-std::vector<Outcome> GroupFacts::outcomes() const {
-  std::vector<Outcome> values;
-  for (const CompletionFacts& c : completions) {
-    if (c.outcome == Outcome::kUnspecified) return {};
-    values.push_back(c.outcome);
-  }
-  return values;
-}
-
 const CauseInfo& InfoOf(Cause cause) { return kInfo[static_cast<std::size_t>(cause)]; }
 
 bool DiffersByRounding(const GroupFacts& group) { return IsRounding(RangeOf(group)); }
 
-bool HasNoSignal(const GroupFacts& group) {
-  return ClassifyGroup(group.raw_rewards(), group.outcomes()) != CollapseClass::kMixed;
-}
+bool HasNoSignal(const GroupFacts& group) { return group.collapse() != CollapseClass::kMixed; }
 
 bool IsTruncated(const CompletionFacts& c, const GroupContext& context) {
   if (c.truncated) return *c.truncated;

@@ -6,12 +6,28 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "lib/base/text/minhash.h"
+#include "lib/experience/collapse.h"
 #include "lib/experience/types.h"
-#include "lib/explain/text_facts.h"
 
 namespace buttress {
+
+// Facts about a text, or about token ids in place of words; all 0 if neither is known.
+struct TextFacts {
+  std::uint64_t digest = 0;  // equal for equal texts; 0 if nothing is known
+  std::int32_t words = 0;    // words, numbers and other characters of a text, or tokens
+  std::int32_t length = 0;   // bytes of a text, or tokens
+  bool ends_midway = false;  // the last character of the text does not end an answer
+  MinHash sketch{};          // of its words or tokens
+
+  bool known() const { return digest != 0; }
+};
+
+// Computes the facts of a text in linear time. Pure.
+TextFacts FactsOfText(std::string_view text);
 
 struct CompletionFacts {
   double raw_reward = 0;                    // decides collapse; NaN if unscorable
@@ -42,8 +58,24 @@ struct GroupFacts {
   std::vector<CompletionFacts> completions;
 
   std::vector<double> raw_rewards() const;
-  std::vector<double> rewards() const;
   std::vector<Outcome> outcomes() const;  // empty if one of them is unknown
+  CollapseClass collapse() const;
 };
+
+// The copies and near copies within a group.
+struct GroupCopies {
+  std::int64_t known = 0;     // completions whose text is known
+  std::int64_t distinct = 0;  // distinct texts
+  std::int64_t most = 0;      // completions with the most frequent text
+  std::int64_t copied = 0;    // completions that equal another completion
+  std::int32_t words = 0;     // words of the longest copied text, or of the longest text
+  double similarity = 0;      // mean over pairs of completions; 1 for equal texts
+  // Probability that independent samples give as many copies, under the sampler's log-probs;
+  // nullopt without copies or without log-probs.
+  std::optional<double> chance;
+};
+
+// Pure.
+GroupCopies FindCopies(const GroupFacts& group);
 
 }  // namespace buttress

@@ -1,10 +1,12 @@
 #include "lib/explain/post_mortem.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
 
-#include "lib/explain/copies.h"
+#include "lib/explain/facts.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
@@ -60,6 +62,20 @@ void Count(std::optional<Cause> cause, Tally& tally) {
   ++tally.causes[static_cast<std::size_t>(*cause)];
 }
 
+// Share of all groups below which a cause is not mentioned.
+constexpr double kMinShare = 0.01;
+// Runs with an ACR-100 above 0.5 tend to end badly (arXiv 2605.21125).
+constexpr double kEarlyCollapse = 0.5;
+
+std::string Sizes(const Report& report) {
+  std::string text;
+  for (const SizeRemedy& size : report.remedies.sizes) {
+    text += text.empty() ? fmt::format("{:.2f} at this group size", size.expected_acr)
+                         : fmt::format(", {:.2f} at {} times", size.expected_acr, size.times);
+  }
+  return text;
+}
+
 }  // namespace
 
 PostMortem::PostMortem(const CauseRules& rules,
@@ -71,7 +87,7 @@ void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint
   double expected = 0;
   std::int64_t constant = 0;
   for (const GroupFacts& group : groups) {
-    const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
+    const CollapseClass collapse = group.collapse();
     const PromptHistory recent = run_history_.RecentOf(group);
     if (recent.scored == 0 || collapse == CollapseClass::kUnscorable) continue;
     ++point.with_history;
@@ -80,16 +96,16 @@ void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint
         run_history_.DifficultyOf(group.source).Constant(TrialsOf(recent), CountScorable(group));
   }
   if (point.with_history == 0) return;
-  point.observed_acr = static_cast<double>(constant) / static_cast<double>(point.with_history);
+  point.observed_acr = Share(constant, point.with_history);
   point.expected_acr = expected / static_cast<double>(point.with_history);
 }
 
 std::optional<Cause> PostMortem::Classify(const GroupFacts& group, const GroupContext& context,
                                           StepPoint& point) {
-  const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
+  const CollapseClass collapse = group.collapse();
   point.counts.Add(collapse);
   std::optional<Cause> cause;
-  if (HasNoSignal(group)) {
+  if (collapse != CollapseClass::kMixed) {
     CollapsedGroup collapsed = {group.step,
                                 group.prompt_id,
                                 group.source,
@@ -186,6 +202,58 @@ Report PostMortem::Finish() {
   report_.remedies = remedies_.Finish(fit_, common == sizes_.end() ? 1 : common->first);
   report_.prompts_left_out = run_history_.prompts_left_out();
   return std::move(report_);
+}
+
+std::vector<std::string> NextSteps(const Report& report) {
+  std::vector<std::string> steps;
+  const auto share = [&](std::int64_t groups) { return Share(groups, report.all.groups); };
+  for (const auto& [source, completions] : report.never_right) {
+    steps.push_back(fmt::format(
+        "No completion of source '{}' was ever right, of {}: check the verifier first, with "
+        "`buttress verify` on answers that are known to be right.",
+        source, completions));
+  }
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    if (share(report.all.causes[i]) >= kMinShare) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](std::size_t i) { return report.all.causes[i]; });
+  for (const std::size_t i : order) {
+    const CauseInfo& info = InfoOf(static_cast<Cause>(i));
+    steps.push_back(fmt::format("{} ({} groups, {:.1f} % of all): {}.", info.name,
+                                report.all.causes[i], 100 * share(report.all.causes[i]), info.fix));
+  }
+  if (report.excess.significant() && report.excess.difference > 0) {
+    steps.push_back(fmt::format(
+        "Of the groups of prompts seen in the {} steps before, {:.0f} % collapse where their "
+        "difficulty predicts {:.0f} to {:.0f} %, {}: something other than difficulty is the cause.",
+        report.history_steps, 100 * report.observed_acr, 100 * report.expected.low,
+        100 * report.expected.high, DescribeExcess(report.excess)));
+  }
+  std::int64_t difficulty = 0;
+  for (const Cause cause :
+       {Cause::kTooEasy, Cause::kTooHard, Cause::kEasySource, Cause::kHardSource, Cause::kUnknown})
+    difficulty += report.all.causes[static_cast<std::size_t>(cause)];
+  if (share(difficulty) >= kMinShare) {
+    steps.push_back("By the spread of success rates over prompts, a larger group gives ACR " +
+                    Sizes(report) + ".");
+    if (report.remedies.skip.skipped > 0) {
+      const SkipRemedy& skip = report.remedies.skip;
+      steps.push_back(
+          fmt::format("Skipping prompts whose last group was constant would have saved {} of {} "
+                      "visits; {:.0f} % of them were constant again.",
+                      skip.skipped, skip.visits, 100 * Share(skip.rightly, skip.skipped)));
+    }
+  }
+  if (report.steps.size() >= 25 && report.acr_100 > kEarlyCollapse) {
+    steps.push_back(fmt::format(
+        "The first steps have an ACR of {:.2f}; runs that begin above {:.1f} rarely recover "
+        "without a change.",
+        report.acr_100, kEarlyCollapse));
+  }
+  if (steps.empty()) steps.push_back("Nothing to fix: almost every group carries a signal.");
+  return steps;
 }
 
 }  // namespace buttress

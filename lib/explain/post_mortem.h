@@ -18,10 +18,9 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/explain/beta_fit.h"
 #include "lib/explain/cause.h"
-#include "lib/explain/excess.h"
 #include "lib/explain/facts.h"
+#include "lib/explain/rates.h"
 #include "lib/explain/remedies.h"
 #include "lib/explain/run_history.h"
 #include "lib/rl/collapse/acr.h"
@@ -123,5 +122,9 @@ class PostMortem {
   Report report_;
   CauseCounts shown_{};
 };
+
+// Advises what to do next: the largest causes first, each with its cost and its fix. Returns
+// sentences, the most important first. Pure. A report without problems gives one sentence.
+std::vector<std::string> NextSteps(const Report& report);
 
 }  // namespace buttress

@@ -140,9 +140,7 @@ Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
     ++report_.skip.visits;
     if (last_constant[k] == 0) continue;
     ++report_.skip.skipped;
-    report_.skip.rightly +=
-        ClassifyGroup(groups[k].raw_rewards(), groups[k].outcomes()) == CollapseClass::kMixed ? 0
-                                                                                              : 1;
+    report_.skip.rightly += input.classes[k] == CollapseClass::kMixed ? 0 : 1;
   }
   report_.groups += static_cast<std::int64_t>(groups.size());
   return OkStatus();

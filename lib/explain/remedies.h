@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/explain/beta_fit.h"
 #include "lib/explain/facts.h"
+#include "lib/explain/rates.h"
 #include "lib/rl/advantage/advantage.h"
 #include "lib/rl/collapse/source_rates.h"
 
@@ -38,6 +38,11 @@ struct EstimatorRemedy {
 
   // The mean advantage in the direction of the outcome; exactly 0 if only rounding is left.
   double push() const;
+
+  // |advantage| over `completions`, the completions of the report.
+  double mean_absolute(std::int64_t completions) const {
+    return completions == 0 ? 0.0 : sum_absolute / static_cast<double>(completions);
+  }
 };
 
 inline constexpr double kWeightRates[] = {0.1, 0.5, 0.9};

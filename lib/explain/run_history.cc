@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/explain/copies.h"
+#include "lib/explain/rates.h"
 
 namespace buttress {
 namespace {
@@ -77,8 +77,7 @@ std::optional<double> RunHistory::similarity() const {
 // Adds what the contexts of this step need: ranges, lengths, similarities, agreement.
 void RunHistory::Observe(std::span<const GroupFacts> groups) {
   for (const GroupFacts& group : groups) {
-    const bool mixed =
-        ClassifyGroup(group.raw_rewards(), group.outcomes()) == CollapseClass::kMixed;
+    const bool mixed = group.collapse() == CollapseClass::kMixed;
     for (const CompletionFacts& c : group.completions) {
       if (c.text.known() || c.tokens)
         Push(recent_, {c.text.length, c.tokens.value_or(0), c.text.ends_midway, c.text.known()},
@@ -167,14 +166,10 @@ void RunHistory::SetRepeats(const GroupFacts& group, GroupContext& context) cons
   for (const CompletionFacts& c : group.completions) {
     if (!c.text.known()) continue;
     ++known;
-    repeated +=
-        std::ranges::find(prompt.last_texts, Shortened(c.text.digest)) != prompt.last_texts.end()
-            ? 1
-            : 0;
+    repeated += std::ranges::count(prompt.last_texts, Shortened(c.text.digest)) > 0 ? 1 : 0;
   }
   if (known == 0) return;
-  context.repeated_share = static_cast<double>(repeated) /
-                           static_cast<double>(std::min<std::int64_t>(known, kLastTexts));
+  context.repeated_share = Share(repeated, std::min<std::int64_t>(known, kLastTexts));
   context.repeated_step = prompt.last_step;
 }
 

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/prepare/verify_rows.h"
+#include "cli/prepare/verify.h"
 #include "cli/reference/group_file.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/bounded_json.h"

@@ -1,10 +1,9 @@
-#include "lib/explain/beta_fit.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "lib/base/text/random.h"
+#include "lib/explain/rates.h"
 
 namespace buttress {
 namespace {

@@ -1,7 +1,6 @@
-#include "lib/explain/excess.h"
-
 #include <gtest/gtest.h>
 
+#include "lib/explain/rates.h"
 #include "lib/rl/collapse/difficulty.h"
 
 namespace buttress {

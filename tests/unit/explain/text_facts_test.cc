@@ -1,8 +1,8 @@
-#include "lib/explain/text_facts.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "lib/explain/facts.h"
 
 namespace buttress {
 namespace {

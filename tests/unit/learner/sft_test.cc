@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "cli/prepare/new_model_folder.h"
+#include "cli/prepare/new_model.h"
 #include "learner/step/token_batch.h"
 #include "lib/base/os/file.h"
 #include "lib/policy/transformer.h"

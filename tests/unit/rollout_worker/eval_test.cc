@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/prepare/new_model_folder.h"
+#include "cli/prepare/new_model.h"
 #include "lib/base/os/file.h"
 #include "lib/policy/decode/generator.h"
 #include "lib/policy/transformer.h"

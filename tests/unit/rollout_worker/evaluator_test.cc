@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/prepare/new_model_folder.h"
+#include "cli/prepare/new_model.h"
 #include "lib/base/os/file.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_file.h"

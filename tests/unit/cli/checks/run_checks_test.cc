@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/prepare/new_model_folder.h"
+#include "cli/prepare/new_model.h"
 #include "lib/base/os/file.h"
 #include "lib/checks/data_checks.h"
 #include "lib/checks/model_checks.h"

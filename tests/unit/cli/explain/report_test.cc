@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/text/random.h"
-#include "lib/explain/advice.h"
+#include "lib/explain/post_mortem.h"
 
 namespace buttress {
 namespace {

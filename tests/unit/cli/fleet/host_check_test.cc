@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "cli/fleet/fleet.h"
-#include "cli/prepare/new_model_folder.h"
+#include "cli/prepare/new_model.h"
 #include "lib/base/os/file.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/temp_dir.h"

@@ -1,7 +1,7 @@
-#include "cli/fleet/hosts_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "cli/fleet/fleet.h"
 
 namespace buttress {
 namespace {

@@ -1,10 +1,9 @@
-#include "cli/keep/drop.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "cli/keep/drop_prune.h"
 #include "cli/understand/run_audit.h"
 #include "tests/unit/cli/keep/run_folder.h"
 

@@ -1,9 +1,8 @@
-#include "cli/keep/prune.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "cli/keep/drop_prune.h"
 #include "tests/unit/cli/keep/run_folder.h"
 
 namespace buttress {

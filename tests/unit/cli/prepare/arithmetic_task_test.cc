@@ -1,10 +1,9 @@
-#include "cli/prepare/arithmetic_task.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 
+#include "cli/prepare/task.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {

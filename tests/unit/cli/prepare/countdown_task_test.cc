@@ -1,11 +1,10 @@
-#include "cli/prepare/countdown_task.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
+#include "cli/prepare/task.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {

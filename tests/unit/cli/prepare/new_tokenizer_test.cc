@@ -1,11 +1,9 @@
-#include "cli/prepare/new_tokenizer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/prepare/new_model_folder.h"
+#include "cli/prepare/new_model.h"
 #include "lib/base/os/file.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "tests/support/temp_dir.h"

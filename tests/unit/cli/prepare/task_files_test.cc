@@ -1,5 +1,3 @@
-#include "cli/prepare/task_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/prepare/countdown_task.h"
+#include "cli/prepare/task.h"
 #include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 

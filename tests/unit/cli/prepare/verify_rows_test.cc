@@ -1,7 +1,7 @@
-#include "cli/prepare/verify_rows.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "cli/prepare/verify.h"
 
 namespace buttress {
 namespace {

@@ -1,10 +1,9 @@
-#include "cli/reference/advantages_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
+#include "cli/reference/advantages.h"
 #include "lib/config/load.h"
 
 namespace buttress {

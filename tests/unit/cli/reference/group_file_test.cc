@@ -31,7 +31,6 @@ TEST(ParseGroupsTest, ReadsEveryField) {
       "g.jsonl");
   ASSERT_TRUE(batch.ok()) << batch.status().message();
   EXPECT_THAT(batch->ids, ElementsAre("a", 7));
-  EXPECT_THAT(batch->lines, ElementsAre(1, 3));
   EXPECT_THAT(batch->group_offsets, ElementsAre(0, 3, 4));
   EXPECT_EQ(batch->rewards[1], 0.0);
   EXPECT_TRUE(std::isnan(batch->rewards[2]));

@@ -1,10 +1,9 @@
-#include "cli/train/log_notices.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "cli/train/console.h"
 #include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 

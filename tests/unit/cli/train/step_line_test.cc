@@ -1,7 +1,7 @@
-#include "cli/train/step_line.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "cli/train/console.h"
 
 namespace buttress {
 namespace {

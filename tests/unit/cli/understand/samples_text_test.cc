@@ -1,8 +1,7 @@
-#include "cli/understand/samples_text.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/understand/samples.h"
 #include "tests/support/make_head.h"
 
 namespace buttress {

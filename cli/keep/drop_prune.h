@@ -1,4 +1,5 @@
-// Gives up a group whose payload is damaged for good, while no coordinator does so by itself.
+// Gives up a group whose payload is damaged for good, while no coordinator does so by itself, and
+// deletes payloads that training needs no more.
 #pragma once
 
 #include <cstdint>
@@ -28,5 +29,16 @@ struct DroppedGroup {
 // written uses the folder; kInvalidArgument for a group that has ended or that the newest
 // checkpoint contains, for a run with run.deterministic, or without a reason.
 Result<DroppedGroup> DropGroup(const DropRequest& request);
+
+struct PrunedPayloads {
+  std::int64_t segments = 0;
+  std::int64_t bytes = 0;
+  std::int64_t groups = 0;  // whose tokens are gone
+};
+
+// Deletes the segments of <folder>/payloads in which every group is settled or dropped, but never
+// the newest. Rows stay. With `dry_run` nothing is deleted. Safe during the run: such a
+// segment is needed by no later step.
+Result<PrunedPayloads> PrunePayloads(const std::string& folder, bool dry_run);
 
 }  // namespace buttress

@@ -1,16 +1,16 @@
-#include "cli/counts_json.h"
+#include "cli/output.h"
 
 #include <gtest/gtest.h>
 
 namespace buttress {
 namespace {
 
-TEST(CountsJsonTest, PromptsPassedOverHaveNoZeros) {
+TEST(OutputTest, PromptsPassedOverHaveNoZeros) {
   EXPECT_EQ(SkippedPromptsOf({{"math", {3, 0, 0, 0, 12}}, {"code", SkipCounts{}}}),
             (SkippedPrompts{{"math", {{"easy", 3}, {"over_long", 12}}}}));
 }
 
-TEST(CountsJsonTest, TheTextNamesSourcesThatHaveNames) {
+TEST(OutputTest, TheTextNamesSourcesThatHaveNames) {
   EXPECT_EQ(SkippedText({}), "");
   EXPECT_EQ(SkippedText({{"", {{"over_long", 2}}}}), "prompts passed over: 2 over_long\n");
   EXPECT_EQ(SkippedText({{"code", {{"hard", 1}}}, {"math", {{"easy", 3}, {"over_long", 12}}}}),

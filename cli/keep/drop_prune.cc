@@ -1,22 +1,26 @@
-#include "cli/keep/drop.h"
+#include "cli/keep/drop_prune.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "cli/command.h"
 #include "cli/keep/run_folder.h"
+#include "cli/output.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_reader.h"
 #include "lib/ledger/reader.h"
+#include "lib/ledger/segment_file.h"
 #include "lib/weights/checkpoint_folder.h"
 
 namespace buttress {
@@ -76,6 +80,51 @@ LedgerChanges ChangesOf(const GroupRow& group, const RunRow& run, const std::str
   return changes;
 }
 
+std::string DropJson(const DroppedGroup& dropped) {
+  return JsonLine({{"group", dropped.group.group_id},
+                   {"state", GroupStateName(dropped.group.state)},
+                   {"step", dropped.group.step},
+                   {"position", dropped.group.position},
+                   {"evidence", dropped.evidence}});
+}
+
+std::string DropText(const DroppedGroup& dropped) {
+  const GroupRow& group = dropped.group;
+  std::string text =
+      fmt::format("group {} was {} and is dropped\n", group.group_id, GroupStateName(group.state));
+  if (group.step != 0) {
+    text += fmt::format(
+        "its place in the plan of step {} goes to the first group that is ready; the learner "
+        "continues from its checkpoint before that step\n",
+        group.step);
+  }
+  if (!dropped.evidence.empty()) text += "its record is kept in " + dropped.evidence + "\n";
+  return text + "start the run again\n";
+}
+
+struct PruneFlags {
+  std::string folder;
+  bool dry_run = false;
+  bool json = false;
+};
+
+Status Prune(const PruneFlags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const PrunedPayloads pruned,
+                            PrunePayloads(flags.folder, flags.dry_run));
+  if (flags.json) {
+    PrintJson({{"dry_run", flags.dry_run},
+               {"segments", pruned.segments},
+               {"bytes", pruned.bytes},
+               {"groups", pruned.groups}});
+    return OkStatus();
+  }
+  fmt::print("{} {} segments with {} bytes: the tokens of {} groups that are settled or dropped\n",
+             flags.dry_run ? "would delete" : "deleted", pruned.segments, pruned.bytes,
+             pruned.groups);
+  fmt::print("`ledger show` has no texts of these groups; explain reads rows and loses nothing\n");
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<DroppedGroup> DropGroup(const DropRequest& request) {
@@ -102,34 +151,6 @@ Result<DroppedGroup> DropGroup(const DropRequest& request) {
   return dropped;
 }
 
-namespace {
-
-std::string DropJson(const DroppedGroup& dropped) {
-  return nlohmann::ordered_json{{"group", dropped.group.group_id},
-                                {"state", GroupStateName(dropped.group.state)},
-                                {"step", dropped.group.step},
-                                {"position", dropped.group.position},
-                                {"evidence", dropped.evidence}}
-             .dump() +
-         "\n";
-}
-
-std::string DropText(const DroppedGroup& dropped) {
-  const GroupRow& group = dropped.group;
-  std::string text =
-      fmt::format("group {} was {} and is dropped\n", group.group_id, GroupStateName(group.state));
-  if (group.step != 0) {
-    text += fmt::format(
-        "its place in the plan of step {} goes to the first group that is ready; the learner "
-        "continues from its checkpoint before that step\n",
-        group.step);
-  }
-  if (!dropped.evidence.empty()) text += "its record is kept in " + dropped.evidence + "\n";
-  return text + "start the run again\n";
-}
-
-}  // namespace
-
 std::function<Status()> AddLedgerDrop(CLI::App& app) {
   const auto request = std::make_shared<DropRequest>();
   const auto json = std::make_shared<bool>(false);
@@ -145,6 +166,50 @@ std::function<Status()> AddLedgerDrop(CLI::App& app) {
     std::fputs((*json ? DropJson(dropped) : DropText(dropped)).c_str(), stdout);
     return OkStatus();
   };
+}
+
+Result<PrunedPayloads> PrunePayloads(const std::string& folder, bool dry_run) {
+  struct Content {
+    std::int64_t ended = 0;
+    bool needed = false;
+  };
+
+  std::map<std::uint64_t, Content> segments;
+  PayloadEnd end;
+  {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto reader, LedgerReader::Open(JoinPath(folder, "ledger.db")));
+    BUTTRESS_RETURN_IF_ERROR(reader->ForEachGroup([&](const GroupRecord& record) {
+      if (!record.accepted || record.accepted->damaged) return;
+      Content& segment = segments[record.accepted->payload.segment];
+      const GroupState state = record.group.state;
+      const bool ended = state == GroupState::kSettled || state == GroupState::kDropped;
+      ended ? void(++segment.ended) : void(segment.needed = true);
+    }));
+    BUTTRESS_ASSIGN_OR_RETURN(end, reader->EndOfPayloads());
+  }
+  const std::string payloads = JoinPath(folder, "payloads");
+  BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(payloads));
+  PrunedPayloads pruned;
+  for (const auto& [number, segment] : segments) {
+    const auto size = sizes.find(number);
+    if (segment.needed || number >= end.segment || size == sizes.end()) continue;
+    std::error_code error;
+    if (!dry_run) std::filesystem::remove(SegmentPath(payloads, number), error);
+    if (error) return Unavailable(SegmentPath(payloads, number) + ": " + error.message());
+    ++pruned.segments;
+    pruned.bytes += static_cast<std::int64_t>(size->second);
+    pruned.groups += segment.ended;
+  }
+  if (!dry_run) BUTTRESS_RETURN_IF_ERROR(SyncFolder(payloads));
+  return pruned;
+}
+
+std::function<Status()> AddLedgerPrune(CLI::App& app) {
+  const auto flags = std::make_shared<PruneFlags>();
+  app.add_option("dir", flags->folder, "run folder; the run may be running")->required();
+  app.add_flag("--dry-run", flags->dry_run, "say what would be deleted, and delete nothing");
+  app.add_flag("--json", flags->json, "print one JSON object");
+  return [flags] { return Prune(*flags); };
 }
 
 }  // namespace buttress

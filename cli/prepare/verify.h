@@ -2,12 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "lib/base/report/status.h"
 #include "lib/data/json_rows.h"
+#include "lib/verify/verifier.h"
+
+namespace CLI {
+class App;
+}
 
 namespace buttress {
 
@@ -38,5 +45,26 @@ struct VerifyRow {
 // is the text of their contents. Prompt, id, source and labels are optional. A label is true,
 // false, 1, 0, "correct" or "wrong", or such a text of CSV. kInvalidArgument names the field.
 Result<VerifyRow> ReadVerifyRow(JsonRow row, const VerifyFields& fields);
+
+struct VerifierFlags {
+  std::string path;
+  VerifyFields fields;
+  std::string verifier = "math";
+  std::vector<std::string> overrides;
+  bool use_all = false;
+  std::string mode;
+  std::vector<std::string> anchors;
+
+  // Adds FILE, the names of its fields, --verifier, --set, and short forms of some settings:
+  // --use-all, --mode, --anchors.
+  void AddTo(CLI::App& app);
+
+  // kInvalidArgument for an unknown name or an invalid setting.
+  Result<std::unique_ptr<VerifierSet>> Make() const;
+
+  // Calls `use` with each row of the dataset and reports its progress on stderr every ten thousand
+  // rows. kInvalidArgument for a file that cannot be read, or with all bad rows.
+  Status ForEachRow(const std::function<void(const VerifyRow&)>& use) const;
+};
 
 }  // namespace buttress

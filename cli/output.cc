@@ -1,8 +1,12 @@
-#include "cli/counts_json.h"
-
-#include <fmt/core.h>
+#include "cli/output.h"
 
 namespace buttress {
+
+std::string JsonLine(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+void PrintJson(const nlohmann::ordered_json& json) { fmt::print("{}", JsonLine(json)); }
 
 nlohmann::ordered_json CountsJson(const CollapseCounts& counts) {
   return {{"groups", counts.groups},
@@ -12,6 +16,17 @@ nlohmann::ordered_json CountsJson(const CollapseCounts& counts) {
           {"other_constant", counts.other_constant},
           {"mixed", counts.mixed},
           {"unscorable", counts.unscorable}};
+}
+
+nlohmann::ordered_json AcrJson(const CollapseCounts& counts) {
+  nlohmann::ordered_json acr;
+  if (counts.constant() + counts.mixed > 0) acr = counts.acr();
+  return acr;
+}
+
+std::string AcrText(const CollapseCounts& counts, int decimals) {
+  return counts.constant() + counts.mixed > 0 ? fmt::format("{:.{}f}", counts.acr(), decimals)
+                                              : "-";
 }
 
 SkippedPrompts SkippedPromptsOf(const std::map<std::string, SkipCounts>& ledger) {
@@ -28,9 +43,7 @@ SkippedPrompts SkippedPromptsOf(const std::map<std::string, SkipCounts>& ledger)
 std::string SkippedText(const SkippedPrompts& skipped) {
   std::string text;
   for (const auto& [source, reasons] : skipped) {
-    std::string counts;
-    for (const auto& [reason, prompts] : reasons)
-      counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", prompts, reason);
+    const std::string counts = CountsText(reasons);
     text += source.empty() ? fmt::format("prompts passed over: {}\n", counts)
                            : fmt::format("prompts of {} passed over: {}\n", source, counts);
   }
