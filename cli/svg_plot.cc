@@ -1,5 +1,6 @@
 #include "cli/svg_plot.h"
 
+#include <absl/strings/str_replace.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -194,25 +195,10 @@ std::string DrawPlot(const Plot& plot, double y0) {
 }  // namespace
 
 std::string EscapeXml(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
-  }
+  std::string escaped =
+      absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+  std::ranges::replace_if(
+      escaped, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   return escaped;
 }
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cli/reference/group_file.h"
+#include "cli/reference/advantages.h"
 #include "lib/base/text/bounded_json.h"
 #include "lib/base/text/random.h"
 #include "lib/config/run_config.h"

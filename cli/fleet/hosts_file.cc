@@ -1,3 +1,4 @@
+#include <absl/strings/ascii.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,8 +18,8 @@ constexpr std::int64_t kMaxProcesses = 1000;  // of one kind on one machine
 // What ssh, mpirun and gRPC all take for one name; a leading '-' would be an option of ssh.
 bool IsName(std::string_view text, std::string_view more) {
   return !text.empty() && text.front() != '-' && std::ranges::all_of(text, [more](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_' || more.find(c) != std::string_view::npos;
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
+           more.find(c) != std::string_view::npos;
   });
 }
 

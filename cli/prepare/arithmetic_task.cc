@@ -10,14 +10,7 @@ namespace {
 constexpr std::int64_t kMostDigits = 9;  // products stay below 2^63
 
 std::int64_t Apply(std::int64_t left, char op, std::int64_t right) {
-  switch (op) {
-    case '+':
-      return left + right;
-    case '-':
-      return left - right;
-    default:
-      return left * right;
-  }
+  return op == '+' ? left + right : op == '-' ? left - right : left * right;
 }
 
 std::string Write(std::int64_t left, char op, std::int64_t right) {
@@ -41,18 +34,14 @@ class ArithmeticTask : public Task {
     return TaskProblem{.prompt = Prompt(Write(left, op, right)),
                        .answer = answer,
                        .canonical = ordered ? Write(left, op, right) : Write(right, op, left),
-                       .solution = Response(answer),
-                       .guess = Response(OtherDigits(answer, random))};
+                       .solution = ResponseOf(options_.format, answer),
+                       .guess = ResponseOf(options_.format, OtherDigits(answer, random))};
   }
 
  private:
   std::string Prompt(const std::string& expression) const {
     if (options_.format == PromptFormat::kCompact) return expression + "=";
     return "What is " + expression + "? Put the number in <answer> </answer> tags.";
-  }
-
-  std::string Response(const std::string& number) const {
-    return options_.format == PromptFormat::kCompact ? number : "<answer>" + number + "</answer>";
   }
 
   // Returns random digits of the same length.

@@ -70,12 +70,13 @@ class CountdownTask : public Task {
       const std::optional<std::int64_t> target = TargetOf(expression);
       if (!target) continue;
       problem.target = *target;
-      return TaskProblem{.prompt = Prompt(problem),
-                         .answer = ToJson(problem),
-                         .canonical = CanonicalForm(problem),
-                         .solution = Response(expression),
-                         .guess = Response(RandomExpression(Subset(problem.numbers, random),
-                                                            kind.operators, random))};
+      return TaskProblem{
+          .prompt = Prompt(problem),
+          .answer = ToJson(problem),
+          .canonical = CanonicalForm(problem),
+          .solution = ResponseOf(options_.format, expression),
+          .guess = ResponseOf(options_.format, RandomExpression(Subset(problem.numbers, random),
+                                                                kind.operators, random))};
     }
     return InvalidArgument(fmt::format(
         "countdown: {} expressions over {} numbers with {} gave no target from {} to "
@@ -131,11 +132,6 @@ class CountdownTask : public Task {
     return "Using the numbers " + Join(problem.numbers, ", ", " and ") + ", each " + use +
            ", and no operators but " + operators + ", write an expression that equals " +
            std::to_string(problem.target) + ". Put the expression in <answer> </answer> tags.";
-  }
-
-  std::string Response(const std::string& expression) const {
-    return options_.format == PromptFormat::kCompact ? expression
-                                                     : "<answer>" + expression + "</answer>";
   }
 
   const CountdownOptions options_;

@@ -1,5 +1,6 @@
-// Generated tasks, which need no download: a Task draws problems, and task_files.h writes them as
-// JSONL.
+// Generated tasks, which need no download: a Task draws problems, and WriteTask writes them as JSONL:
+// train.jsonl and held_out.jsonl ({"id", "prompt", "answer", "source"}), and sft.jsonl for
+// supervised fine-tuning ({"prompt", "response"}).
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,11 @@ inline constexpr ChoiceRow<PromptFormat> kChoices<PromptFormat>[] = {
     {PromptFormat::kCompact, "compact", "for a model of single characters"},
     {PromptFormat::kWords, "words"},
 };
+
+// Returns `answer` as a response in that format.
+inline std::string ResponseOf(PromptFormat format, const std::string& answer) {
+  return format == PromptFormat::kCompact ? answer : "<answer>" + answer + "</answer>";
+}
 
 struct TaskProblem {
   std::string prompt;

@@ -46,15 +46,10 @@ std::string ResponseText(const ordered_json& value) {
 }
 
 std::optional<bool> Label(const ordered_json& value) {
-  for (const char* yes : {"correct", "true", "True", "1"}) {
-    if (value == yes) return true;
-  }
-  for (const char* no : {"wrong", "false", "False", "0"}) {
-    if (value == no) return false;
-  }
-  if (value == true || value == 1) return true;
-  if (value == false || value == 0) return false;
-  return std::nullopt;
+  static const ordered_json kYes = {"correct", "true", "True", "1", true, 1};
+  static const ordered_json kNo = {"wrong", "false", "False", "0", false, 0};
+  if (std::ranges::find(kYes, value) != kYes.end()) return true;
+  return std::ranges::find(kNo, value) != kNo.end() ? std::optional(false) : std::nullopt;
 }
 
 // Finds a field, or that of its plural.

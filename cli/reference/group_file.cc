@@ -1,5 +1,3 @@
-#include "cli/reference/group_file.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "cli/reference/advantages.h"
 #include "lib/base/text/bounded_json.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 

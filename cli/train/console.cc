@@ -5,11 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "cli/train/summary.h"
 #include "lib/base/os/clock.h"
@@ -17,10 +22,51 @@
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/sources.h"
+#include "lib/http/http_client.h"
 #include "lib/ledger/reader.h"
+#include "lib/rpc/coordinator_client.h"
 
 namespace buttress {
 namespace {
+
+constexpr std::int64_t kScrapeMs = 1000;
+
+// Whether workers hold leases and none of their engines has a completion. False where that cannot
+// be told, as behind TLS.
+bool OnlyScoring(const v1::GetRunStatusResponse& run, const Credentials& credentials) {
+  if (!credentials.empty()) return false;
+  std::vector<HttpRequest> requests;
+  for (const v1::WorkerStatus& worker : run.workers()) {
+    if (worker.leases() == 0 || worker.metrics_address().empty()) continue;
+    HttpRequest& request = requests.emplace_back();
+    request.url = "http://" + worker.metrics_address() + "/metrics";
+    request.deadlines = {kScrapeMs, kScrapeMs, kScrapeMs, kScrapeMs};
+  }
+  if (requests.empty()) return false;
+  for (const Result<HttpReply>& reply : HttpClient().Fetch(std::move(requests))) {
+    constexpr std::string_view kSeries = "\nbuttress_worker_requests_in_flight ";
+    if (!reply.ok()) return false;
+    const std::size_t at = reply->body.find(kSeries);
+    if (at == std::string::npos || std::atof(reply->body.c_str() + at + kSeries.size()) > 0)
+      return false;
+  }
+  return true;
+}
+
+RunView Look(const CoordinatorClientOptions& options) {
+  RunView view;
+  auto run = CoordinatorClient(options).GetRunStatus();
+  if (!run.ok()) return view;
+  view.answered = true;
+  view.run = *std::move(run);
+  view.scoring = OnlyScoring(view.run, options.credentials);
+  return view;
+}
+
+std::uint64_t CountOf(const v1::GetRunStatusResponse& run, const std::string& state) {
+  const auto found = run.groups().find(state);
+  return found == run.groups().end() ? 0 : found->second;
+}
 
 namespace fs = std::filesystem;
 
@@ -107,6 +153,24 @@ std::string Details(const StepMeasurements& step) {
 constexpr double kAskAfterSeconds = 6, kTellAfterSeconds = 9;
 
 }  // namespace
+
+std::string WaitingFor(const RunView& view, std::int64_t prompts) {
+  const v1::GetRunStatusResponse& run = view.run;
+  const std::uint64_t next = run.step() + 1;
+  if (!view.answered) return "the coordinator, which does not answer";
+  if (!run.paused().empty()) return run.paused();
+  if (run.learner_epoch() == 0) return "the learner to load the model and register";
+  if (run.step() == run.total_steps()) return "the learner to write the last checkpoint and model";
+  if (CountOf(run, "batched") > 0) return fmt::format("the learner, which trains step {}", next);
+  if (run.workers().empty()) return "a rollout worker to load the model and register";
+  const std::uint64_t leased = CountOf(run, "leased");
+  const char* what = view.scoring  ? "with run.reward.verifier"
+                     : leased == 0 ? "leased; workers wait for weights or places"
+                                   : "sampled or scored";
+  return fmt::format("groups of step {}: {} of {} are ready, {} are {}", next,
+                     CountOf(run, "ready"), prompts, leased == 0 ? CountOf(run, "pending") : leased,
+                     leased == 0 ? "not " + std::string(what) : what);
+}
 
 LogNotices::LogNotices(std::string folder) : folder_(std::move(folder)) {
   for (const fs::path& log : LogsOf(folder_)) {
@@ -206,9 +270,8 @@ void Console::SayWaiting(const std::string& what) {
 
 Status Console::Follow() {
   notices_ = std::make_unique<LogNotices>(JoinPath(out_, "logs"));
-  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
+  BUTTRESS_ASSIGN_OR_RETURN(credentials_,
                             LoadCredentials(config_.local.security, Program::kStatus));
-  waiting_ = std::make_unique<WaitingWatch>(config_, credentials);
   step_seconds_ = said_seconds_ = MonotonicSeconds();
   std::remove(PageLinkPath(out_).c_str());
   ReadNewEvals().status().IgnoreError();
@@ -263,9 +326,22 @@ void Console::ShowEvals() {
   for (const EvalRow& row : *rows) Say("launch: " + EvalLine(row));
 }
 
+// Asks on a thread of its own, unless a question is open.
+void Console::AskRun() {
+  if (asked_.valid()) return;
+  CoordinatorClientOptions options = CoordinatorClientOptionsFrom(config_.local, credentials_);
+  options.give_up_after_ms = 1;  // one attempt
+  asked_ = std::async(std::launch::async, [options] { return Look(options); });
+}
+
+// A coordinator that has not answered the last question yet is what the run waits for.
 void Console::ShowWaiting() {
-  if (SilentSeconds() > kAskAfterSeconds) waiting_->Ask();
-  if (SilentSeconds() > kTellAfterSeconds) SayWaiting(waiting_->Text());
+  if (SilentSeconds() > kAskAfterSeconds) AskRun();
+  if (SilentSeconds() <= kTellAfterSeconds) return;
+  RunView view;
+  if (asked_.valid() && asked_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    view = asked_.get();
+  SayWaiting(WaitingFor(view, config_.run.batch.prompts));
 }
 
 }  // namespace buttress

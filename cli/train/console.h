@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -11,7 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/train/waiting.h"
+#include "buttress/v1/coordinator.pb.h"
+#include "lib/base/net/credentials.h"
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/eval_file.h"
@@ -19,6 +21,16 @@
 #include "lib/measure/steps_file.h"
 
 namespace buttress {
+
+// What the coordinator and the workers say of a run.
+struct RunView {
+  bool answered = false;  // the coordinator did
+  v1::GetRunStatusResponse run;
+  bool scoring = false;  // no engine has a completion: all are with the verifiers
+};
+
+// "the learner, which trains step 4", or the like. `prompts` is P. Pure.
+std::string WaitingFor(const RunView& view, std::int64_t prompts);
 
 // Follows the logs of a folder. The first warning or error of each kind is a notice, with the lines
 // that belong to it, such as a traceback; those like it are only in the log. A kind is the role and
@@ -84,15 +96,17 @@ class Console {
 
  private:
   double SilentSeconds() const;
+  void AskRun();
   Result<std::vector<EvalRow>> ReadNewEvals();
 
   const RunConfig& config_;
   const std::string& out_;
   const bool verbose_;
   double said_seconds_;
-  double step_seconds_;                    // the last step was printed
-  std::unique_ptr<LogNotices> notices_;    // from Follow on
-  std::unique_ptr<WaitingWatch> waiting_;  // from Follow on
+  double step_seconds_;                  // the last step was printed
+  std::unique_ptr<LogNotices> notices_;  // from Follow on
+  Credentials credentials_;              // from Follow on
+  std::future<RunView> asked_;           // what the run waits for
   bool page_told_ = false;
   StepsTail steps_tail_;
   std::vector<StepMeasurements> last_steps_;  // kPaceSteps at most

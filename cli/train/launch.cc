@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
@@ -25,8 +26,6 @@
 #include "cli/train/console.h"
 #include "cli/train/programs.h"
 #include "cli/train/summary.h"
-#include "cli/train/targets_file.h"
-#include "cli/train/waiting.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
@@ -234,13 +233,31 @@ class Launcher {
     return ShutdownRequested() ? Cancelled("interrupted") : status;
   }
 
+  // Asks how the run ended, once the learner has left with success: the learner does so also when an
+  // operator has stopped the run, and then it has written no model. A coordinator that dies before
+  // it has answered is started again, as during the run.
   Result<v1::GetRunStatusResponse> AskTheCoordinator() {
     constexpr std::int64_t kOneAttemptMs = 1;
+    constexpr std::int64_t kStartMs = 60000;  // a coordinator serves within this time of its start
     BUTTRESS_ASSIGN_OR_RETURN(const auto client,
                               ConnectToRun({options_.file.path, options_.file.overrides},
                                            Program::kStatus, kOneAttemptMs));
-    return AskHowItEnded(*client, supervisor(),
-                         [this] { console_.SayWaiting("the coordinator, which does not answer"); });
+    int restarts = -1;
+    std::int64_t give_up_ms = 0;
+    while (true) {
+      auto answer = client->GetRunStatus();
+      if (answer.ok()) return answer;
+      const bool down = answer.status().code() == StatusCode::kUnavailable ||
+                        answer.status().code() == StatusCode::kDeadlineExceeded;
+      if (!down) return answer.status().Annotate("asking how the run ended");
+      if (WaitForShutdown(kTick)) return Cancelled("interrupted");
+      BUTTRESS_RETURN_IF_ERROR(supervisor().Tick());
+      const std::int64_t now_ms = RealClock().MonotonicMs();
+      if (std::exchange(restarts, supervisor().restarts()) != supervisor().restarts())
+        give_up_ms = now_ms + kStartMs;
+      if (now_ms > give_up_ms) return answer.status().Annotate("asking how the run ended");
+      console_.SayWaiting("the coordinator, which does not answer");
+    }
   }
 
   // A second Ctrl-C ends this process at once; the kernel then sends SIGTERM to the children.

@@ -1,5 +1,6 @@
-// The processes of a launched run: which command line each has, on which machine and GPU, and the
-// order in which they start and stop.
+// The processes of a launched run: which command line each has, on which machine and GPU, the order
+// in which they start and stop, and <out>/targets.json: the addresses of every /metrics, for
+// file_sd_configs of Prometheus.
 #pragma once
 
 #include <functional>
@@ -53,6 +54,22 @@ class RunPrograms {
   std::optional<Fleet> fleet_;
   Supervisor supervisor_;
   std::vector<int> worker_gpus_;  // empty: no worker is given one
+};
+
+// Follows the addresses that the processes of a run write to its folder. Not thread-safe.
+class TargetsFile {
+ public:
+  TargetsFile(std::string out, std::string run_name)
+      : out_(std::move(out)), run_name_(std::move(run_name)) {}
+
+  // Writes [{"targets": ["host:port"], "labels": {"run", "role", "id"}}, ...] if an address has
+  // changed since the last call. Of a process that has ended the last address stays.
+  Status Refresh();
+
+ private:
+  const std::string out_;
+  const std::string run_name_;
+  std::string written_;
 };
 
 }  // namespace buttress

@@ -275,8 +275,6 @@ const CauseInfo& InfoOf(Cause cause) { return kInfo[static_cast<std::size_t>(cau
 
 bool DiffersByRounding(const GroupFacts& group) { return IsRounding(RangeOf(group)); }
 
-bool HasNoSignal(const GroupFacts& group) { return group.collapse() != CollapseClass::kMixed; }
-
 bool IsTruncated(const CompletionFacts& c, const GroupContext& context) {
   if (c.truncated) return *c.truncated;
   if (c.tokens && context.token_limit) return *c.tokens >= *context.token_limit;
@@ -284,7 +282,8 @@ bool IsTruncated(const CompletionFacts& c, const GroupContext& context) {
 }
 
 Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const CauseRules& rules) {
-  BUTTRESS_CHECK(HasNoSignal(group), "a group with a signal has no cause of collapse");
+  BUTTRESS_CHECK(group.collapse() != CollapseClass::kMixed,
+                 "a group with a signal has no cause of collapse");
   const Range range = RangeOf(group);
   if (IsRounding(range)) {
     return {Cause::kFloatNoise, fmt::format("rewards {:.9g} to {:.9g} differ by {:.1g}", range.low,

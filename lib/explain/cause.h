@@ -160,16 +160,14 @@ struct Diagnosis {
   std::string evidence;
 };
 
-// Returns whether a group has no signal: it is constant or unscorable by ClassifyGroup. Pure.
-bool HasNoSignal(const GroupFacts& group);
-
 // Returns whether the rewards of a group differ, but only by rounding. Pure.
 bool DiffersByRounding(const GroupFacts& group);
 
 // Returns whether the facts show that `c` was truncated at the token limit. Pure.
 bool IsTruncated(const CompletionFacts& c, const GroupContext& context);
 
-// Returns the cause with its evidence. REQUIRES: HasNoSignal(group). Pure.
+// Returns the cause with its evidence. REQUIRES: the group is not kMixed.
+// Pure.
 Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const CauseRules& rules);
 
 }  // namespace buttress

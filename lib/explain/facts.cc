@@ -14,9 +14,7 @@
 namespace buttress {
 namespace {
 
-bool IsWord(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
+bool IsWord(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
@@ -27,7 +25,7 @@ bool EndsMidway(std::string_view text) {
   if (text.empty()) return false;
   constexpr std::string_view kContinues = ",;:([{<\\+-*/=&_^";
   const char last = text.back();
-  return (last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z') ||
+  return absl::ascii_isalpha(static_cast<unsigned char>(last)) ||
          kContinues.find(last) != std::string_view::npos;
 }
 

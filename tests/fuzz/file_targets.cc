@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/prepare/verify.h"
-#include "cli/reference/group_file.h"
+#include "cli/reference/advantages.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/bounded_json.h"
 #include "lib/config/load.h"

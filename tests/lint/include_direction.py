@@ -45,8 +45,8 @@ MESSAGE_USERS = (
     "coordinator/",
     "rollout_worker/",
     "learner/",
+    "cli/train/console",
     "cli/train/status",
-    "cli/train/waiting",
 )
 
 

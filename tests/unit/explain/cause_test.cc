@@ -117,11 +117,11 @@ TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasy) {
 TEST(CauseTest, RewardsThatDifferByRoundingAreFloatNoise) {
   GroupFacts group = Constant(0.7);
   group.completions[3].raw_reward = static_cast<double>(0.7F);
-  EXPECT_TRUE(HasNoSignal(group));
+  EXPECT_NE(group.collapse(), CollapseClass::kMixed);
   EXPECT_TRUE(DiffersByRounding(group));
   EXPECT_EQ(Named(group), Cause::kFloatNoise);
   group.completions[3].raw_reward = 0.7001;
-  EXPECT_FALSE(HasNoSignal(group));
+  EXPECT_EQ(group.collapse(), CollapseClass::kMixed);
 }
 
 TEST(CauseTest, HalfOfAGroupWithoutAVerdictIsUnscorable) {

@@ -1,9 +1,9 @@
-#include "cli/reference/group_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "cli/reference/advantages.h"
 
 namespace buttress {
 namespace {

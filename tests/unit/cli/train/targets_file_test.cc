@@ -1,10 +1,9 @@
-#include "cli/train/targets_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/train/programs.h"
 #include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,6 +1,6 @@
-#include "cli/train/waiting.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/train/console.h"
 
 namespace buttress {
 namespace {
