@@ -49,8 +49,9 @@ inline constexpr float kMinLogprob = -1000;
 // look at what the coordinator fills.
 Status CheckGroup(const v1::Group& group, const GroupLimits& limits = {});
 
-// Returns OK if every head passes CheckGroupHead and its source is one that the snapshot counts.
-// Otherwise kInvalidArgument, which names the group.
+// Returns OK if every head has an entry for each completion in every column, finite numbers in
+// range and known enumerations, and a source that the snapshot counts. Otherwise kInvalidArgument,
+// which names the group.
 Status CheckPlan(const Plan& plan);
 
 }  // namespace buttress

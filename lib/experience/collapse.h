@@ -1,6 +1,7 @@
 // Collapse classes of groups and their counts. ClassifyGroup in lib/rl determines the class.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,10 +18,6 @@ enum class CollapseClass : std::uint8_t {
   kUnscorable
 };
 
-// Returns "mixed", "all_correct", "all_wrong", "other_constant" or "unscorable": the labels of
-// metrics and the columns of steps.jsonl.
-std::string_view CollapseClassName(CollapseClass collapse);
-
 // Returns whether all raw rewards of the group are equal.
 inline bool IsConstant(CollapseClass collapse) {
   return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
@@ -35,16 +32,49 @@ struct CollapseCounts {
   std::int64_t mixed = 0;
   std::int64_t unscorable = 0;
 
-  void Add(CollapseClass collapse);
-  void Add(const CollapseCounts& other);
+  inline void Add(CollapseClass collapse);
+  inline void Add(const CollapseCounts& other);
 
   std::int64_t constant() const { return all_correct + all_wrong + other_constant; }
 
   // Advantage collapse rate: constant / (constant + mixed), or 0 without such groups.
-  double acr() const;
+  double acr() const {
+    const std::int64_t classed = constant() + mixed;
+    return classed == 0 ? 0.0 : static_cast<double>(constant()) / static_cast<double>(classed);
+  }
 
   bool operator==(const CollapseCounts&) const = default;
 };
+
+// The label and the count of a class.
+struct CollapseClassRow {
+  std::string_view name;
+  std::int64_t CollapseCounts::*count;
+};
+
+// By CollapseClass.
+inline constexpr CollapseClassRow kCollapseClasses[] = {
+    {"mixed", &CollapseCounts::mixed},
+    {"all_correct", &CollapseCounts::all_correct},
+    {"all_wrong", &CollapseCounts::all_wrong},
+    {"other_constant", &CollapseCounts::other_constant},
+    {"unscorable", &CollapseCounts::unscorable}};
+
+// Returns "mixed", "all_correct", "all_wrong", "other_constant" or "unscorable": the labels of
+// metrics and the columns of steps.jsonl.
+inline std::string_view CollapseClassName(CollapseClass collapse) {
+  return kCollapseClasses[static_cast<std::size_t>(collapse)].name;
+}
+
+void CollapseCounts::Add(CollapseClass collapse) {
+  ++groups;
+  ++(this->*kCollapseClasses[static_cast<std::size_t>(collapse)].count);
+}
+
+void CollapseCounts::Add(const CollapseCounts& other) {
+  groups += other.groups;
+  for (const CollapseClassRow& row : kCollapseClasses) this->*row.count += other.*row.count;
+}
 
 // Steps before a step that SourceCollapse::recent covers.
 inline constexpr std::uint64_t kRecentSteps = 16;

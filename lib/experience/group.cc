@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <climits>
+#include <cstring>
 #include <numeric>
 
 #include "lib/base/text/digest.h"
@@ -27,6 +29,37 @@ auto RowsOf(const Column& column, const v1::GroupHead& head, int i) {
 }
 
 }  // namespace
+
+std::vector<Outcome> OutcomesOf(const v1::GroupHead& head) {
+  std::vector<Outcome> outcomes(CompletionsOf(head));
+  for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes[i] = OutcomeOf(head, i);
+  return outcomes;
+}
+
+MinHash TokenSketchOf(const v1::GroupHead& head, std::size_t i) {
+  MinHash sketch{};
+  const std::string& all = head.token_sketches();
+  if (all.size() >= (i + 1) * sizeof(sketch))
+    std::memcpy(sketch.data(), all.data() + i * sizeof(sketch), sizeof(sketch));
+  return sketch;
+}
+
+PromptHistory HistoryOf(const v1::GroupHead& head) {
+  PromptHistory history(static_cast<std::int64_t>(head.history().correct()),
+                        static_cast<std::int64_t>(head.history().scored()));
+  history.recent_correct = head.history().recent_correct();
+  history.recent_scored = head.history().recent_scored();
+  return history;
+}
+
+PromptHistory OwnHistoryOf(const v1::GroupHead& head) {
+  const auto correct = std::ranges::count(head.outcomes(), v1::OUTCOME_CORRECT);
+  return {correct, correct + std::ranges::count(head.outcomes(), v1::OUTCOME_WRONG)};
+}
+
+std::uint64_t OldestStepOf(const v1::GroupHead& head) {
+  return std::ranges::min(head.versions(), {}, &v1::PolicyVersion::step).step();
+}
 
 std::span<const std::int32_t> PromptOf(const v1::Group& group) {
   return {group.prompt_token_ids().data(), static_cast<std::size_t>(group.prompt_token_ids_size())};

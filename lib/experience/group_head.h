@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "buttress/v1/experience.pb.h"
-#include "lib/base/report/status.h"
 #include "lib/base/text/minhash.h"
 #include "lib/experience/collapse.h"
 #include "lib/experience/types.h"
@@ -90,9 +89,5 @@ PromptHistory OwnHistoryOf(const v1::GroupHead& head);
 // Returns the step of the version whose age counts: the one with the fewest optimizer steps.
 // REQUIRES: a version sampled the group.
 std::uint64_t OldestStepOf(const v1::GroupHead& head);
-
-// Returns OK if every column has an entry for each completion, numbers are finite and in range, and
-// enumerations are known; otherwise kInvalidArgument, which names the column.
-Status CheckGroupHead(const v1::GroupHead& head);
 
 }  // namespace buttress

@@ -5,17 +5,8 @@
 namespace buttress {
 
 std::string_view OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kCorrect:
-      return "correct";
-    case Outcome::kWrong:
-      return "wrong";
-    case Outcome::kUnscorable:
-      return "unscorable";
-    case Outcome::kUnspecified:
-      break;
-  }
-  return "unspecified";
+  constexpr std::string_view kNames[] = {"unspecified", "correct", "wrong", "unscorable"};
+  return kNames[static_cast<std::size_t>(outcome)];
 }
 
 bool OlderThan(const PolicyVersion& a, const PolicyVersion& b) {
