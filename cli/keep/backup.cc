@@ -25,7 +25,7 @@
 #include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
-#include "lib/ledger/copy.h"
+#include "lib/ledger/database.h"
 #include "lib/ledger/segment_file.h"
 
 namespace buttress {

@@ -18,7 +18,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/ledger.h"
-#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/payload_store.h"
 #include "lib/ledger/reader.h"
 #include "lib/ledger/segment_file.h"
 #include "lib/weights/checkpoint_folder.h"

@@ -17,7 +17,7 @@
 #include "cli/output.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
-#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/payload_store.h"
 #include "lib/ledger/segment_file.h"
 
 namespace buttress {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "lib/ledger/database.h"
+
 namespace buttress {
 namespace {
 
@@ -32,9 +34,9 @@ std::int64_t Sum(const std::map<std::string, std::int64_t>& counts) {
 // Returns whether `counted` with `hidden` groups of any class gives `reported`.
 bool AddsUp(const CollapseCounts& reported, const CollapseCounts& counted, std::int64_t hidden) {
   return reported.groups == counted.groups + hidden &&
-         reported.all_correct >= counted.all_correct && reported.all_wrong >= counted.all_wrong &&
-         reported.other_constant >= counted.other_constant && reported.mixed >= counted.mixed &&
-         reported.unscorable >= counted.unscorable;
+         std::ranges::all_of(kCollapseClasses, [&](const CollapseClassRow& row) {
+           return reported.*row.count >= counted.*row.count;
+         });
 }
 
 bool AddsUp(const std::map<std::string, CollapseCounts>& reported,
@@ -233,19 +235,41 @@ Status ListDrops(LedgerReader& reader, Walk& walk) {
   return OkStatus();
 }
 
+// The prompts that were drawn, and those drawn or passed over, by the position of their source (-1:
+// of no source) and its pass.
+struct PassCounts {
+  std::int64_t drawn = 0;
+  std::int64_t used = 0;
+};
+
+using CountsOfPasses = std::map<std::pair<std::int64_t, std::uint64_t>, PassCounts>;
+
+Result<CountsOfPasses> DrawnByPass(Database& database) {
+  CountsOfPasses counts;
+  BUTTRESS_RETURN_IF_ERROR(database.ForEach(
+      "WITH ends AS (SELECT position, dataset_rows, SUM(dataset_rows) OVER (ORDER BY position) AS "
+      "behind FROM sources), used AS (SELECT pass, dataset_row, 1 AS drawn FROM groups UNION ALL "
+      "SELECT pass, dataset_row, 0 FROM skipped) SELECT IFNULL(position, -1), pass, SUM(drawn), "
+      "COUNT(*) FROM used LEFT JOIN ends ON dataset_row < behind AND dataset_row >= behind - "
+      "dataset_rows GROUP BY 1, 2",
+      [&](const Statement& row) {
+        counts[{row.Int(0), row.Unsigned(1)}] = {row.Int(2), row.Int(3)};
+        return OkStatus();
+      }));
+  return counts;
+}
+
 // In a pass over a source that has ended every row was drawn or passed over; in the present one,
 // all up to the cursor.
-void CheckSource(
-    const SourceRow& source, std::int64_t position,
-    const std::map<std::pair<std::int64_t, std::uint64_t>, LedgerReader::PassCounts>& counts,
-    Walk& walk) {
+void CheckSource(const SourceRow& source, std::int64_t position, const CountsOfPasses& counts,
+                 Walk& walk) {
   const std::string of = source.name.empty() ? "" : fmt::format(" of source '{}'", source.name);
   const auto began = walk.origin.cursors.find(source.name);
   const PromptCursor start = began == walk.origin.cursors.end() ? PromptCursor() : began->second;
   auto drawn = static_cast<std::int64_t>(start.drawn);
   for (std::uint64_t pass = start.pass; pass <= source.cursor.pass; ++pass) {
     const auto found = counts.find({position, pass});
-    const auto count = found == counts.end() ? LedgerReader::PassCounts() : found->second;
+    const auto count = found == counts.end() ? PassCounts() : found->second;
     drawn += count.drawn;
     const bool over = pass < source.cursor.pass;
     const auto expected =
@@ -261,12 +285,15 @@ void CheckSource(
 }
 
 Status CheckPrompts(LedgerReader& reader, Walk& walk) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t twice, reader.DrawnAndSkipped());
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::int64_t twice,
+      reader.database().QueryInt(
+          "SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)"));
   if (twice != 0) {
     walk.Add("prompts",
              fmt::format("{} prompts were drawn and passed over in the same pass", twice));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(const auto counts, reader.DrawnByPass());
+  BUTTRESS_ASSIGN_OR_RETURN(const auto counts, DrawnByPass(reader.database()));
   const std::vector<SourceRow>& sources = walk.run.sources;
   for (const auto& [place, count] : counts) {
     const auto& [position, pass] = place;
@@ -314,7 +341,12 @@ Status CheckKeptCounts(LedgerReader& reader, Walk& walk) {
   compare(GroupStateName(GroupState::kSettled), ended.settled, walk.audit.groups);
   for (std::size_t i = 1; i < kDropReasons; ++i)
     compare(DropReasonName(static_cast<DropReason>(i)), ended.dropped[i], walk.audit.dropped);
-  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t skips, reader.WrongSkipCounts());
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::int64_t skips,
+      reader.database().QueryInt(
+          "SELECT COUNT(*) FROM (SELECT source, reason, COUNT(*) AS counted FROM skipped "
+          "GROUP BY source, reason) FULL JOIN skipped_prompts USING (source, reason) "
+          "WHERE prompts IS NOT counted"));
   if (skips != 0)
     walk.Add("prompts",
              fmt::format("{} counts of prompts passed over differ from a recount", skips));
@@ -382,8 +414,11 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   if (!run) return LedgerAudit();
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<OriginRow> origin, reader.Origin());
   Walk walk(*run, origin.value_or(OriginRow()));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> damage, reader.DamageOfFile());
-  for (const std::string& line : damage) walk.Add("file", "SQLite finds: " + line);
+  BUTTRESS_RETURN_IF_ERROR(
+      reader.database().ForEach("PRAGMA integrity_check(10)", [&](const Statement& row) {
+        if (row.Text(0) != "ok") walk.Add("file", "SQLite finds: " + row.Text(0));
+        return OkStatus();
+      }));
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> rows, reader.DamagedRows());
   for (const std::string& row : rows)
     if (!row.ends_with(" of accepted")) walk.Add("file", row + " does not have its checksum");

@@ -1,6 +1,7 @@
 #include "lib/ledger/database.h"
 
 #include <sqlite3.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -129,18 +130,12 @@ bool Statement::Null(int column) const {
 
 // SQLITE_STATIC: the bound bytes outlive the step, because Run and the callers of Bind own them. A
 // null pointer would bind NULL, so an empty value is given another one.
-void Statement::BindOne(int index, std::string_view value) {
-  const char* data = value.data() == nullptr ? "" : value.data();
-  check_ = AddToCheck(check_, ColumnKind::kBytes, data, value.size());
+void Statement::BindBytes(int index, std::string_view bytes, bool text) {
+  const char* data = bytes.data() == nullptr ? "" : bytes.data();
+  check_ = AddToCheck(check_, ColumnKind::kBytes, data, bytes.size());
   const int code =
-      sqlite3_bind_text64(statement_, index, data, value.size(), SQLITE_STATIC, SQLITE_UTF8);
-  if (bind_result_ == SQLITE_OK) bind_result_ = code;
-}
-
-void Statement::BindOne(int index, Blob value) {
-  const char* data = value.bytes.data() == nullptr ? "" : value.bytes.data();
-  check_ = AddToCheck(check_, ColumnKind::kBytes, data, value.bytes.size());
-  const int code = sqlite3_bind_blob64(statement_, index, data, value.bytes.size(), SQLITE_STATIC);
+      text ? sqlite3_bind_text64(statement_, index, data, bytes.size(), SQLITE_STATIC, SQLITE_UTF8)
+           : sqlite3_bind_blob64(statement_, index, data, bytes.size(), SQLITE_STATIC);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
@@ -150,7 +145,7 @@ void Statement::BindOne(int index, double value) {
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
-void Statement::BindInt(int index, std::int64_t value) {
+void Statement::BindOne(int index, std::int64_t value) {
   check_ = AddToCheck(check_, ColumnKind::kInteger, &value, sizeof value);
   const int code = sqlite3_bind_int64(statement_, index, value);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
@@ -203,6 +198,15 @@ Result<std::int64_t> Database::QueryInt(std::string_view sql) {
   BUTTRESS_ASSIGN_OR_RETURN(const bool found, statement->Next());
   if (!found) return NotFound("no row for " + std::string(sql));
   return statement->Int(0);
+}
+
+Status CopyLedger(const std::string& path, const std::string& target) {
+  if (access(path.c_str(), F_OK) != 0)
+    return NotFound(path + ": no such file; expected the ledger.db of a run");
+  BUTTRESS_ASSIGN_OR_RETURN(const auto from, Database::Open(path, DatabaseMode::kReadOnly));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto to, Database::Open(target, DatabaseMode::kReadWrite));
+  BUTTRESS_RETURN_IF_ERROR(from->BackUp(*to).Annotate(path));
+  return to->Execute("PRAGMA synchronous = FULL; PRAGMA journal_mode = DELETE").Annotate(target);
 }
 
 }  // namespace buttress

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "lib/base/report/status.h"
 
@@ -43,7 +44,7 @@ class Statement {
   template <class... Values>
   Status RunChecked(const Values&... values) {
     Bind(values...);
-    BindInt(static_cast<int>(sizeof...(values)) + 1, CheckOfBound());
+    BindOne(static_cast<int>(sizeof...(values)) + 1, std::int64_t{check_});
     return RunBound();
   }
 
@@ -70,23 +71,46 @@ class Statement {
   std::string Text(int column) const;  // TEXT or BLOB
   bool Null(int column) const;
 
+  // Reads the first columns of the row into `values`, in order.
+  template <class... Values>
+  void Read(Values&... values) const {
+    int column = 0;
+    (ReadOne(column++, values), ...);
+  }
+
  private:
   Status RunBound();
   void Reset();
 
-  std::int64_t CheckOfBound() const { return check_; }
+  void ReadOne(int column, std::string& value) const { value = Text(column); }
 
-  void BindInt(int index, std::int64_t value);
+  template <class T>
+  requires std::is_arithmetic_v<T>
+
+  void ReadOne(int column, T& value) const {
+    value =
+        std::is_floating_point_v<T> ? static_cast<T>(Double(column)) : static_cast<T>(Int(column));
+  }
+
+  template <class T>
+  void ReadOne(int column, std::optional<T>& value) const {
+    if (!Null(column)) ReadOne(column, value.emplace());
+  }
+
   void BindNull(int index);
-  void BindOne(int index, std::string_view value);
-  void BindOne(int index, Blob value);
+  void BindBytes(int index, std::string_view bytes, bool text);
+  void BindOne(int index, std::int64_t value);
   void BindOne(int index, double value);
+
+  void BindOne(int index, std::string_view value) { BindBytes(index, value, true); }
+
+  void BindOne(int index, Blob value) { BindBytes(index, value.bytes, false); }
 
   void BindOne(int index, const std::string& value) { BindOne(index, std::string_view(value)); }
 
   template <std::integral T>
   void BindOne(int index, T value) {
-    BindInt(index, static_cast<std::int64_t>(value));
+    BindOne(index, static_cast<std::int64_t>(value));
   }
 
   template <class T>
@@ -117,6 +141,19 @@ class Database {
 
   Result<std::unique_ptr<Statement>> Prepare(std::string_view sql);
 
+  // Calls `visit(row)`, which returns a Status, for each row that `sql` selects with `values` as
+  // its parameters.
+  template <class Visit, class... Values>
+  Status ForEach(std::string_view sql, Visit visit, const Values&... values) {
+    BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> rows, Prepare(sql));
+    rows->Bind(values...);
+    while (true) {
+      BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
+      if (!found) return OkStatus();
+      BUTTRESS_RETURN_IF_ERROR(visit(*rows));
+    }
+  }
+
   // Copies this database into the empty one `to`, as of one moment.
   Status BackUp(Database& to);
 
@@ -128,5 +165,10 @@ class Database {
 
   sqlite3* const database_;
 };
+
+// Copies the ledger `path` to the new file `target`, durably, with SQLite's backup interface: the
+// copy lies between two transactions of the coordinator. It is one file, without a write-ahead log.
+// kNotFound if there is no ledger.
+Status CopyLedger(const std::string& path, const std::string& target);
 
 }  // namespace buttress

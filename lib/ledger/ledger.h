@@ -7,30 +7,19 @@
 #include <string>
 
 #include "lib/base/report/status.h"
-#include "lib/ledger/payload_store.h"
+#include "lib/ledger/reader.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {
 
-class Database;
-
 // Not thread-safe.
-class Ledger {
+class Ledger : public LedgerReader {
  public:
   // Opens the file `path`, or creates it. kFailedPrecondition if another coordinator has it open or
   // if it is not a ledger. kInvalidArgument if it is a ledger of another version.
   // kDataLoss if SQLite finds it damaged.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& path);
   ~Ledger();
-  Ledger(const Ledger&) = delete;
-  Ledger& operator=(const Ledger&) = delete;
-
-  // Returns what a coordinator restarts from.
-  Result<LedgerSnapshot> Load();
-
-  // Returns the record of the prompt in a row of the dataset, a default one if it has none. Reads
-  // one row of a table by its key.
-  Result<PromptRecord> ReadPromptRecord(std::uint64_t dataset_row);
 
   // Writes `changes` in one transaction; they are durable when it returns OK. An error leaves the
   // file as it was. After kResourceExhausted, which is a full disk, the same changes may be written
@@ -42,15 +31,13 @@ class Ledger {
   const PayloadEnd& payload_end() const { return payload_end_; }
 
  private:
-  struct Statements;
+  class Writer;
 
-  Ledger(std::string path, int lock, std::unique_ptr<Database> database);
-  Status FindPayloadEnd();
+  Ledger(int lock, std::unique_ptr<Database> database);
+  Status Prepare(const std::string& path);
 
-  const std::string path_;
   const int lock_;  // flock on <path>.lock, held as long as this object lives
-  std::unique_ptr<Database> database_;
-  std::unique_ptr<Statements> statements_;
+  std::unique_ptr<Writer> writer_;
   PayloadEnd payload_end_;
 };
 

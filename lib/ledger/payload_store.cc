@@ -13,19 +13,61 @@
 #include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
 #include "lib/base/report/log.h"
-#include "lib/ledger/segment_file.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::size_t kCheckedBytes = 1 << 20;
+// The number of segments that stay open.
+constexpr std::size_t kOpenSegments = 16;
 
 }  // namespace
 
-PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
-    : folder_(std::move(folder)), segment_bytes_(segment_bytes), reader_(folder_) {}
+Result<std::shared_ptr<SegmentFile>> PayloadReader::Segment(std::uint64_t segment) const {
+  MutexLock lock(mutex_);
+  if (!open_.contains(segment)) {
+    BUTTRESS_ASSIGN_OR_RETURN(auto file,
+                              SegmentFile::Open(SegmentPath(folder_, segment), O_RDONLY));
+    if (open_.size() >= kOpenSegments) open_.erase(open_.begin());
+    open_[segment] = std::move(file);
+  }
+  return open_.at(segment);
+}
 
-PayloadStore::~PayloadStore() = default;
+Result<std::string> PayloadReader::ReadRecord(const PayloadRef& ref) const {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::shared_ptr<SegmentFile> file, Segment(ref.segment));
+  return file->Read(ref.offset, kPayloadHeaderBytes + ref.bytes);
+}
+
+Result<std::string> PayloadReader::Read(const PayloadRef& ref) const {
+  BUTTRESS_ASSIGN_OR_RETURN(std::string record, ReadRecord(ref));
+  if (const Status whole = CheckRecord(record, ref); !whole.ok()) {
+    return DataLoss(fmt::format("{}: the record at byte {} is not what was written: {}",
+                                SegmentPath(folder_, ref.segment), ref.offset, whole.message()));
+  }
+  record.erase(0, kPayloadHeaderBytes);
+  return record;
+}
+
+Result<std::string> PayloadReader::KeepEvidence(std::uint64_t group_id,
+                                                const PayloadRef& ref) const {
+  const Result<std::string> record = ReadRecord(ref);
+  if (!record.ok() || record->empty()) return std::string();
+  const std::string folder = (std::filesystem::path(folder_).parent_path() / "damaged").string();
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  std::string path = JoinPath(
+      folder, fmt::format("group-{}-segment-{}-byte-{}.record", group_id, ref.segment, ref.offset));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(path, *record));
+  return path;
+}
+
+void PayloadReader::Forget(std::uint64_t segment) {
+  MutexLock lock(mutex_);
+  open_.erase(segment);
+}
+
+PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
+    : PayloadReader(std::move(folder)), segment_bytes_(segment_bytes) {}
 
 Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder, PayloadEnd end,
                                                          std::uint64_t segment_bytes) {
@@ -95,7 +137,7 @@ Result<PayloadRef> PayloadStore::Append(const LeaseRef& lease, std::string_view 
   const auto size = static_cast<std::uint32_t>(bytes.size());
   const PayloadHeader header = MakeHeader(lease, size, sha256);
   BUTTRESS_RETURN_IF_ERROR(WriteAtEnd(header, bytes));
-  const PayloadRef ref = {segment_, end_, size, CheckIn(header)};
+  const PayloadRef ref = {segment_, end_, size, header.check};
   end_ += kPayloadHeaderBytes + bytes.size();
   return ref;
 }
@@ -133,7 +175,7 @@ Result<int> PayloadStore::DeleteBefore(std::uint64_t first_needed) {
     if (!PassFailpoint("payload_delete") || unlink(path.c_str()) != 0)
       return SegmentError(path, errno);
     ++deleted;
-    reader_.Forget(segment);
+    Forget(segment);
   }
   return deleted;
 }

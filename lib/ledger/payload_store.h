@@ -13,13 +13,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 #include "lib/experience/lease.h"
-#include "lib/ledger/payload_reader.h"
 #include "lib/ledger/rows.h"
 #include "lib/ledger/segment_file.h"
 
@@ -27,18 +28,48 @@ namespace buttress {
 
 inline constexpr std::uint64_t kSegmentBytes = std::uint64_t{256} << 20;
 
+// Thread-safe. Never writes to a segment.
+class PayloadReader {
+ public:
+  explicit PayloadReader(std::string folder) : folder_(std::move(folder)) {}
+
+  PayloadReader(const PayloadReader&) = delete;
+  PayloadReader& operator=(const PayloadReader&) = delete;
+
+  // Returns the payload. kDataLoss if it is not what was appended; kNotFound if the segment was
+  // deleted.
+  Result<std::string> Read(const PayloadRef& ref) const;
+
+  // Copies what is where the record of a damaged group was written, because the segment holds
+  // other groups as well and is deleted with them, to the folder `damaged` next to that of the
+  // segments. Returns the path, or an empty string if nothing can be read.
+  Result<std::string> KeepEvidence(std::uint64_t group_id, const PayloadRef& ref) const;
+
+ protected:
+  // Closes a segment that is about to be deleted.
+  void Forget(std::uint64_t segment);
+
+  const std::string folder_;
+
+ private:
+  Result<std::shared_ptr<SegmentFile>> Segment(std::uint64_t segment) const;
+
+  // Returns the bytes that stand where the record of `ref` was written, header included: fewer at
+  // the end of the file. kNotFound if the segment was deleted.
+  Result<std::string> ReadRecord(const PayloadRef& ref) const;
+
+  mutable Mutex mutex_;
+  mutable std::map<std::uint64_t, std::shared_ptr<SegmentFile>> open_ GUARDED_BY(mutex_);
+};
+
 // One thread appends, syncs and deletes; any thread may read at the same time.
-class PayloadStore {
+class PayloadStore : public PayloadReader {
  public:
   // Opens or creates `folder` and cuts off everything behind `end` (Ledger::payload_end()). A
   // segment that ends before it stays as it is, and the store continues in the next one; reading
   // what is missing is kDataLoss or kNotFound. kDataLoss if no segment is there at all.
   static Result<std::unique_ptr<PayloadStore>> Open(const std::string& folder, PayloadEnd end,
                                                     std::uint64_t segment_bytes = kSegmentBytes);
-
-  ~PayloadStore();
-  PayloadStore(const PayloadStore&) = delete;
-  PayloadStore& operator=(const PayloadStore&) = delete;
 
   // Appends a record of `bytes`, whose SHA-256 is `sha256`, for the group of `lease`; the next Sync
   // makes it durable. kResourceExhausted if the disk is full: the record is removed and the store
@@ -49,18 +80,9 @@ class PayloadStore {
   // are those of Append.
   Status CheckRoom();
 
-  // Makes everything that was appended durable. After a failure the store is broken: which bytes
-  // the disk has is unknown, and a further sync would not show it, so that every Append and Sync
-  // returns this error. kUnavailable: the process must end, and open the store again.
+  // Makes everything that was appended durable. After a failure (kUnavailable) which bytes the disk
+  // has is unknown, so every Append and Sync returns this error: the process must end.
   Status Sync();
-
-  // PayloadReader::Read.
-  Result<std::string> Read(const PayloadRef& ref) const { return reader_.Read(ref); }
-
-  // PayloadReader::KeepEvidence.
-  Result<std::string> KeepEvidence(std::uint64_t group_id, const PayloadRef& ref) const {
-    return reader_.KeepEvidence(group_id, ref);
-  }
 
   // Deletes the segments before `first_needed` (Scheduler::FirstNeededSegment()), but never the
   // current one, and returns their number.
@@ -74,9 +96,7 @@ class PayloadStore {
   // Returns `status`; an error breaks the store.
   Status KeepError(const Status& status);
 
-  const std::string folder_;
   const std::uint64_t segment_bytes_;
-  PayloadReader reader_;
   std::shared_ptr<SegmentFile> current_;
   std::uint64_t segment_ = 0;
   std::uint64_t end_ = 0;  // bytes of the current segment

@@ -1,4 +1,5 @@
-// Reads a ledger, also while its coordinator runs: for explain, audit, backup and tests.
+// Reads a ledger, also while its coordinator runs: for its restart, explain, audit, backup and
+// tests. Every row of a checked table is compared with its checksum.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,13 @@ class LedgerReader {
   LedgerReader(const LedgerReader&) = delete;
   LedgerReader& operator=(const LedgerReader&) = delete;
 
+  // Returns what a coordinator restarts from.
+  Result<LedgerSnapshot> Load();
+
+  // Returns the record of the prompt in a row of the dataset, a default one if it has none. Reads
+  // one row of a table by its key.
+  Result<PromptRecord> ReadPromptRecord(std::uint64_t dataset_row);
+
   // Returns nullopt before the coordinator's first write.
   Result<std::optional<RunRow>> Run();
 
@@ -97,25 +105,8 @@ class LedgerReader {
   // Returns the kept counts of the groups that have ended.
   Result<EndedCounts> Ended();
 
-  // Counts the kept numbers of prompts passed over that a recount of the rows does not give; 0 in a
-  // correct ledger.
-  Result<std::int64_t> WrongSkipCounts();
-
   // Returns the kept histories of prompts, by row of the dataset.
   Result<std::vector<PromptHistory>> Histories();
-
-  // Counts the prompts that are both drawn and passed over in one pass over the dataset; 0 in a
-  // correct ledger.
-  Result<std::int64_t> DrawnAndSkipped();
-
-  // Counts the prompts that were drawn, and those drawn or passed over, by the position of their
-  // source (-1: of no source) and its pass.
-  struct PassCounts {
-    std::int64_t drawn = 0;
-    std::int64_t used = 0;
-  };
-
-  Result<std::map<std::pair<std::int64_t, std::uint64_t>, PassCounts>> DrawnByPass();
 
   // Returns the counts of all accepted groups by source, as the coordinator reported them.
   Result<std::map<std::string, CollapseCounts>> ReportedCollapse();
@@ -129,22 +120,27 @@ class LedgerReader {
   // Returns the end of the last payload that is needed or was, for PayloadStore::Open.
   Result<PayloadEnd> EndOfPayloads();
 
-  // Return all rows of the learner's side, by learner epoch, then step.
+  // Return the rows of the learner's side, by learner epoch, then step.
   Result<std::vector<LearnerRow>> Learners();
   Result<std::vector<CommitRow>> Commits();
-  Result<std::vector<CheckpointRow>> Checkpoints();
-
-  // Returns what SQLite finds wrong with the file, at most ten lines; reads all of it.
-  Result<std::vector<std::string>> DamageOfFile();
+  Result<std::vector<CheckpointRow>> Checkpoints(std::uint64_t first_step = 0);
 
   // Returns the rows that do not have their checksum, such as "row '12' of groups"; reads all.
   Result<std::vector<std::string>> DamagedRows();
 
- private:
-  explicit LedgerReader(std::unique_ptr<Database> database);
-  Result<std::vector<GroupRecord>> Join(const std::string& where);
+  // The database, for queries that only an audit needs.
+  Database& database() { return *database_; }
 
-  const std::unique_ptr<Database> database_;
+ protected:
+  explicit LedgerReader(std::unique_ptr<Database> database);
+
+  // Returns OK if the file is a ledger of this version, otherwise an error of Open.
+  Status CheckVersion(const std::string& path);
+
+  std::unique_ptr<Database> database_;
+
+ private:
+  Result<std::vector<GroupRecord>> Join(const std::string& where);
 };
 
 }  // namespace buttress

@@ -60,14 +60,6 @@ v1::PromptRecord ToProto(const PromptRecord& record) {
   return proto;
 }
 
-bool LedgerChanges::empty() const {
-  return !run && groups.empty() && accepted.empty() && changed.empty() && collapse.empty() &&
-         histories.empty() && records.empty() && skipped.empty() && plans.empty() &&
-         drops.empty() && refills.empty() && learners.empty() && commits.empty() &&
-         manifests.empty() && checkpoints.empty() && !early_end && orders.empty() &&
-         starts.empty() && returned.empty() && !origin;
-}
-
 std::uint64_t ContentTag(std::string_view sha256) {
   BUTTRESS_CHECK(sha256.size() == 32, "a content hash has 32 bytes");
   std::uint64_t tag = 0;

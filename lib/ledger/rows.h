@@ -336,7 +336,9 @@ struct LedgerChanges {
   std::vector<std::uint64_t> returned;  // groups whose content is taken back, to be sampled again;
                                         // deleted before anything else is written
 
-  bool empty() const;
+  bool operator==(const LedgerChanges&) const = default;
+
+  bool empty() const { return *this == LedgerChanges(); }
 };
 
 // The first 8 bytes of a SHA-256, never 0. The scheduler keeps it of the last settled and replaced

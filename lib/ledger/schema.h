@@ -280,12 +280,4 @@ CREATE TABLE early_ends (
 ) STRICT;
 )sql";
 
-// The tables whose rows have a row_check.
-inline constexpr const char* kCheckedTables[] = {
-    "run",         "sources",        "starts",        "groups",
-    "accepted",    "prompt_history", "skipped",       "prompt_records",
-    "collapse",    "plans",          "plan_groups",   "drops",
-    "learners",    "commits",        "manifests",     "newest_manifest",
-    "checkpoints", "origin",         "worker_orders", "early_ends"};
-
 }  // namespace buttress

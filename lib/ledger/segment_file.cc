@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
-#include <cstdio>
+#include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -25,75 +27,41 @@ static_assert(std::endian::native == std::endian::little,
               "a record's header holds numbers as they are in memory");
 
 constexpr std::uint32_t kMagic = 0x47525442;  // "BTRG"
-constexpr std::size_t kMagicAt = 0;
-constexpr std::size_t kBytesAt = 4;
-constexpr std::size_t kGroupAt = 8;
-constexpr std::size_t kLeaseAt = 16;
-constexpr std::size_t kCheckAt = 24;
-
-template <class T>
-void Put(T value, std::size_t at, PayloadHeader& header) {
-  std::memcpy(header.data() + at, &value, sizeof(value));
-}
-
-template <class T>
-T Get(std::size_t at, const PayloadHeader& header) {
-  T value{};
-  std::memcpy(&value, header.data() + at, sizeof(value));
-  return value;
-}
 
 // Returns the number in a segment file's name, 0 for any other name.
 std::uint64_t SegmentNumber(const std::string& name) {
-  unsigned long long number = 0;
-  int used = 0;
-  const bool matches = std::sscanf(name.c_str(), "%llu.seg%n", &number, &used) == 1;
-  return matches && static_cast<std::size_t>(used) == name.size() ? number : 0;
+  std::uint64_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, number);
+  return error == std::errc() && std::string_view(rest, end) == ".seg" ? number : 0;
 }
 
 }  // namespace
 
 PayloadHeader MakeHeader(const LeaseRef& lease, std::uint32_t bytes, std::string_view sha256) {
-  PayloadHeader header{};
-  Put(kMagic, kMagicAt, header);
-  Put(bytes, kBytesAt, header);
-  Put(lease.group_id, kGroupAt, header);
-  Put(lease.lease_epoch, kLeaseAt, header);
-  std::string checked(header.data(), kCheckAt);
+  PayloadHeader header = {kMagic, bytes, lease.group_id, lease.lease_epoch, 0};
+  std::string checked(reinterpret_cast<const char*>(&header), offsetof(PayloadHeader, check));
   checked += sha256;
-  std::memcpy(header.data() + kCheckAt, Sha256Of(checked).data(), sizeof(std::uint64_t));
+  std::memcpy(&header.check, Sha256Of(checked).data(), sizeof header.check);
   return header;
 }
-
-std::uint64_t CheckIn(const PayloadHeader& header) { return Get<std::uint64_t>(kCheckAt, header); }
 
 Status CheckRecord(std::string_view record, const PayloadRef& ref) {
   const std::size_t size = kPayloadHeaderBytes + ref.bytes;
   if (record.size() < size)
     return DataLoss(fmt::format("the file ends after {} of its {} bytes", record.size(), size));
-  PayloadHeader found{};
-  record.copy(found.data(), found.size());
-  const LeaseRef lease = {Get<std::uint64_t>(kGroupAt, found), Get<std::uint64_t>(kLeaseAt, found)};
-  const bool whole =
-      found == MakeHeader(lease, ref.bytes, Sha256Of(record.substr(kPayloadHeaderBytes)));
-  if (whole && CheckIn(found) == ref.check) return OkStatus();
-  if (!whole) return DataLoss("its check fails");
+  PayloadHeader found;
+  std::memcpy(&found, record.data(), sizeof found);
+  const LeaseRef lease = {found.group_id, found.lease_epoch};
+  if (found != MakeHeader(lease, ref.bytes, Sha256Of(record.substr(kPayloadHeaderBytes))))
+    return DataLoss("its check fails");
+  if (found.check == ref.check) return OkStatus();
   return DataLoss(
       fmt::format("group {} under lease {} is there", lease.group_id, lease.lease_epoch));
 }
 
-std::optional<RecordHead> HeadOf(std::string_view header) {
-  if (header.size() < kPayloadHeaderBytes) return std::nullopt;
-  PayloadHeader found{};
-  header.copy(found.data(), found.size());
-  if (Get<std::uint32_t>(kMagicAt, found) != kMagic) return std::nullopt;
-  return RecordHead{Get<std::uint64_t>(kGroupAt, found), Get<std::uint32_t>(kBytesAt, found)};
-}
-
 std::string SegmentPath(const std::string& folder, std::uint64_t segment) {
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "%08llu.seg", static_cast<unsigned long long>(segment));
-  return JoinPath(folder, name.data());
+  return JoinPath(folder, fmt::format("{:08}.seg", segment));
 }
 
 Result<std::map<std::uint64_t, std::uint64_t>> SegmentSizes(const std::string& folder) {
@@ -124,9 +92,10 @@ Result<std::shared_ptr<SegmentFile>> SegmentFile::Open(const std::string& path, 
   return std::make_shared<SegmentFile>(descriptor, path);
 }
 
-Status SegmentFile::Write(PayloadHeader header, std::string_view bytes, std::uint64_t offset) {
-  std::array<iovec, 2> parts = {
-      {{header.data(), header.size()}, {const_cast<char*>(bytes.data()), bytes.size()}}};
+Status SegmentFile::Write(const PayloadHeader& header, std::string_view bytes,
+                          std::uint64_t offset) {
+  std::array<iovec, 2> parts = {{{const_cast<PayloadHeader*>(&header), sizeof header},
+                                 {const_cast<char*>(bytes.data()), bytes.size()}}};
   while (parts[0].iov_len + parts[1].iov_len > 0) {
     if (!PassFailpoint("payload_write")) return SegmentError(path_, errno);
     const ssize_t written = pwritev(descriptor_, parts.data(), static_cast<int>(parts.size()),

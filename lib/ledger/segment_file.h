@@ -1,11 +1,9 @@
 // A segment of the payload store: a file of records, each with a header (payload_store.h).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,27 +13,26 @@
 
 namespace buttress {
 
-using PayloadHeader = std::array<char, kPayloadHeaderBytes>;
+// The header of a record, as its bytes are in the file.
+struct PayloadHeader {
+  std::uint32_t magic = 0;
+  std::uint32_t bytes = 0;  // of the payload
+  std::uint64_t group_id = 0;
+  std::uint64_t lease_epoch = 0;
+  std::uint64_t check = 0;
+
+  bool operator==(const PayloadHeader&) const = default;
+};
+
+static_assert(sizeof(PayloadHeader) == kPayloadHeaderBytes);
 
 // Returns the header of the record with `bytes` bytes of payload, whose SHA-256 is `sha256`, which
 // was accepted under `lease`.
 PayloadHeader MakeHeader(const LeaseRef& lease, std::uint32_t bytes, std::string_view sha256);
 
-// Returns the check in a header.
-std::uint64_t CheckIn(const PayloadHeader& header);
-
 // Returns OK if `record`, header included, is the one that `ref` names. kDataLoss says what is
 // in its place.
 Status CheckRecord(std::string_view record, const PayloadRef& ref);
-
-// Returns the group of the record with this header, and the bytes of its payload; nullopt if it is
-// no header. The check is not looked at.
-struct RecordHead {
-  std::uint64_t group_id = 0;
-  std::uint32_t bytes = 0;
-};
-
-std::optional<RecordHead> HeadOf(std::string_view header);
 
 // <folder>/<8 digits>.seg.
 std::string SegmentPath(const std::string& folder, std::uint64_t segment);
@@ -59,7 +56,7 @@ class SegmentFile {
   SegmentFile& operator=(const SegmentFile&) = delete;
 
   // Writes a record at `offset`.
-  Status Write(PayloadHeader header, std::string_view bytes, std::uint64_t offset);
+  Status Write(const PayloadHeader& header, std::string_view bytes, std::uint64_t offset);
 
   // Reads `size` bytes, or fewer at the end of the file. kDataLoss if the disk cannot read them.
   Result<std::string> Read(std::uint64_t offset, std::size_t size) const;

@@ -12,7 +12,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/experience/group.h"
-#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/payload_store.h"
 #include "lib/ledger/reader.h"
 #include "lib/tokenizer/tokenizer.h"
 

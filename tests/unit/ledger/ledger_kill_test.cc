@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "lib/ledger/ledger.h"
-#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/payload_store.h"
 #include "tests/support/runs/power_cut.h"
 #include "tests/support/temp_dir.h"
 

@@ -6,7 +6,6 @@
 #include "lib/ledger/audit.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/ledger.h"
-#include "lib/ledger/read_rows.h"
 #include "lib/ledger/reader.h"
 #include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
@@ -114,10 +113,10 @@ TEST(RestartCost, OnlyTheNewestManifestKeepsItsBytes) {
   const auto database = *Database::Open(path, DatabaseMode::kReadOnly);
   EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM manifests"), 10);
   EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM newest_manifest"), 1);
-  const auto newest = ReadNewestManifest(*database);
-  ASSERT_TRUE(newest.ok()) << newest.status().ToString();
-  EXPECT_EQ((*newest)->version.step, 100U);
-  EXPECT_EQ((*newest)->bytes, "manifest of 100");
+  const auto snapshot = (*LedgerReader::Open(path))->Load();
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().ToString();
+  EXPECT_EQ(snapshot->announced->version.step, 100U);
+  EXPECT_EQ(snapshot->announced->bytes, "manifest of 100");
 }
 
 std::size_t FindingsOf(const std::string& path) {
