@@ -2,44 +2,67 @@
 // writes becomes markup.
 'use strict';
 
-const POLL_MS = 2000, MAX_POINTS = 8192, WIDTH = 320, HEIGHT = 150, LEFT = 38, BOTTOM = 16;
+const POLL_MS = 2000, WIDTH = 320, HEIGHT = 150, LEFT = 38, BOTTOM = 16;
 const SVG = 'http://www.w3.org/2000/svg';
 const COLORS = ['blue', 'amber', 'green', 'red', 'violet', 'grey'];
 const SPANS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
-// Title, [label, name of a measurement, color] of each line, and the top of the axis if it is fixed.
+// Title, the measurements of the lines, and the top of the axis if it is fixed. The server sends
+// names and help of all measurements (lib/measure/measurements.cc).
 const CHARTS = [
-  ['Reward and accuracy', [['raw reward', 'reward_mean', 'blue'], ['accuracy', 'accuracy', 'green']]],
-  ['Advantage collapse rate', [['raw', 'acr', 'blue'], ['effective', 'acr_effective', 'red'],
-    ['expected', 'acr_expected', 'grey']], 1],
-  ['Collapse by class', [['all correct', 'acr_all_correct', 'green'],
-    ['all wrong', 'acr_all_wrong', 'red'], ['other', 'acr_other', 'violet']], 1],
-  ['Entropy (nats per token)', [['entropy', 'entropy', 'violet']]],
-  ['KL (nats)', [['learner to sampler', 'kl', 'blue'], ['from the start', 'start_kl', 'amber']]],
-  ['Length (tokens)', [['mean', 'length_mean', 'blue']]],
-  ['Truncated and distinct', [['truncated', 'truncated_share', 'amber'],
-    ['distinct in a group', 'distinct_share', 'blue']], 1],
-  ['Age of the tokens (versions)', [['mean', 'token_age.mean', 'blue']]],
-  ['Throughput (tokens per second)', [['generated', 'tokens_per_second', 'blue'],
-    ['fresh', 'speed.fresh', 'green']]],
+  ['Reward and accuracy', ['reward_mean', 'accuracy']],
+  ['Advantage collapse rate', ['acr', 'acr_effective', 'acr_expected'], 1],
+  ['Collapse by class', ['acr_all_correct', 'acr_all_wrong', 'acr_other'], 1],
+  ['Entropy (nats per token)', ['entropy']],
+  ['KL (nats)', ['kl', 'start_kl']],
+  ['Length (tokens)', ['length_mean']],
+  ['Truncated and distinct', ['truncated_share', 'distinct_share'], 1],
+  ['Age of the tokens (versions)', ['token_age.mean']],
+  ['Throughput (tokens per second)', ['tokens_per_second', 'speed.fresh']],
 ];
-const PHASES = [['waits for groups', 'seconds.wait', 'amber'], ['fetches', 'seconds.fetch', 'grey'],
-  ['forward', 'seconds.forward', 'blue'], ['backward', 'seconds.backward', 'violet'],
-  ['reduces', 'seconds.reduce', 'green'], ['optimizer', 'seconds.optimizer', 'blue'],
-  ['publishes', 'seconds.publish', 'green'], ['checkpoint', 'seconds.checkpoint', 'grey'],
-  ['waits for weights', 'seconds.wait_weights', 'amber'],
-  ['waits for peers', 'seconds.wait_peers', 'red']];
-const WORKER_PHASES = [['generates', 'generating', 'blue'], ['scores', 'scoring', 'violet'],
-  ['waits for leases', 'no_lease', 'amber'], ['waits for weights', 'wait_weights', 'red'],
-  ['submits', 'submitting', 'green']];
-const COORDINATOR_PHASES = [['writes the ledger', 'ledger', 'green'], ['other work', 'loop', 'blue']];
-const CLASSES = [['mixed', 'mixed', 'blue'], ['all correct', 'all_correct', 'green'],
-  ['all wrong', 'all_wrong', 'red'], ['other constant', 'other_constant', 'violet'],
-  ['unscorable', 'unscorable', 'grey']];
+const TILES = ['reward_mean', 'acr', 'acr_effective', 'entropy', 'kl', 'length_mean',
+  'token_age.mean', 'tokens_per_second'];
+const EVALS = ['accuracy', 'reward_mean', 'truncated_share'];
+const WORKER_PHASES = [['generates', 'generating_seconds', 'blue'],
+  ['scores', 'scoring_seconds', 'violet'], ['waits for leases', 'no_lease_seconds', 'amber'],
+  ['waits for weights', 'wait_weights_seconds', 'red'], ['submits', 'submitting_seconds', 'green']];
+const COORDINATOR_PHASES = [['writes the ledger', 'ledger', 'green'],
+  ['other work', 'loop', 'blue']];
+const CLASSES = [['mixed', 'blue'], ['all_correct', 'green'], ['all_wrong', 'red'],
+  ['other_constant', 'violet'], ['unscorable', 'grey']];
+// By alarm: what it means, and what to do next.
+const ADVICE = {
+  entropy_low: ['The policy hardly varies: its entropy has stayed below the floor.',
+    'If accuracy still rises, lower local.learner.alarms.entropy_floor. Otherwise raise ' +
+    'run.algorithm.entropy_coef or the temperature, or go back to an earlier checkpoint.'],
+  entropy_falling: ['The policy loses its variety: the entropy falls fast.',
+    'Lower run.optim.lr, raise the upper clip, or add an entropy bonus before groups ' +
+    'collapse.'],
+  kl_drift: ['Learner and sampler, or the policy and its start, have drifted apart.',
+    'Lower run.optim.lr or run.batch.max_age, or add a KL loss. A jump at one step points ' +
+    'to the sampler: compare its log-probs by `buttress logprobs`.'],
+  responses_alike: ['The completions of a prompt are nearly copies of each other.',
+    'Raise the temperature or the entropy bonus; `buttress samples` shows what they are.'],
+  collapse: ['Most groups give no gradient, after virtual samples and replacement.',
+    '`buttress explain` names the causes. Mix easier and harder prompts, raise ' +
+    'run.sampling.group_size, or set run.batch.zero_variance: resample.'],
+  collapse_unexplained: ['More groups collapse than the difficulty of the prompts explains.',
+    '`buttress explain` names the cause: often a verifier that judges a prompt always ' +
+    'alike, copies, or weights that workers do not load.'],
+  unscorable: ['The verifier cannot judge many completions.',
+    'Look at the reasons by `buttress samples RUN --class unscorable` and fix the ' +
+    'verifier, its sandbox or its server.'],
+  truncated: ['Many completions reach the token limit before an answer.',
+    'Raise run.sampling.max_tokens, or teach a format that ends; `buttress samples` shows ' +
+    'where they are cut.'],
+  length_drift: ['The length of completions has left that of the first steps.',
+    'Read the samples: growth without a better reward is often repetition, and a fall is ' +
+    'often a reward that needs no reasoning.'],
+  verifiers_disagree: ['Two verifiers disagree on the same completions.',
+    'Read such completions by `buttress samples` and check the verifier by `buttress ' +
+    'audit-verifier`: the policy may have learned its errors.'],
+};
 
-const EVALS = [['accuracy', 'accuracy', 'green'], ['raw reward', 'reward_mean', 'blue'],
-  ['truncated', 'truncated_share', 'amber']];
-
-let generation = 0, points = [], evals = [], names = {}, received = 0, failure = '';
+let generation = 0, points = [], evals = [], names = {}, help = [], received = 0, failure = '';
 const shown = {};  // what each part of the page was drawn from
 
 function element(name, attributes, ...children) {
@@ -82,6 +105,8 @@ function duration(seconds) {
 
 const of = (point, name) => point.values[names[name]];
 const at = id => document.getElementById(id);
+const words = name => name.replaceAll('_', ' ').replace('.', ' ');
+const helpOf = name => help[names[name]] || '';
 
 function measured(name) {
   return points.map(p => [of(p, 'step'), of(p, name)]).filter(p => p[1] !== null);
@@ -112,8 +137,7 @@ function thinned(line) {
 }
 
 function chart(title, lines, top) {
-  const found = lines.map(([label, data, shade]) => [label, data, shade])
-    .filter(([, data]) => data.length > 0);
+  const found = lines.filter(([, data]) => data.length > 0);
   const all = found.flatMap(([, data]) => data.map(p => p[1]));
   const max = top || roundUp(Math.max(...all, 1e-9)), min = Math.min(0, ...all);
   const first = points.length ? of(points[0], 'step') : 0;
@@ -135,11 +159,11 @@ function chart(title, lines, top) {
     picture.append(mark);
   }
   const legend = element('div', {className: 'legend'});
-  for (const [label, data, shade] of found) {
+  for (const [label, data, shade, about] of found) {
     const drawn = thinned(data).map(p => `${x(p[0]).toFixed(1)},${y(Math.min(max, p[1])).toFixed(1)}`);
     const path = svg('path', {d: 'M' + (drawn.length > 1 ? drawn.join('L') : drawn + 'h2')});
     picture.append(color(path, shade, 'stroke'));
-    legend.append(element('span', {}, color(element('i'), shade),
+    legend.append(element('span', {title: about || ''}, color(element('i'), shade),
       `${label} ${number(data[data.length - 1][1])}`));
   }
   if (found.length === 0) legend.append(element('span', {className: 'muted'}, 'not measured'));
@@ -156,16 +180,25 @@ function sourceChart() {
 
 function evalChart() {
   if (evals.length === 0) return [];
-  return [chart('Held-out prompts', EVALS.map(([label, name, shade]) => [label,
-    evals.map(e => [e.step, e[name]]).filter(e => e[1] !== null), shade]))];
+  return [chart('Held-out prompts', EVALS.map((name, i) => [words(name),
+    evals.map(e => [e.step, e[name]]).filter(e => e[1] !== null), COLORS[i]]))];
 }
 
 function showCharts() {
   const drawn = CHARTS.map(([title, lines, top]) => chart(title,
-    lines.map(([label, name, shade]) => [label, measured(name), shade]), top));
+    lines.map((name, i) => [words(name), measured(name), COLORS[i], helpOf(name)]), top));
   drawn.splice(3, 0, ...sourceChart());
   drawn.splice(1, 0, ...evalChart());
   at('charts').replaceChildren(...drawn);
+}
+
+// The time to the last step at the pace of the newest points; null with fewer than two.
+function secondsLeft(steps) {
+  const recent = points.slice(-50);
+  if (recent.length < 2) return null;
+  const first = recent[0], last = recent[recent.length - 1];
+  const pace = (of(last, 'time_unix') - of(first, 'time_unix')) / (of(last, 'step') - of(first, 'step'));
+  return pace * (steps - of(last, 'step'));
 }
 
 function showHead(data) {
@@ -178,14 +211,14 @@ function showHead(data) {
   at('progress').max = data.steps;
   at('progress').value = step;
   const parts = [`step ${step} of ${data.steps}`];
-  if (state === 'running' && step < data.steps) parts.push(`${duration(data.seconds_left)} left`);
+  if (state === 'running' && step < data.steps) parts.push(`${duration(secondsLeft(data.steps))} left`);
   if (status) parts.push(`checkpoint of step ${status.checkpoint_step}`);
   if (data.latest) parts.push(`last step ${duration(data.now_unix - data.latest.time_unix)} ago`);
   if (status && status.paused) parts.push(status.paused);
   if (status && status.end_reason) parts.push(`ended by the learner: ${status.end_reason}`);
-  if (status && status.learner_starts > 1) parts.push(`learner started ${status.learner_starts} times`);
-  if (status && status.coordinator_starts > 1)
-    parts.push(`coordinator started ${status.coordinator_starts} times`);
+  if (status && status.learner_epoch > 1) parts.push(`learner started ${status.learner_epoch} times`);
+  if (status && status.coordinator_epoch > 1)
+    parts.push(`coordinator started ${status.coordinator_epoch} times`);
   at('where').textContent = parts.join(' · ');
 }
 
@@ -194,11 +227,9 @@ function showTiles(latest) {
     const line = measured(name).slice(-10);
     return line.length ? line.reduce((sum, p) => sum + p[1], 0) / line.length : null;
   };
-  const tiles = [['raw reward', 'reward_mean'], ['ACR, raw', 'acr'], ['ACR, effective', 'acr_effective'],
-    ['entropy', 'entropy'], ['KL', 'kl'], ['length', 'length_mean'], ['token age', 'token_age.mean'],
-    ['tokens/s', 'tokens_per_second']].map(([label, name]) => [label, mean(name)]);
-  draw('tiles', tiles, () => tiles.map(([label, value]) => element('div',
-    {className: 'tile', title: 'mean of the last ten steps that have one'},
+  const tiles = TILES.map(name => [words(name), mean(name)]);
+  draw('tiles', tiles, () => tiles.map(([label, value], i) => element('div',
+    {className: 'tile', title: `Mean of the last ten steps that have one. ${helpOf(TILES[i])}`},
     element('span', {className: 'muted'}, label), element('b', {}, number(value)))));
 }
 
@@ -218,28 +249,45 @@ function row(cells, kind = 'td') {
     cell instanceof Node ? cell : String(cell))));
 }
 
+// The numbers of a v1.CollapseCounts.
+function countsOf(message) {
+  const counts = Object.fromEntries(['groups', ...CLASSES.map(([key]) => key)]
+    .map(key => [key, Number((message || {})[key] || 0)]));
+  const constant = counts.all_correct + counts.all_wrong + counts.other_constant;
+  counts.acr = constant + counts.mixed > 0 ? constant / (constant + counts.mixed) : null;
+  return counts;
+}
+
 function showClasses(status) {
-  const rows = status ? [['all', status.collapse], ...Object.entries(status.sources)] : [];
-  const skipped = Object.entries(status ? status.skipped : {}).map(([source, reasons]) =>
-    element('div', {className: 'muted'}, `prompts ${source ? `of ${source} ` : ''}passed over: ` +
-      Object.entries(reasons).map(([reason, count]) => `${count} ${reason}`).join(', ')));
-  draw('classes', [rows, status && status.skipped], () => rows
+  const sources = Object.entries(status ? status.collapse_by_source : {}).sort();
+  const rows = status ? [['all', status.collapse], ...sources] : [];
+  const skipped = Object.entries(status ? status.skipped_by_source : {}).sort()
+    .map(([source, {reasons}]) => [source, Object.entries(reasons).filter(([, n]) => Number(n) > 0)])
+    .filter(([, reasons]) => reasons.length > 0);
+  draw('classes', [rows, skipped], () => rows
     .filter((_, i) => i === 0 || rows.length > 2)
-    .flatMap(([source, counts]) => {
-      const parts = CLASSES.map(([label, key, shade]) => [label, counts[key], shade]);
+    .flatMap(([source, message]) => {
+      const counts = countsOf(message);
+      const parts = CLASSES.map(([key, shade]) => [words(key), counts[key], shade]);
       const legend = element('div', {className: 'legend'});
       for (const [label, value, shade] of parts.filter(part => part[1] > 0))
         legend.append(element('span', {}, color(element('i'), shade), `${label} ${value}`));
       return [element('div', {}, `${source}: ${counts.groups} groups, ACR ${number(counts.acr)}`),
         bar(parts), legend];
-    }).concat(skipped));
+    }).concat(skipped.map(([source, reasons]) => element('div', {className: 'muted'},
+      `prompts ${source ? `of ${source} ` : ''}passed over: ` +
+        reasons.map(([reason, count]) => `${count} ${reason}`).join(', ')))));
 }
 
 function showTime() {
   const recent = points.slice(-50);
   const sum = name => recent.reduce((total, p) => total + (of(p, name) || 0), 0);
   const whole = sum('seconds.step');
-  const parts = PHASES.map(([label, name, shade]) => [label, sum(name), shade]);
+  // seconds.busy adds up some of the others.
+  const phases = Object.keys(names).filter(name => name.startsWith('seconds.') &&
+    name !== 'seconds.step' && name !== 'seconds.busy');
+  const parts = phases.map((name, i) =>
+    [words(name.slice('seconds.'.length)), sum(name), COLORS[i % COLORS.length]]);
   const rest = whole - parts.reduce((total, part) => total + part[1], 0);
   if (rest > 0) parts.push(['other', rest, 'soft']);
   draw('time', parts, () => {
@@ -248,7 +296,7 @@ function showTime() {
     for (const [label, seconds] of parts.filter(part => part[1] > 0.005 * whole))
       table.append(row([label, `${(100 * seconds / whole).toFixed(0)} %`,
         `${number(seconds / recent.length)} s a step`]));
-    const waits = parts[0][1] / whole;
+    const waits = sum('seconds.wait') / whole;
     return [bar(parts), table, element('p', {className: 'muted'}, waits > 0.3 ?
       'The learner waits for groups: rollout is the bottleneck. More workers help.' :
       'The last 50 steps, rank 0.')];
@@ -260,10 +308,10 @@ const earlier = {};  // by name: an older report, at least half a minute before 
 function recentTime(name, time) {
   const kept = earlier[name] || (earlier[name] = [time]);
   const newest = kept[kept.length - 1];
-  if (time.up < newest.up) kept.length = 0;  // a new process
-  if (kept.length === 0 || time.up - newest.up >= 30) kept.push(time);
+  if (time.up_seconds < newest.up_seconds) kept.length = 0;  // a new process
+  if (kept.length === 0 || time.up_seconds - newest.up_seconds >= 30) kept.push(time);
   if (kept.length > 3) kept.shift();
-  const base = kept[0].up < time.up ? kept[0] : {};
+  const base = kept[0].up_seconds < time.up_seconds ? kept[0] : {};
   const since = key => Math.max(0, time[key] - (base[key] || 0));
   return Object.fromEntries(Object.keys(time).map(key => [key, since(key)]));
 }
@@ -271,7 +319,7 @@ function recentTime(name, time) {
 function timeBar(name, time, phases, restName) {
   const recent = recentTime(name, time);
   const parts = phases.map(([label, key, shade]) => [label, recent[key], shade]);
-  const rest = recent.up - parts.reduce((total, part) => total + part[1], 0);
+  const rest = recent.up_seconds - parts.reduce((total, part) => total + part[1], 0);
   if (rest > 0) parts.push([restName, rest, 'soft']);
   const whole = parts.reduce((total, part) => total + part[1], 0);
   const legend = element('div', {className: 'legend'});
@@ -283,13 +331,14 @@ function timeBar(name, time, phases, restName) {
 
 function showTimes(status) {
   const workers = status ? status.workers.filter(w => w.time && w.registered).slice(0, 16) : [];
-  const own = status ? {up: status.time.up, ledger: status.time.ledger,
-    loop: status.time.busy - status.time.ledger} : null;
+  const time = status ? status.coordinator_time : null;
+  const own = time ? {up_seconds: time.up_seconds, ledger: time.ledger_seconds,
+    loop: time.busy_seconds - time.ledger_seconds} : null;
   draw('times', [own, workers.map(w => w.time)], () => {
-    if (!status) return element('p', {className: 'muted'}, 'not known');
+    if (!own) return element('p', {className: 'muted'}, 'not known');
     const parts = timeBar('coordinator', own, COORDINATOR_PHASES, 'idle');
     for (const worker of workers)
-      parts.push(...timeBar(worker.worker, worker.time, WORKER_PHASES, 'other'));
+      parts.push(...timeBar(worker.worker_id, worker.time, WORKER_PHASES, 'other'));
     return [...parts, element('p', {className: 'muted'},
       'Since the start of the process, then of the last minute or so.')];
   });
@@ -297,10 +346,11 @@ function showTimes(status) {
 
 function showWorkers(status) {
   const workers = status ? status.workers : [];
-  const state = w => !w.registered ? 'not registered' : w.silent_seconds > 15 ? 'silent' :
-    w.order || 'works';
-  const rows = workers.map(w => [w.worker, state(w), w.leases, `step ${w.version}`,
-    duration(w.silent_seconds)]);
+  const ORDERS = {WORKER_ORDER_CORDON: 'cordon', WORKER_ORDER_DRAIN: 'drain'};
+  const state = w => !w.registered ? 'not registered' : w.silent_ms > 15000 ? 'silent' :
+    ORDERS[w.order] || 'works';
+  const rows = workers.map(w => [w.worker_id, state(w), w.leases,
+    `step ${w.loaded_version ? w.loaded_version.step : 0}`, duration(w.silent_ms / 1000)]);
   draw('workers', rows, () => {
     if (rows.length === 0) return element('p', {className: 'muted'}, 'none has registered');
     const table = element('table', {}, row(['worker', 'state', 'leases', 'weights', 'heard'], 'th'),
@@ -317,7 +367,8 @@ function showAlarms(alarms) {
     {className: alarm.active ? 'alarm active' : 'alarm'},
     element('b', {}, alarm.name), alarm.active ? ' holds now' : ' is over',
     alarm.step === null ? '' : `, began with step ${alarm.step}`,
-    element('div', {}, alarm.meaning), element('div', {className: 'muted'}, alarm.remedy)))]);
+    element('div', {}, ADVICE[alarm.name][0]),
+    element('div', {className: 'muted'}, ADVICE[alarm.name][1])))]);
 }
 
 function group(data) {
@@ -360,9 +411,9 @@ function take(data) {
   if (data.generation !== generation) points = [];
   generation = data.generation;
   names = Object.fromEntries(data.names.map((name, i) => [name, i]));
+  help = data.help;
   points.push(...data.points);
   evals = data.evals;
-  if (points.length > MAX_POINTS) points = points.filter((_, i) => i % 2 === 1);
 }
 
 function show(data) {

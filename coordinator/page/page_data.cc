@@ -1,9 +1,12 @@
 #include "coordinator/page/page_data.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
-#include "coordinator/page/alarm_advice.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/unicode.h"
@@ -13,14 +16,20 @@
 namespace buttress {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kPointsAtOnce = 1000;
 constexpr double kRefreshSeconds = 3;
 constexpr std::size_t kGroups = 8, kUnsolvedPrompts = 6, kCompletions = 8;
 constexpr std::int64_t kRecentGroups = 4096;
-constexpr std::size_t kTextBytes = 1500;  // of a text
-constexpr std::size_t kMostWorkers = 1024, kWarnings = 12;
+constexpr std::size_t kTextBytes = 1500;                      // of a text
+constexpr std::size_t kMostStepBytes = std::size_t{4} << 20;  // of steps.jsonl, in one update
+constexpr int kMostWorkers = 1024;
+constexpr std::size_t kWarnings = 12;
+constexpr std::size_t kLogs = 64;
+constexpr std::uintmax_t kTailBytes = 32 << 10;  // of each log
+constexpr std::size_t kLineBytes = 400;
 
 // The first kTextBytes of a text, up to the end of a character.
 std::string Cut(const std::string& text) {
@@ -33,78 +42,19 @@ std::string Cut(const std::string& text) {
   return text;
 }
 
-ordered_json CountsJson(const v1::CollapseCounts& c) {
-  const std::uint64_t constant = c.all_correct() + c.all_wrong() + c.other_constant();
-  ordered_json json = {{"groups", c.groups()},
-                       {"all_correct", c.all_correct()},
-                       {"all_wrong", c.all_wrong()},
-                       {"other_constant", c.other_constant()},
-                       {"mixed", c.mixed()},
-                       {"unscorable", c.unscorable()},
-                       {"acr", nullptr}};
-  if (constant + c.mixed() > 0)
-    json["acr"] = static_cast<double>(constant) / static_cast<double>(constant + c.mixed());
-  return json;
-}
-
-// The parts of a worker's time; null without a report.
-ordered_json TimeJson(const v1::WorkerStatus& worker) {
-  if (!worker.has_time()) return nullptr;
-  const v1::WorkerTime& time = worker.time();
-  return {{"up", time.up_seconds()},
-          {"generating", time.generating_seconds()},
-          {"scoring", time.scoring_seconds()},
-          {"no_lease", time.no_lease_seconds()},
-          {"wait_weights", time.wait_weights_seconds()},
-          {"submitting", time.submitting_seconds()},
-          {"loading_weights", time.loading_weights_seconds()}};
-}
-
-ordered_json WorkerJson(const v1::WorkerStatus& worker) {
-  ordered_json json = {{"worker", worker.worker_id()},
-                       {"registered", worker.registered()},
-                       {"leases", worker.leases()},
-                       {"version", worker.loaded_version().step()},
-                       {"silent_seconds", static_cast<double>(worker.silent_ms()) / 1000},
-                       {"order", nullptr},
-                       {"reason", worker.order_reason()},
-                       {"time", TimeJson(worker)}};
-  if (worker.order() == v1::WORKER_ORDER_CORDON) json["order"] = "cordon";
-  if (worker.order() == v1::WORKER_ORDER_DRAIN) json["order"] = "drain";
-  return json;
-}
-
-ordered_json StatusJson(const v1::GetRunStatusResponse& run) {
-  ordered_json json = {{"state", RunStateText(run)},
-                       {"paused", run.paused()},
-                       {"end_reason", run.end_reason()},
-                       {"step", run.step()},
-                       {"checkpoint_step", run.checkpoint_step()},
-                       {"version", run.version().step()},
-                       {"learner_starts", run.learner_epoch()},
-                       {"coordinator_starts", run.coordinator_epoch()},
-                       {"collapse", CountsJson(run.collapse())},
-                       {"sources", ordered_json::object()},
-                       {"time",
-                        {{"up", run.coordinator_time().up_seconds()},
-                         {"busy", run.coordinator_time().busy_seconds()},
-                         {"ledger", run.coordinator_time().ledger_seconds()}}},
-                       {"workers", ordered_json::array()},
-                       {"workers_total", run.workers_size()}};
-  const std::map<std::string, v1::CollapseCounts> sources(run.collapse_by_source().begin(),
-                                                          run.collapse_by_source().end());
-  for (const auto& [source, counts] : sources) json["sources"][source] = CountsJson(counts);
-  std::map<std::string, std::map<std::string, std::uint64_t>> skipped;
-  for (const auto& [source, counts] : run.skipped_by_source()) {
-    for (const auto& [reason, prompts] : counts.reasons()) {
-      if (prompts > 0) skipped[source][reason] = prompts;
-    }
-  }
-  json["skipped"] = skipped;
-  for (const v1::WorkerStatus& worker : run.workers()) {
-    if (json["workers"].size() == kMostWorkers) break;
-    json["workers"].push_back(WorkerJson(worker));
-  }
+// The answer of GetRunStatus in the JSON of Protocol Buffers, with the names of coordinator.proto.
+ordered_json StatusJson(v1::GetRunStatusResponse run) {
+  const int workers = run.workers_size();
+  if (workers > kMostWorkers)
+    run.mutable_workers()->DeleteSubrange(kMostWorkers, workers - kMostWorkers);
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(run, &text, options);
+  ordered_json json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json["state"] = RunStateText(run);
+  json["workers_total"] = workers;
   return json;
 }
 
@@ -138,7 +88,123 @@ ordered_json GroupJson(const SampledGroup& group) {
   return json;
 }
 
+std::string TailOf(const fs::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file) return "";
+  file.seekg(static_cast<std::streamoff>(size - std::min(size, kTailBytes)));
+  std::string text(kTailBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+// Whether `line` is a warning or an error of lib/base/report/log.h: "2026-01-01T00:00:00.000Z W
+// who ...".
+bool IsWarning(std::string_view line) {
+  return line.size() > 27 && line[4] == '-' && line[10] == 'T' && line[23] == 'Z' &&
+         line[24] == ' ' && (line[25] == 'W' || line[25] == 'E') && line[26] == ' ' &&
+         line.find(" alarm alarm=") == std::string_view::npos;
+}
+
+ordered_json Known(double value) { return std::isfinite(value) ? ordered_json(value) : nullptr; }
+
 }  // namespace
+
+ordered_json NewestWarnings(const std::string& folder, std::size_t most) {
+  std::vector<std::string> lines;
+  std::error_code error;
+  std::size_t logs = 0;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".log" || ++logs > kLogs) continue;
+    const std::string text = TailOf(entry.path());
+    for (std::string_view rest = text; !rest.empty();) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+      if (IsWarning(line)) lines.emplace_back(line.substr(0, kLineBytes));
+    }
+  }
+  std::ranges::sort(lines, std::greater<>());  // they begin with the time
+  lines.resize(std::min(lines.size(), most));
+  ordered_json json = ordered_json::array();
+  for (const std::string& line : lines) {
+    const std::size_t end = std::min(line.find(' ', 27), line.size());
+    json.push_back({{"time", line.substr(0, 24)},
+                    {"level", line[25] == 'E' ? "error" : "warning"},
+                    {"who", line.substr(27, end - 27)},
+                    {"text", line.substr(std::min(end + 1, line.size()))}});
+  }
+  return json;
+}
+
+Status RunPoints::Update() {
+  StepsTail& tail = std::filesystem::exists(steps_path_) ? tail_ : received_tail_;
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps, tail.Next(kMostStepBytes));
+  for (const StepMeasurements& step : steps) Add(step);
+  return OkStatus();
+}
+
+void RunPoints::Add(const StepMeasurements& step) {
+  if (!newest_.empty() && step.step <= newest_.back().step) GoBackBefore(step.step);
+  monitor_->Observe(step);
+  for (const Alarm alarm : step.alarms) begins_[static_cast<std::size_t>(alarm)] = step.step;
+  newest_.push_back(step);
+  if (newest_.size() > kPaceSteps) newest_.erase(newest_.begin());
+  if (std::isfinite(step.eval_step)) evals_.push_back(step);
+  if (evals_.size() > kMostPoints) evals_.erase(evals_.begin());
+  if (static_cast<std::int64_t>(step.step) % stride_ != 0) return;
+  points_.push_back(step);
+  if (points_.size() == kMostPoints) DropEverySecond();
+}
+
+void RunPoints::GoBackBefore(double step) {
+  ++generation_;
+  const auto late = [step](const auto& other) { return other.step >= step; };
+  std::erase_if(points_, late);
+  std::erase_if(evals_, late);
+  std::erase_if(newest_, late);
+  for (auto& begin : begins_) {
+    if (begin && *begin >= step) begin.reset();
+  }
+  if (newest_.empty()) monitor_.emplace(alarm_config_);
+}
+
+void RunPoints::DropEverySecond() {
+  ++generation_;
+  stride_ *= 2;
+  std::erase_if(points_, [this](const StepMeasurements& point) {
+    return static_cast<std::int64_t>(point.step) % stride_ != 0;
+  });
+}
+
+ordered_json RunPoints::After(double after, std::size_t limit) const {
+  ordered_json json = ordered_json::array();
+  auto next = std::ranges::upper_bound(points_, after, {}, &StepMeasurements::step);
+  for (; next != points_.end() && json.size() < limit; ++next) {
+    ordered_json point = {{"values", ordered_json::array()},
+                          {"sources", ordered_json::object()},
+                          {"alarms", ordered_json::array()}};
+    for (const Measurement& row : MeasurementTable())
+      point["values"].push_back(Known((*next).*row.value));
+    for (const SourceMeasurements& source : next->sources)
+      point["sources"][source.source] = Known(source.acr());
+    for (const Alarm alarm : next->alarms) point["alarms"].push_back(AlarmName(alarm));
+    json.push_back(std::move(point));
+  }
+  return json;
+}
+
+ordered_json RunPoints::Evals() const {
+  ordered_json json = ordered_json::array();
+  for (const StepMeasurements& step : evals_) {
+    json.push_back({{"step", step.eval_step},
+                    {"accuracy", Known(step.eval_accuracy)},
+                    {"reward_mean", Known(step.eval_reward_mean)},
+                    {"truncated_share", Known(step.eval_truncated_share)}});
+  }
+  return json;
+}
 
 PageData::PageData(const RunConfig& config, const Tokenizer& tokenizer,
                    std::function<Result<v1::GetRunStatusResponse>()> ask)
@@ -159,11 +225,14 @@ std::string PageData::Get(double after, std::int64_t generation) {
                        {"max_tokens", config_.run.sampling.max_tokens},
                        {"now_unix", static_cast<double>(RealClock().UnixMs()) / 1000},
                        {"generation", points_.generation()},
-                       {"names", PointNames()},
-                       {"seconds_left", nullptr},
+                       {"names", ordered_json::array()},
+                       {"help", ordered_json::array()},
                        {"latest", nullptr},
                        {"status", nullptr}};
-  if (const auto left = points_.SecondsLeft(config_.run.steps)) json["seconds_left"] = *left;
+  for (const Measurement& row : MeasurementTable()) {
+    json["names"].push_back(row.name);
+    json["help"].push_back(row.help);
+  }
   if (!points_.newest().empty())
     json["latest"] = ordered_json::parse(StepToJson(points_.newest().back()));
   const auto status = ask_();
@@ -187,9 +256,7 @@ ordered_json PageData::AlarmsJson() const {
     if (!begin && !points_.alarms().active(alarm)) continue;
     json.push_back({{"name", AlarmName(alarm)},
                     {"active", points_.alarms().active(alarm)},
-                    {"step", begin ? ordered_json(*begin) : nullptr},
-                    {"meaning", AdviceOn(alarm).meaning},
-                    {"remedy", AdviceOn(alarm).remedy}});
+                    {"step", begin ? ordered_json(*begin) : nullptr}});
   }
   return json;
 }

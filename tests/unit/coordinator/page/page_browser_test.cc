@@ -80,8 +80,8 @@ TEST(PageBrowserTest, TheNumbersAreShownAndNoTextBecomesAScript) {
   link.pop_back();
   const Rendered page = Render(link);
   EXPECT_THAT(page.log, Not(HasSubstr("CONSOLE"))) << page.log;
-  EXPECT_THAT(page.dom, AllOf(HasSubstr("step 5 of 10"), HasSubstr("raw reward 0.813"),
-                              HasSubstr("raw 0.375"), HasSubstr("1234 groups"), HasSubstr("17"),
+  EXPECT_THAT(page.dom, AllOf(HasSubstr("step 5 of 10"), HasSubstr("reward mean 0.813"),
+                              HasSubstr("acr 0.375"), HasSubstr("1234 groups"), HasSubstr("17"),
                               HasSubstr("generates 63 %"), HasSubstr("writes the ledger 31 %"),
                               HasSubstr("Held-out prompts"),
                               HasSubstr("`buttress explain` names the causes")))
