@@ -7,7 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <thread>
+#include <future>
 
 #include "coordinator/coordinator.h"
 #include "coordinator/page/page_data.h"
@@ -18,7 +18,6 @@
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
-#include "lib/base/thread/sync.h"
 #include "lib/checks/program_checks.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
@@ -108,55 +107,42 @@ std::unique_ptr<PageServer> ServePage(const RunConfig& config, const Credentials
 class DatasetCheck {
  public:
   // The bad rows of each dataset go to a file in the run folder `out`.
-  DatasetCheck(const PromptSet& prompts, std::string out)
-      : out_(std::move(out)), thread_([this, &prompts] { Run(prompts); }) {}
+  DatasetCheck(const PromptSet& prompts, const std::string& out)
+      : result_(
+            std::async(std::launch::async, [this, &prompts, out] { return Run(prompts, out); })) {}
 
+  // Waits until the check has ended.
   ~DatasetCheck() {
     stop_ = true;
-    thread_.join();
+    result_.wait();
   }
 
   DatasetCheck(const DatasetCheck&) = delete;
   DatasetCheck& operator=(const DatasetCheck&) = delete;
 
-  // Returns the error of the check once it has found one; OK before.
-  Status status() const {
-    MutexLock lock(mutex_);
-    return status_;
+  // Waits until the check has ended, at most `timeout`. Returns its error; OK before.
+  Status WaitFor(std::chrono::milliseconds timeout) const {
+    const bool ended = result_.wait_for(timeout) == std::future_status::ready;
+    return ended ? result_.get() : OkStatus();
   }
 
-  // Waits until the check has ended, at most `timeout`, and returns its status.
-  Status WaitFor(std::chrono::milliseconds timeout) {
-    MutexLock lock(mutex_);
-    changed_.WaitFor(mutex_, timeout, [this]() REQUIRES(mutex_) { return ended_; });
-    return status_;
-  }
+  Status status() const { return WaitFor(std::chrono::milliseconds(0)); }
 
  private:
-  void Run(const PromptSet& prompts) {
+  Status Run(const PromptSet& prompts, const std::string& out) {
     ::setpriority(PRIO_PROCESS, 0, kCheckNice);  // of this thread alone
-    Status status = OkStatus();
     for (const PromptSet::Source& source : prompts.sources()) {
-      const std::string log = BadRowsPath(out_, "prompts", source.settings.name);
-      const auto dropped = source.file->CheckRows(stop_, log);
-      if (dropped.ok()) LogChecked(source, *dropped);
-      status = dropped.status();
-      if (!status.ok()) break;
+      const auto dropped =
+          source.file->CheckRows(stop_, BadRowsPath(out, "prompts", source.settings.name));
+      if (dropped.status().code() == StatusCode::kCancelled) return OkStatus();
+      BUTTRESS_RETURN_IF_ERROR(dropped.status());
+      LogChecked(source, *dropped);
     }
-    if (status.code() == StatusCode::kCancelled) status = OkStatus();
-    MutexLock lock(mutex_);
-    status_ = std::move(status);
-    ended_ = true;
-    changed_.NotifyAll();
+    return OkStatus();
   }
 
-  const std::string out_;
   std::atomic<bool> stop_ = false;
-  mutable Mutex mutex_;
-  CondVar changed_;
-  Status status_ GUARDED_BY(mutex_);
-  bool ended_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  const std::shared_future<Status> result_;
 };
 
 void WaitForStop(const Coordinator& coordinator, const DatasetCheck& check,
