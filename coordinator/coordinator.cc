@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
+#include <optional>
 
 #include "lib/base/net/secret.h"
 #include "lib/base/os/clock.h"
@@ -21,6 +23,7 @@ namespace {
 
 constexpr const char* kServiceName = "buttress.v1.Coordinator";
 constexpr std::chrono::seconds kShutdownTime(2);
+constexpr std::chrono::seconds kStatusTime(2);
 // A worker renews its leases with every Exchange, so an Exchange is held for a third of a lease
 // time at most.
 constexpr std::int64_t kHoldsPerLease = 3;
@@ -56,7 +59,6 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
                    const std::string& start_id, SamplingParams sampling) {
   RunTerms terms;
   terms.start_id = start_id;
-  terms.run_name = run.name;
   terms.config_sha256 = config_sha256;
   terms.seed = run.seed;
   terms.sampling = std::move(sampling);
@@ -86,6 +88,34 @@ Status CheckSettings(const RunRow& run, const std::string& identity, const RunCo
                   "that may change",
                   config.local.out, DescribeChanges(changes)));
 }
+
+// A question to the loop from within the process. Whoever asks may leave before the answer.
+class StatusRequest final : public LoopRequest {
+ public:
+  StatusRequest() : LoopRequest({.only_reads = true}) {}
+
+  std::future<Result<v1::GetRunStatusResponse>> answer() { return answer_.get_future(); }
+
+  std::optional<Status> Apply(Turn& turn, bool) override {
+    FillRunStatus(turn, response_);
+    return OkStatus();
+  }
+
+  bool cancelled() const override { return false; }
+
+  void Answer(const Status& status) override {
+    if (status.ok()) {
+      answer_.set_value(std::move(response_));
+    } else {
+      answer_.set_value(status);
+    }
+    delete this;
+  }
+
+ private:
+  v1::GetRunStatusResponse response_;
+  std::promise<Result<v1::GetRunStatusResponse>> answer_;
+};
 
 }  // namespace
 
@@ -156,6 +186,16 @@ Status Coordinator::Listen(const CoordinatorConfig& config, const Credentials& c
   server_->health()->SetServingStatus(kServiceName, true);
   address_ = config.advertise.empty() ? server_->address() : config.advertise;
   return OkStatus();
+}
+
+Result<v1::GetRunStatusResponse> Coordinator::GetRunStatus() {
+  auto request = std::make_unique<StatusRequest>();
+  auto answer = request->answer();
+  if (!loop_->Post(request.get())) return Unavailable("the coordinator has too many calls waiting");
+  request.release();  // the loop answers it, and it deletes itself
+  if (answer.wait_for(kStatusTime) != std::future_status::ready)
+    return DeadlineExceeded("the coordinator did not answer in two seconds");
+  return answer.get();
 }
 
 Status Coordinator::Stop() {

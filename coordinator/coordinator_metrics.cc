@@ -1,24 +1,174 @@
 #include "coordinator/coordinator_metrics.h"
 
+#include <algorithm>
+#include <array>
+#include <numeric>
+
 #include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
 
 namespace buttress {
 namespace {
 
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// A worker that is silent for longer does not count as alive.
+constexpr std::int64_t kAliveMs = 60000;
+
+using Labels = std::vector<ClientMetric::Label>;
+
+template <class Number>
+ClientMetric Value(Number value, Labels labels = {}) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  metric.gauge.value = metric.counter.value = static_cast<double>(value);
+  return metric;
+}
+
+// The families of a scrape.
+struct Families {
+  void Add(MetricType type, const char* name, const char* help, std::vector<ClientMetric> values) {
+    all.push_back({name, help, type, std::move(values)});
+  }
+
+  template <class Number>
+  void Gauge(const char* name, const char* help, Number value) {
+    Add(MetricType::Gauge, name, help, {Value(value)});
+  }
+
+  template <class Number>
+  void Counter(const char* name, const char* help, Number value) {
+    Add(MetricType::Counter, name, help, {Value(value)});
+  }
+
+  std::vector<MetricFamily> all;
+};
+
+// The counts of an enumeration with the label that `name_of` gives, from the `first` value on.
+template <class Enum, std::size_t kCount>
+void AddCounts(const std::array<std::int64_t, kCount>& counts, std::string_view (*name_of)(Enum),
+               const char* label, std::size_t first, const Labels& labels,
+               std::vector<ClientMetric>& out) {
+  for (std::size_t i = first; i < kCount; ++i) {
+    Labels all = labels;
+    all.push_back({label, std::string(name_of(static_cast<Enum>(i)))});
+    out.push_back(Value(counts[i], std::move(all)));
+  }
+}
+
+void AddByClass(const CollapseCounts& counts, const Labels& labels,
+                std::vector<ClientMetric>& out) {
+  for (const auto& [name, count] : kCollapseClasses) {
+    Labels all = labels;
+    all.push_back({"collapse", std::string(name)});
+    out.push_back(Value(counts.*count, std::move(all)));
+  }
+}
+
+void CollectGroups(const SchedulerStatus& status, Families& out) {
+  std::vector<ClientMetric> groups, dropped, skipped;
+  AddCounts(status.groups, GroupStateName, "state", 0, {}, groups);
+  AddCounts(status.dropped, DropReasonName, "reason", 1, {}, dropped);
+  for (const auto& [source, counts] : status.skipped)
+    AddCounts(counts, SkipReasonName, "reason", 0, {{"source", source}}, skipped);
+  const auto of = [&status](GroupState state) {
+    return status.groups[static_cast<std::size_t>(state)];
+  };
+  out.Gauge("buttress_coordinator_prompts_admitted", "Prompts drawn in the run.",
+            std::accumulate(status.groups.begin(), status.groups.end(), std::int64_t{0}));
+  out.Add(MetricType::Gauge, "buttress_coordinator_groups",
+          "Drawn prompts by state; the states add up to prompts_admitted.", std::move(groups));
+  out.Add(MetricType::Counter, "buttress_coordinator_groups_dropped_total",
+          "Dropped groups by reason.", std::move(dropped));
+  out.Add(MetricType::Counter, "buttress_coordinator_prompts_skipped_total",
+          "Prompts passed over, by source of prompts and reason.", std::move(skipped));
+  if (status.greso) {
+    out.Add(MetricType::Gauge, "buttress_coordinator_greso_base",
+            "Base of the probability to draw a prompt again after constant groups in a row.",
+            {Value(status.greso->easy, {{"kind", "easy"}}),
+             Value(status.greso->hard, {{"kind", "hard"}})});
+  }
+  out.Gauge("buttress_coordinator_leases", "Live leases.", of(GroupState::kLeased));
+  out.Gauge("buttress_coordinator_queue_groups", "Groups ready for training.",
+            of(GroupState::kReady));
+  out.Gauge("buttress_coordinator_slots", "Slots held by groups under way.", status.active_slots);
+  out.Gauge("buttress_coordinator_slots_limit", "Slots that may be held: (S + 1) P.",
+            status.slot_budget);
+}
+
+void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& plan, SourceNames& names,
+                     Families& out) {
+  std::vector<ClientMetric> scored, by_source;
+  AddByClass(status.collapse, {}, scored);
+  for (const auto& [source, counts] : ReportedSources(status.collapse_by_source, names))
+    AddByClass(counts, {{"source", source}}, by_source);
+  out.Add(MetricType::Counter, "buttress_coordinator_groups_scored_total",
+          "Accepted groups by class; ACR = constant / (constant + mixed), unscorable in neither.",
+          std::move(scored));
+  if (!by_source.empty()) {
+    out.Add(MetricType::Counter, "buttress_coordinator_source_groups_scored_total",
+            "Accepted groups by class and data source.", std::move(by_source));
+  }
+  out.Gauge("buttress_coordinator_acr_batch_groups",
+            "Constant and mixed groups drawn for the newest plan.", plan.constant() + plan.mixed);
+  out.Gauge("buttress_coordinator_acr_batch_collapsed_groups",
+            "Constant groups drawn for the newest plan.", plan.constant());
+  out.Gauge("buttress_coordinator_batch_drawn_groups",
+            "Groups drawn for the newest plan: its own and those that they replaced.", plan.groups);
+  if (status.run.acr_ema) {
+    out.Gauge("buttress_coordinator_acr_ema_ratio", "Moving average of the ACR of the plans.",
+              *status.run.acr_ema);
+  }
+}
+
+void CollectSteps(const RunRow& run, Families& out) {
+  out.Gauge("buttress_coordinator_epoch", "Starts of the coordinator in this run.",
+            run.coordinator_epoch);
+  out.Counter("buttress_coordinator_learner_incarnations_total",
+              "Starts of the learner in this run.", run.learner_epoch);
+  out.Gauge("buttress_coordinator_planned_step", "Last step with a plan.", run.planned_step);
+  out.Gauge("buttress_coordinator_committed_step", "Last step that was trained.",
+            run.committed_step);
+  out.Gauge("buttress_coordinator_checkpoint_step", "Last step behind a durable checkpoint.",
+            run.checkpoint_step);
+  out.Gauge("buttress_coordinator_settled_step",
+            "Last step whose groups are not needed again: a durable checkpoint after it has "
+            "another one before it, or the run is over.",
+            run.settled_step);
+}
+
+void CollectLeases(const SchedulerEvents& events, Families& out) {
+  const auto ended = [](std::int64_t count, const char* reason) {
+    return Value(count, {{"reason", reason}});
+  };
+  out.Counter("buttress_coordinator_leases_granted_total", "Leases granted.",
+              events.leases_granted);
+  out.Counter("buttress_coordinator_leases_shared_total",
+              "Leases of late groups that were granted to a further, idle worker.",
+              events.leases_shared);
+  out.Add(
+      MetricType::Counter, "buttress_coordinator_leases_ended_total",
+      "Leases that ended, by reason.",
+      {ended(events.submissions[static_cast<std::size_t>(SubmitOutcome::kAccepted)], "completed"),
+       ended(events.leases_expired, "expired"), ended(events.leases_returned, "released"),
+       ended(events.leases_lost_with_worker, "worker_replaced")});
+  out.Counter("buttress_coordinator_batches_filled_total",
+              "Plans that hold groups without a signal, because no more could be replaced.",
+              events.batches_filled);
+}
+
 class FreeSpaceCollector : public prometheus::Collectable {
  public:
   explicit FreeSpaceCollector(std::string folder) : folder_(std::move(folder)) {}
 
-  std::vector<prometheus::MetricFamily> Collect() const override {
+  std::vector<MetricFamily> Collect() const override {
     const auto free = FreeBytes(folder_);
     if (!free) return {};
-    prometheus::ClientMetric metric;
-    metric.gauge.value = static_cast<double>(*free);
-    return {{"buttress_coordinator_store_free_bytes",
-             "Free space where the ledger lies.",
-             prometheus::MetricType::Gauge,
-             {metric}}};
+    Families out;
+    out.Gauge("buttress_coordinator_store_free_bytes", "Free space where the ledger lies.", *free);
+    return out.all;
   }
 
  private:
@@ -39,6 +189,34 @@ std::map<std::string, prometheus::Counter*, std::less<>> SubmissionCounters(Metr
 }
 
 }  // namespace
+
+void RunCollector::Update(SchedulerStatus status, SchedulerEvents events,
+                          const CollapseCounts& plan,
+                          const std::map<std::string, WorkerInfo>& workers, std::int64_t now_ms) {
+  MutexLock lock(mutex_);
+  status_ = std::move(status);
+  events_ = events;
+  plan_ = plan;
+  workers_ = static_cast<std::int64_t>(workers.size());
+  alive_workers_ = std::ranges::count_if(workers, [now_ms](const auto& entry) {
+    return now_ms - entry.second.last_heard_ms <= kAliveMs;
+  });
+}
+
+std::vector<MetricFamily> RunCollector::Collect() const {
+  MutexLock lock(mutex_);
+  Families out;
+  CollectGroups(status_, out);
+  CollectCollapse(status_, plan_, names_, out);
+  CollectLeases(events_, out);
+  CollectSteps(status_.run, out);
+  out.Gauge("buttress_coordinator_policy_version", "Step of the newest announced weights.",
+            status_.announced ? status_.announced->step : 0);
+  out.Add(MetricType::Gauge, "buttress_coordinator_workers", "Workers by state.",
+          {Value(alive_workers_, {{"state", "alive"}}),
+           Value(workers_ - alive_workers_, {{"state", "silent"}})});
+  return out.all;
+}
 
 CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
                                        const std::string& config_sha256,
@@ -97,15 +275,12 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
 }
 
 void CoordinatorMetrics::Handled(std::string_view method, StatusCode code) {
-  MutexLock lock(handled_mutex);
-  prometheus::Counter*& counter = handled[{std::string(method), code}];
-  if (counter == nullptr) {
-    counter = &metrics.Counter("grpc_server_handled_total", "Calls answered.",
-                               {{"grpc_service", "buttress.v1.Coordinator"},
-                                {"grpc_method", std::string(method)},
-                                {"grpc_code", std::string(StatusCodeName(code))}});
-  }
-  counter->Increment();
+  metrics
+      .Counter("grpc_server_handled_total", "Calls answered.",
+               {{"grpc_service", "buttress.v1.Coordinator"},
+                {"grpc_method", std::string(method)},
+                {"grpc_code", std::string(StatusCodeName(code))}})
+      .Increment();
 }
 
 void CoordinatorMetrics::SetReady(bool now) {

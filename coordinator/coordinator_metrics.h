@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "coordinator/schedule/scheduler_types.h"
@@ -23,8 +22,8 @@ namespace buttress {
 class RunCollector : public prometheus::Collectable {
  public:
   // `plan` is the collapse of the newest plan.
-  void Update(SchedulerStatus status, SchedulerEvents events, const CollapseCounts& plan);
-  void UpdateWorkers(const std::map<std::string, WorkerInfo>& workers, std::int64_t now_ms);
+  void Update(SchedulerStatus status, SchedulerEvents events, const CollapseCounts& plan,
+              const std::map<std::string, WorkerInfo>& workers, std::int64_t now_ms);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -72,10 +71,6 @@ struct CoordinatorMetrics {
   prometheus::Gauge& parked_calls;
   prometheus::Gauge& paused;
   prometheus::Counter& stalls;
-  // The series of Handled: the registry finds one by its labels, which takes as long as some calls.
-  Mutex handled_mutex;
-  std::map<std::pair<std::string, StatusCode>, prometheus::Counter*> handled
-      GUARDED_BY(handled_mutex);
 };
 
 }  // namespace buttress

@@ -1,8 +1,8 @@
-// Decides which prompt of a dataset is drawn next: it makes passes over the dataset, each in an
-// order of its own that follows from the run's seed. A prompt may be passed over because of its
-// history (run.data.selection; lib/rl/prompt_selection.h has the formulas). That decision depends
-// on the seed, the place in the order and the records at the time of the draw, and the ledger keeps
-// it. The record of a prompt is read when its turn comes.
+// Decides which prompt of a run is drawn next. A source of prompts makes passes over the dataset,
+// each in an order of its own that follows from the run's seed. A prompt may be passed over because
+// of its history (run.data.selection; lib/rl/prompt_selection.h has the formulas). That decision
+// depends on the seed, the place in the order and the records at the time of the draw, and the
+// ledger keeps it. The record of a prompt is read when its turn comes.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,10 @@
 #include "coordinator/schedule/scheduler_types.h"
 #include "lib/base/report/status.h"
 #include "lib/config/data_config.h"
+#include "lib/config/run_config.h"
+#include "lib/config/sampling_config.h"
 #include "lib/data/prompt_file.h"
+#include "lib/data/prompt_set.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {
@@ -57,9 +60,8 @@ class PromptSource {
 
   const PromptCursor& cursor() const { return cursor_; }
 
-  // Returns tokens and answer of a drawn prompt. A draw keeps them for the first call; a later call
-  // (after a lost lease) reads the row again. kInvalidArgument if the row is not the prompt that
-  // was drawn.
+  // Returns tokens and answer of a drawn prompt, which the draw keeps for the first call.
+  // kInvalidArgument if the row is not the prompt that was drawn.
   Result<Prompt> Read(const DrawnPrompt& drawn);
 
  private:
@@ -90,6 +92,40 @@ class PromptSource {
   PromptCursor cursor_;
   std::vector<std::uint32_t> order_;        // of the pass, when shuffled
   std::map<std::uint64_t, Prompt> unread_;  // drawn and not yet leased, by row of the file
+};
+
+// All sources of a run, by name, of which each is drawn from as often as its weight in
+// run.data.sources asks for, as closely as whole prompts allow. Draw n + 1 is from the source whose
+// share of n + 1 draws exceeds what was drawn from it by most, the first of them by name if several
+// do; what is passed over counts for nothing. So the prompts of each source depend on the seed and
+// on how many were drawn from it, and the mix on nothing but the weights. Not thread-safe.
+class PromptMix {
+ public:
+  // `prompts` outlives the mix.
+  PromptMix(const PromptSet& prompts, const RunSettings& run);
+
+  // The sources with their datasets, before the first draw: what a new ledger begins with.
+  static std::vector<SourceRow> NewSources(const PromptSet& prompts);
+
+  // Resumes each source at its cursor. kInvalidArgument if one is behind the end of its file.
+  // REQUIRES: `sources` are those of the set.
+  Status Resume(std::span<const SourceRow> sources);
+
+  // Draws the next `count` prompts that are not passed over. Errors: those of PromptSource::Draw.
+  Result<Draws> Draw(std::int64_t count, const PromptMemory& memory);
+
+  // Of each source, behind the last draw.
+  std::vector<PromptCursor> cursors() const;
+
+  // PromptSource::Read of the source that the prompt was drawn from.
+  Result<Prompt> Read(const DrawnPrompt& drawn);
+
+ private:
+  PromptSource& Next();
+
+  std::vector<PromptSource> sources_;
+  std::vector<double> shares_;             // add up to 1
+  std::vector<std::uint64_t> first_rows_;  // ascending
 };
 
 }  // namespace buttress

@@ -6,7 +6,7 @@
 
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
-#include "lib/rpc/paused.h"
+#include "lib/rpc/run_state.h"
 
 namespace buttress {
 namespace {
@@ -52,7 +52,7 @@ CoordinatorLoop::~CoordinatorLoop() {
 }
 
 bool CoordinatorLoop::Post(LoopRequest* request) {
-  const std::size_t bytes = request->bytes();
+  const std::size_t bytes = request->terms.bytes;
   if (!calls_.Take(bytes)) return false;
   if (queue_.Push(request, milliseconds(0))) return true;
   calls_.Return(bytes);
@@ -76,7 +76,7 @@ void CoordinatorLoop::Run() {
   while (true) {
     metrics_.metrics.health().Beat();
     const std::optional<LoopRequest*> first = queue_.Pop(milliseconds(WaitMs()));
-    if (!first && queue_.closed() && parked_.size() == 0) break;
+    if (!first && queue_.closed() && parked_.empty()) break;
     const double began = MonotonicSeconds();
     RunTurn(first.value_or(nullptr));
     reports_.busy_seconds += MonotonicSeconds() - began;
@@ -132,9 +132,9 @@ void CoordinatorLoop::Refuse(LoopRequest* first, const Status& why) {
   Turn turn = BeginTurn(none);
   turn.paused = store_.why_paused();
   std::vector<LoopRequest*> refused = TakePosted(first);
-  for (LoopRequest* request : parked_.TakeAll()) refused.push_back(request);
+  for (const ParkedCall& parked : std::exchange(parked_, {})) refused.push_back(parked.call);
   for (LoopRequest* request : refused) {
-    const bool may_read = failed_.ok() && request->only_reads();
+    const bool may_read = failed_.ok() && request->terms.only_reads;
     Reply(request, may_read ? request->Apply(turn, true).value_or(why) : why);
   }
 }
@@ -149,12 +149,20 @@ std::vector<LoopRequest*> CoordinatorLoop::TakePosted(LoopRequest* first) {
 
 void CoordinatorLoop::ApplyPosted(LoopRequest* first, Turn& turn, Answers& answers) {
   for (LoopRequest* request : TakePosted(first)) {
-    if (std::optional<Status> status = request->Apply(turn, request->hold_ms() == 0)) {
+    if (std::optional<Status> status = request->Apply(turn, request->terms.hold_ms == 0)) {
       answers.emplace_back(request, std::move(*status));
     } else {
-      parked_.Add(request, turn.now_ms + std::min(request->hold_ms(), terms_.max_hold_ms));
+      Park(request, turn.now_ms + std::min(request->terms.hold_ms, terms_.max_hold_ms));
     }
   }
+}
+
+void CoordinatorLoop::Park(LoopRequest* call, std::int64_t deadline_ms) {
+  const auto place = [](const ParkedCall& parked) {
+    return std::pair(parked.call->terms.awaits, parked.deadline_ms);
+  };
+  const ParkedCall parked = {call, deadline_ms};
+  parked_.insert(std::ranges::upper_bound(parked_, place(parked), {}, place), parked);
 }
 
 void CoordinatorLoop::ApplyParked(Turn& turn, Answers& answers) {
@@ -164,17 +172,21 @@ void CoordinatorLoop::ApplyParked(Turn& turn, Answers& answers) {
     if (status) answers.emplace_back(call, std::move(*status));
     return status.has_value();
   };
-  const auto visit = [&](LoopRequest* call) { return apply(call, false); };
-  for (LoopRequest* call : turn.draining ? parked_.TakeAll() : parked_.TakeDue(turn.now_ms))
-    apply(call, true);
+  std::erase_if(parked_, [&](const ParkedCall& parked) {
+    return (turn.draining || parked.deadline_ms <= turn.now_ms) && apply(parked.call, true);
+  });
   const bool news = BringsNews(scheduler_, turn.changes);
-  parked_.Visit(Awaited::kChanges, visit, [&] { return !turn.changes.empty(); });
-  parked_.Visit(Awaited::kNews, visit, [&] { return news; });
-  parked_.Visit(Awaited::kGroups, visit, [&] { return news || scheduler_.MayLease(); });
+  const auto has_answer = [&](Awaited awaited) {
+    if (awaited == Awaited::kChanges) return !turn.changes.empty();
+    return news || (awaited == Awaited::kGroups && scheduler_.MayLease());
+  };
+  std::erase_if(parked_, [&](const ParkedCall& parked) {
+    return has_answer(parked.call->terms.awaits) && apply(parked.call, false);
+  });
 }
 
 void CoordinatorLoop::Reply(LoopRequest* request, const Status& status) {
-  calls_.Return(request->bytes());
+  calls_.Return(request->terms.bytes);
   request->Answer(status);
 }
 
@@ -213,8 +225,8 @@ void CoordinatorLoop::Publish() {
   published_ms_ = clock_.now_ms();
   PublishEnd();
   metrics_.parked_calls.Set(static_cast<double>(parked_.size()));
-  metrics_.run->Update(scheduler_.GetStatus(), scheduler_.events(), store_.last_plan());
-  metrics_.run->UpdateWorkers(scheduler_.workers(), clock_.now_ms());
+  metrics_.run->Update(scheduler_.GetStatus(), scheduler_.events(), store_.last_plan(),
+                       scheduler_.workers().known(), clock_.now_ms());
 }
 
 void CoordinatorLoop::PublishEnd() {
@@ -238,13 +250,13 @@ void CoordinatorLoop::PublishEnd() {
 }
 
 std::int64_t CoordinatorLoop::WaitMs() const {
-  if (store_.paused()) return parked_.size() > 0 ? 0 : std::min(store_.pause_ms(), kLongestWaitMs);
+  if (store_.paused()) return !parked_.empty() ? 0 : std::min(store_.pause_ms(), kLongestWaitMs);
   if (failed_.ok() && WantedPrompts() > 0) return 0;
   std::int64_t wait_ms = kLongestWaitMs;
   if (const auto expiry = scheduler_.NextExpiryMs())
     wait_ms = std::min(wait_ms, clock_.MsUntil(*expiry));
-  if (const auto deadline = parked_.NextDeadlineMs())
-    wait_ms = std::min(wait_ms, clock_.MsUntil(*deadline));
+  for (const ParkedCall& parked : parked_)
+    wait_ms = std::min(wait_ms, clock_.MsUntil(parked.deadline_ms));
   return wait_ms;
 }
 

@@ -8,9 +8,10 @@
 //
 // A lease expires in a turn after the renewals that were posted before its deadline, because the
 // turn applies them first. While the disk is full, calls that change the run are refused, to be
-// tried again, and time stands still for leases (lease_clock.h).
+// tried again, and time stands still for leases (LeaseClock).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -20,11 +21,10 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/loop/lease_clock.h"
-#include "coordinator/loop/parked_calls.h"
 #include "coordinator/loop/quota.h"
 #include "coordinator/loop/turn.h"
 #include "coordinator/loop/turn_store.h"
+#include "lib/base/os/clock.h"
 #include "lib/base/thread/bounded_queue.h"
 
 namespace buttress {
@@ -32,6 +32,47 @@ namespace buttress {
 // The calls that wait or are parked, and the memory of their requests.
 inline constexpr std::size_t kMostCalls = 4096;
 inline constexpr std::uint64_t kMostCallBytes = std::uint64_t{64} << 20;
+
+// The time by which leases age and long polls end: the clock of the machine without the times in
+// which no worker could renew its leases: pauses of the run, and stalls of this process. Not
+// thread-safe.
+class LeaseClock {
+ public:
+  // The longest time between two turns of a process that runs.
+  static constexpr std::int64_t kLongestTurnMs = 4000;
+
+  explicit LeaseClock(const Clock& clock) : clock_(clock), ticked_ms_(clock.MonotonicMs()) {}
+
+  // Begins a turn. Returns the length of the stall before it, or 0 if there was none.
+  std::int64_t Tick() {
+    const std::int64_t now_ms = clock_.MonotonicMs();
+    const std::int64_t away_ms = now_ms - ticked_ms_;
+    ticked_ms_ = now_ms;
+    if (away_ms <= kLongestTurnMs) return 0;
+    skipped_ms_ += away_ms;
+    return away_ms;
+  }
+
+  // Leaves out the time since the last turn.
+  void Skip() {
+    const std::int64_t now_ms = clock_.MonotonicMs();
+    skipped_ms_ += now_ms - ticked_ms_;
+    ticked_ms_ = now_ms;
+  }
+
+  // Returns the time of the last turn.
+  std::int64_t now_ms() const { return ticked_ms_ - skipped_ms_; }
+
+  // Returns how far away `at_ms` of this clock is.
+  std::int64_t MsUntil(std::int64_t at_ms) const {
+    return std::max<std::int64_t>(at_ms + skipped_ms_ - clock_.MonotonicMs(), 0);
+  }
+
+ private:
+  const Clock& clock_;
+  std::int64_t ticked_ms_;       // of the machine
+  std::int64_t skipped_ms_ = 0;  // left out so far
+};
 
 class CoordinatorLoop {
  public:
@@ -76,6 +117,12 @@ class CoordinatorLoop {
  private:
   using Answers = std::vector<std::pair<LoopRequest*, Status>>;
 
+  // A long poll that has no answer yet.
+  struct ParkedCall {
+    LoopRequest* call;
+    std::int64_t deadline_ms;
+  };
+
   void Run();
   void RunTurn(LoopRequest* first);
   Turn BeginTurn(LedgerChanges& changes);
@@ -86,6 +133,8 @@ class CoordinatorLoop {
   // Takes what is in the queue now; `first` was taken before and may be null.
   std::vector<LoopRequest*> TakePosted(LoopRequest* first);
   void ApplyPosted(LoopRequest* first, Turn& turn, Answers& answers);
+  void Park(LoopRequest* call, std::int64_t deadline_ms);
+  // Visits the parked calls that are due or that the turn may have an answer for.
   void ApplyParked(Turn& turn, Answers& answers);
   void Reply(LoopRequest* request, const Status& status);
   // Draws prompts that the scheduler needs; returns true if it admitted any.
@@ -107,7 +156,7 @@ class CoordinatorLoop {
   LeaseClock clock_;
   Quota calls_{kMostCalls, kMostCallBytes};
   BoundedQueue<LoopRequest*> queue_;  // a null pointer only wakes the loop
-  ParkedCalls parked_;
+  std::vector<ParkedCall> parked_;    // by what they await, then by deadline
   std::map<std::uint64_t, std::string> leased_prompts_;
   RunReports reports_;
   AnnouncedManifest announced_;

@@ -9,7 +9,7 @@
 
 #include "buttress/v1/weights.pb.h"
 #include "coordinator/coordinator_metrics.h"
-#include "coordinator/prompt_mix.h"
+#include "coordinator/prompt_source.h"
 #include "coordinator/run_reports.h"
 #include "coordinator/schedule/scheduler.h"
 #include "lib/ledger/payload_store.h"
@@ -19,7 +19,6 @@ namespace buttress {
 // The constants of the run that requests read.
 struct RunTerms {
   std::string start_id;  // of this start of the coordinator
-  std::string run_name;
   std::string config_sha256;
   std::uint64_t seed = 1;
   SamplingParams sampling;
@@ -34,7 +33,7 @@ struct AnnouncedManifest {
   v1::WeightManifest manifest;
 
   // Makes this the manifest of `weights`. kDataLoss if its bytes are none.
-  Status Parse(const PublishedWeights& weights);
+  Status Parse(const ManifestRow& weights);
 };
 
 // What a request reads and changes while it is applied.
@@ -56,41 +55,40 @@ struct Turn {
   Status failed = {};              // set by a request after which the process must end
 };
 
-// What brings the answer to a parked call.
+// What brings the answer to a parked call, in the order in which a turn visits them.
 enum class Awaited : std::uint8_t {
-  kNews,  // a worker with nothing to do but what it has: weights, orders, groups that were dropped
-  kGroups,   // the same, or a group to lease
   kChanges,  // anything that changes the run; few calls wait for this
+  kNews,  // a worker with nothing to do but what it has: weights, orders, groups that were dropped
+  kGroups,  // the same, or a group to lease
+};
+
+// How the loop treats a request.
+struct RequestTerms {
+  std::int64_t hold_ms = 0;            // how long it may be parked
+  Awaited awaits = Awaited::kChanges;  // what it waits for while it is parked
+  bool only_reads = false;  // changes nothing and is never parked; a pause does not refuse it
+  std::size_t bytes = 0;    // memory that it takes while it waits; 0 where it is counted elsewhere
 };
 
 // A call that waits for the loop. The loop calls all methods on its own thread. The object lives
 // until Answer is called.
 class LoopRequest {
  public:
+  explicit LoopRequest(const RequestTerms& t = {}) : terms(t) {}
+
   virtual ~LoopRequest() = default;
 
   // Applies the request to the run and returns its answer, or nullopt to keep a long poll parked.
   // REQUIRES: returns an answer if `last` or if the turn is draining.
   virtual std::optional<Status> Apply(Turn& turn, bool last) = 0;
 
-  // Returns what a request waits for that is parked.
-  virtual Awaited awaits() const { return Awaited::kChanges; }
-
-  // Returns true for a call that changes nothing and is never parked; a pause does not refuse it.
-  virtual bool only_reads() const { return false; }
-
-  // How long the request may be parked, in milliseconds.
-  virtual std::int64_t hold_ms() const { return 0; }
-
-  // The memory that the request takes while it waits, always the same. Zero where it is counted
-  // elsewhere.
-  virtual std::size_t bytes() const { return 0; }
-
   // Returns true once nobody waits for the answer.
   virtual bool cancelled() const = 0;
 
   // Receives the answer once everything that Apply changed is durable. May delete the request.
   virtual void Answer(const Status& status) = 0;
+
+  const RequestTerms terms;
 };
 
 }  // namespace buttress

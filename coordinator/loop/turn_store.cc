@@ -7,7 +7,7 @@
 
 #include "lib/base/os/failpoint.h"
 #include "lib/base/report/log.h"
-#include "lib/rpc/paused.h"
+#include "lib/rpc/run_state.h"
 
 namespace buttress {
 

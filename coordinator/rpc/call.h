@@ -22,8 +22,9 @@ namespace buttress {
 template <class Reactor>
 class Call : public Reactor, public LoopRequest {
  public:
-  Call(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method)
-      : loop_(loop), metrics_(metrics), method_(method) {}
+  Call(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method,
+       const RequestTerms& how = {})
+      : LoopRequest(how), loop_(loop), metrics_(metrics), method_(method) {}
 
   void OnCancel() override { cancelled_ = true; }
 
@@ -35,9 +36,7 @@ class Call : public Reactor, public LoopRequest {
   // Posts the call to the loop, which calls Apply and then Answer.
   void Post() {
     if (loop_.Post(this)) return;
-    Answer(
-        Unavailable("the coordinator has too many calls waiting, or is "
-                    "closing; try again"));
+    Answer(Unavailable("the coordinator has too many calls waiting, or is closing; try again"));
   }
 
   // Counts and ends the call. REQUIRES: called once, as the last use of this object.
@@ -54,9 +53,6 @@ class Call : public Reactor, public LoopRequest {
   std::atomic<bool> cancelled_ = false;
 };
 
-// What a call does to the run.
-enum class Effect : std::uint8_t { kChanges, kReads };
-
 // The memory that the request of a call may take.
 inline constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 20;
 
@@ -67,42 +63,33 @@ class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
 
   struct Options {
     std::string_view method;
-    Effect effect = Effect::kChanges;
-    std::int64_t hold_ms = 0;  // of a long poll
-    Awaited awaited = Awaited::kChanges;
+    RequestTerms terms = {};  // `bytes` are those of the request
     std::size_t max_bytes = kMaxRequestBytes;
   };
 
   UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics,
             const google::protobuf::Message& request, const Options& options, Handler handler)
-      : Call(loop, metrics, options.method),
-        options_(options),
-        bytes_(request.SpaceUsedLong()),
+      : Call(loop, metrics, options.method, WithBytes(options.terms, request)),
         handler_(std::move(handler)) {
-    if (bytes_ <= options_.max_bytes) {
+    if (terms.bytes <= options.max_bytes) {
       Post();
     } else {
       FinishCall(InvalidArgument(
           fmt::format("a request of {} takes {} bytes of memory; expected at most {}",
-                      options_.method, bytes_, options_.max_bytes)));
+                      options.method, terms.bytes, options.max_bytes)));
     }
   }
 
   std::optional<Status> Apply(Turn& turn, bool last) override { return handler_(turn, last); }
 
-  Awaited awaits() const override { return options_.awaited; }
-
-  bool only_reads() const override { return options_.effect == Effect::kReads; }
-
-  std::int64_t hold_ms() const override { return options_.hold_ms; }
-
-  std::size_t bytes() const override { return bytes_; }
-
   void Answer(const Status& status) override { FinishCall(status); }
 
  private:
-  const Options options_;
-  const std::size_t bytes_;
+  static RequestTerms WithBytes(RequestTerms how, const google::protobuf::Message& request) {
+    how.bytes = request.SpaceUsedLong();
+    return how;
+  }
+
   const Handler handler_;
 };
 

@@ -18,6 +18,12 @@ namespace {
 
 constexpr std::size_t kSha256Bytes = 32;
 
+// Counts calls of a learner that another learner has replaced, and returns `status`.
+Status CountFenced(const Turn& turn, Status status) {
+  if (status.code() == StatusCode::kFailedPrecondition) turn.metrics.learner_fenced.Increment();
+  return status;
+}
+
 // Checks the run that a learner's call names.
 Status CheckRun(const Turn& turn, const std::string& run_id) {
   const std::string& own = turn.scheduler.run().run_id;
@@ -27,12 +33,13 @@ Status CheckRun(const Turn& turn, const std::string& run_id) {
       own));
 }
 
-// Checks the run, the epoch and the secret of a call that changes the run.
-template <class Request>
-Status CheckCaller(const Turn& turn, const Request& request) {
+// Applies `handler` to a call that changes the run, if its run, epoch and secret are right.
+template <class Request, class Handler>
+Status ApplyOfLearner(Turn& turn, const Request& request, const Handler& handler) {
   Status status = CheckRun(turn, request.run_id());
   if (status.ok())
     status = turn.scheduler.CheckLearner(request.learner_epoch(), request.learner_secret());
+  if (status.ok()) status = handler(turn);
   return CountFenced(turn, std::move(status));
 }
 
@@ -63,11 +70,11 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
  public:
   FetchGroupsCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const PayloadStore& payloads,
                   const v1::FetchGroupsRequest& request)
-      : Call(loop, metrics, "FetchGroups"), payloads_(payloads), request_(request) {
+      : Call(loop, metrics, "FetchGroups", {.bytes = request.SpaceUsedLong()}),
+        payloads_(payloads),
+        request_(request) {
     Post();
   }
-
-  std::size_t bytes() const override { return static_cast<std::size_t>(request_.SpaceUsedLong()); }
 
   std::optional<Status> Apply(Turn& turn, bool) override {
     Status status = CheckRun(turn, request_.run_id());
@@ -166,9 +173,8 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
   return Handle({"RegisterLearner"}, *request, [request, response](Turn& turn) -> Status {
     if (request->config_sha256() != turn.terms.config_sha256) {
       return FailedPrecondition(
-          fmt::format("the learner runs configuration {}, the coordinator {}; "
-                      "the `run` half of the file must "
-                      "be the same on both",
+          fmt::format("the learner runs configuration {}, the coordinator {}; the `run` half of "
+                      "the file must be the same on both",
                       request->config_sha256(), turn.terms.config_sha256));
     }
     BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion checkpoint, FromProto(request->checkpoint()));
@@ -222,7 +228,7 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
     if (reply->plan || ends || last) return OkStatus();
     return std::nullopt;
   };
-  return Poll({.method = "PlanBatch", .hold_ms = request->wait_ms()}, *request, handler);
+  return Poll({.method = "PlanBatch", .terms = {.hold_ms = request->wait_ms()}}, *request, handler);
 }
 
 grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGroups(
@@ -233,19 +239,19 @@ grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGrou
 grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext*,
                                                      const v1::CommitRequest* request,
                                                      v1::CommitResponse*) {
-  return Handle({"Commit"}, *request, [request](Turn& turn) -> Status {
-    if (request->version().step() != request->step()) {
-      return InvalidArgument(
-          fmt::format("commit of step {} names version step {}; the version "
-                      "after a step has the step's number",
-                      request->step(), request->version().step()));
-    }
-    BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
-    BUTTRESS_RETURN_IF_ERROR(CountFenced(
-        turn, turn.scheduler.Commit(request->learner_epoch(), request->step(), turn.changes)));
+  const auto commit = [request](Turn& turn) -> Status {
+    BUTTRESS_RETURN_IF_ERROR(
+        turn.scheduler.Commit(request->learner_epoch(), request->step(), turn.changes));
     turn.reports.steps.Take(request->newest_step());
     turn.metrics.last_batch_committed.Set(static_cast<double>(RealClock().UnixMs()) / 1000);
     return OkStatus();
+  };
+  return Handle({"Commit"}, *request, [request, commit](Turn& turn) -> Status {
+    if (request->version().step() == request->step()) return ApplyOfLearner(turn, *request, commit);
+    return InvalidArgument(
+        fmt::format("commit of step {} names version step {}; the version after a step has the "
+                    "step's number",
+                    request->step(), request->version().step()));
   });
 }
 
@@ -254,24 +260,22 @@ grpc::ServerUnaryReactor* CoordinatorService::AnnounceWeights(
     v1::AnnounceWeightsResponse*) {
   // A manifest names every tensor of the model, and takes more memory than its message.
   constexpr std::size_t kMaxManifestBytes = 8 * static_cast<std::size_t>(kMaxMessageBytes);
+  const auto announce = [request](Turn& turn) -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, CheckedManifest(request->manifest()));
+    BUTTRESS_RETURN_IF_ERROR(CheckRun(turn, manifest.run_id).Annotate("the manifest"));
+    return turn.scheduler.Announce(request->learner_epoch(),
+                                   {manifest.version, request->manifest().SerializeAsString()},
+                                   turn.changes);
+  };
   return Handle(
       {.method = "AnnounceWeights", .max_bytes = kMaxManifestBytes}, *request,
-      [request](Turn& turn) -> Status {
-        BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
-        BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest,
-                                  CheckedManifest(request->manifest()));
-        BUTTRESS_RETURN_IF_ERROR(CheckRun(turn, manifest.run_id).Annotate("the manifest"));
-        const PublishedWeights weights{manifest.version, request->manifest().SerializeAsString()};
-        return CountFenced(
-            turn, turn.scheduler.Announce(request->learner_epoch(), weights, turn.changes));
-      });
+      [request, announce](Turn& turn) { return ApplyOfLearner(turn, *request, announce); });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerContext*,
                                                            const v1::CheckpointedRequest* request,
                                                            v1::CheckpointedResponse*) {
-  return Handle({"Checkpointed"}, *request, [request](Turn& turn) -> Status {
-    BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
+  const auto checkpointed = [request](Turn& turn) -> Status {
     if (request->digest().size() != kSha256Bytes) {
       return InvalidArgument(fmt::format(
           "the digest of the checkpoint of step {} has {} bytes; expected a SHA-256 of {}",
@@ -281,13 +285,15 @@ grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerC
       return InvalidArgument(fmt::format("end_reason has {} bytes; expected at most {}",
                                          request->end_reason().size(), kMaxEndReasonBytes));
     }
-    BUTTRESS_RETURN_IF_ERROR(
-        CountFenced(turn, turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
-                                                      request->digest(), turn.changes)));
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
+                                                         request->digest(), turn.changes));
     turn.reports.steps.Take(request->newest_step());
     if (!request->end_reason().empty())
       turn.scheduler.EndEarly(request->end_reason(), turn.changes);
     return OkStatus();
+  };
+  return Handle({"Checkpointed"}, *request, [request, checkpointed](Turn& turn) {
+    return ApplyOfLearner(turn, *request, checkpointed);
   });
 }
 

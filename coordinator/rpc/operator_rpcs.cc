@@ -17,7 +17,7 @@ v1::WorkerStatus StatusOf(const Turn& turn, const std::string& id, std::int64_t 
   v1::WorkerStatus out;
   out.set_worker_id(id);
   out.set_leases(static_cast<std::uint32_t>(leases));
-  const auto& workers = turn.scheduler.workers();
+  const auto& workers = turn.scheduler.workers().known();
   if (const auto found = workers.find(id); found != workers.end()) {
     const WorkerInfo& worker = found->second;
     *out.mutable_loaded_version() = ToProto(worker.loaded_version);
@@ -25,7 +25,7 @@ v1::WorkerStatus StatusOf(const Turn& turn, const std::string& id, std::int64_t 
     out.set_metrics_address(worker.addresses.metrics);
     out.set_registered(true);
   }
-  const auto& orders = turn.scheduler.orders();
+  const auto& orders = turn.scheduler.workers().orders();
   if (const auto found = orders.find(id); found != orders.end()) {
     out.set_order(static_cast<v1::WorkerOrder>(found->second.order));
     out.set_order_reason(found->second.reason);
@@ -70,27 +70,35 @@ Result<WorkerOrderRow> OrderFrom(const v1::OrderWorkerRequest& request) {
 
 }  // namespace
 
+v1::RunState RunStateOf(const Turn& turn) {
+  if (turn.scheduler.finished()) return v1::RUN_STATE_FINISHED;
+  const StopPhase stop = turn.scheduler.stop_phase();
+  if (stop == StopPhase::kDone) return v1::RUN_STATE_STOPPED;
+  if (stop == StopPhase::kRequested) return v1::RUN_STATE_STOPPING;
+  return turn.draining ? v1::RUN_STATE_DRAINING : v1::RUN_STATE_RUNNING;
+}
+
 void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
   const SchedulerStatus status = turn.scheduler.GetStatus();
-  response.set_run_name(turn.terms.run_name);
-  response.set_run_id(turn.scheduler.run().run_id);
+  response.set_run_name(status.run.run_name);
+  response.set_run_id(status.run.run_id);
   response.set_run_state(RunStateOf(turn));
-  response.set_step(status.committed_step);
+  response.set_step(status.run.committed_step);
   response.set_total_steps(status.total_steps);
-  response.set_checkpoint_step(status.checkpoint_step);
+  response.set_checkpoint_step(status.run.checkpoint_step);
   response.set_end_reason(turn.scheduler.end_reason());
   if (status.announced) *response.mutable_version() = ToProto(*status.announced);
   FillGroups(status, response);
   const auto leases = turn.scheduler.leases().Counts();
   std::set<std::string> ids;
-  for (const auto& [id, worker] : turn.scheduler.workers()) ids.insert(id);
-  for (const auto& [id, order] : turn.scheduler.orders()) ids.insert(id);
+  for (const auto& [id, worker] : turn.scheduler.workers().known()) ids.insert(id);
+  for (const auto& [id, order] : turn.scheduler.workers().orders()) ids.insert(id);
   for (const std::string& id : ids) {
     const auto held = leases.find(id);
     *response.add_workers() = StatusOf(turn, id, held == leases.end() ? 0 : held->second);
   }
-  response.set_learner_epoch(status.learner_epoch);
-  response.set_coordinator_epoch(status.coordinator_epoch);
+  response.set_learner_epoch(status.run.learner_epoch);
+  response.set_coordinator_epoch(status.run.coordinator_epoch);
   response.set_paused(turn.paused);
   *response.mutable_coordinator_time() = turn.reports.OfCoordinator();
 }
@@ -102,7 +110,7 @@ grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerC
     FillRunStatus(turn, *response);
     return OkStatus();
   };
-  return Handle({.method = "GetRunStatus", .effect = Effect::kReads}, *request, handler);
+  return Handle({.method = "GetRunStatus", .terms = {.only_reads = true}}, *request, handler);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::OrderWorker(grpc::CallbackServerContext*,
@@ -126,14 +134,13 @@ grpc::ServerUnaryReactor* CoordinatorService::StopRun(grpc::CallbackServerContex
     if (turn.scheduler.stop_phase() == StopPhase::kNone && !turn.scheduler.finished())
       Log(kInfo, "an operator stops the run; the learner is asked for a checkpoint");
     turn.scheduler.RequestStop();
-    const SchedulerStatus status = turn.scheduler.GetStatus();
     response->set_run_state(RunStateOf(turn));
-    response->set_step(status.committed_step);
-    response->set_checkpoint_step(status.checkpoint_step);
+    response->set_step(turn.scheduler.run().committed_step);
+    response->set_checkpoint_step(turn.scheduler.run().checkpoint_step);
     if (response->run_state() != v1::RUN_STATE_STOPPING || last || turn.draining) return OkStatus();
     return std::nullopt;
   };
-  return Poll({.method = "StopRun", .hold_ms = request->wait_ms()}, *request, handler);
+  return Poll({.method = "StopRun", .terms = {.hold_ms = request->wait_ms()}}, *request, handler);
 }
 
 }  // namespace buttress

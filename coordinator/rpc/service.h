@@ -9,6 +9,11 @@
 // The handler inside the function runs on the loop's thread; gRPC's threads never wait for it.
 #pragma once
 
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/loop/coordinator_loop.h"
@@ -71,13 +76,18 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   // Answers a call with the status of `handler`, once what it changed is durable.
   grpc::ServerUnaryReactor* Handle(const UnaryCall::Options& options,
                                    const google::protobuf::Message& request,
-                                   std::function<Status(Turn& turn)> handler);
+                                   std::function<Status(Turn& turn)> handler) {
+    return Poll(options, request,
+                [handler = std::move(handler)](Turn& turn, bool) { return handler(turn); });
+  }
 
   // Answers a long poll. `handler` returns nullopt while it has no answer, unless `last`; it runs
   // again in a turn that has what is awaited.
   grpc::ServerUnaryReactor* Poll(const UnaryCall::Options& options,
                                  const google::protobuf::Message& request,
-                                 UnaryCall::Handler handler);
+                                 UnaryCall::Handler handler) {
+    return new UnaryCall(loop_, metrics_, request, options, std::move(handler));
+  }
 
   CoordinatorLoop& loop_;
   const PayloadStore& payloads_;
@@ -102,7 +112,11 @@ bool IsPlainName(const std::string& text);
 // kAborted if it is another run: the worker drops what it holds and starts anew.
 Status CheckWorkerRun(const Turn& turn, const std::string& run_id);
 
-// Counts calls of a learner that another learner has replaced, and returns `status`.
-Status CountFenced(const Turn& turn, Status status);
+// SHA-256 of the tokens.
+std::string PromptDigest(std::span<const std::int32_t> token_ids);
+
+// Returns the sampling of a group. Each draw of a prompt has a seed of its own, which is the same
+// for every worker and every lease of it; completion i is sampled with MixSeed(seed, i).
+SamplingParams SamplingOf(const RunTerms& terms, const DrawnPrompt& prompt);
 
 }  // namespace buttress

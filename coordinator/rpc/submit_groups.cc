@@ -12,8 +12,8 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "coordinator/rpc/as_leased.h"
 #include "coordinator/rpc/service.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
@@ -36,21 +36,57 @@ double MeanRawReward(const v1::GroupHead& head) {
   return totals.raw_reward / static_cast<double>(totals.scorable);
 }
 
+// UNSPECIFIED for an outcome that is an error.
 v1::SubmitResult ResultOf(SubmitOutcome outcome) {
-  switch (outcome) {
-    case SubmitOutcome::kAccepted:
-      return v1::SUBMIT_RESULT_ACCEPTED;
-    case SubmitOutcome::kDuplicate:
-      return v1::SUBMIT_RESULT_DUPLICATE;
-    case SubmitOutcome::kStaleFence:
-      return v1::SUBMIT_RESULT_STALE_FENCE;
-    case SubmitOutcome::kStalePolicy:
-      return v1::SUBMIT_RESULT_STALE_POLICY;
-    case SubmitOutcome::kConflict:
-    case SubmitOutcome::kMismatch:
-      break;
+  constexpr v1::SubmitResult kResults[kSubmitOutcomes] = {
+      v1::SUBMIT_RESULT_ACCEPTED, v1::SUBMIT_RESULT_DUPLICATE, v1::SUBMIT_RESULT_STALE_FENCE,
+      v1::SUBMIT_RESULT_STALE_POLICY};
+  return kResults[static_cast<std::size_t>(outcome)];
+}
+
+// What a group says about its lease.
+struct SampledAs {
+  std::string source;
+  std::string prompt_digest;
+  SamplingParams sampling;
+  std::vector<PolicyVersion> versions;  // each once, with its digest
+};
+
+// REQUIRES: the group has passed CheckGroup.
+SampledAs SampledAsOf(const v1::Group& group) {
+  SampledAs sampled{
+      group.head().source(), PromptDigest(PromptOf(group)), *FromProto(group.sampling()), {}};
+  for (const v1::PolicyVersion& version : group.head().versions())
+    sampled.versions.push_back(*FromProto(version));
+  return sampled;
+}
+
+// Checks that a submitted group is what its lease asked for. A worker that samples another prompt,
+// in another way, or from weights that this run did not publish, submits what no gradient may use.
+// kInvalidArgument says what differs. REQUIRES: the group is leased.
+Status CheckAsLeased(Turn& turn, const GroupRow& group, const SampledAs& sampled) {
+  const auto refuse = [&](const std::string& what) {
+    return InvalidArgument(
+        fmt::format("group {} is not what was leased: {}", group.group_id, what));
+  };
+  if (sampled.source != group.prompt.source)
+    return refuse(fmt::format("source '{}', expected '{}'", sampled.source, group.prompt.source));
+  auto leased = turn.leased_prompts.find(group.group_id);
+  if (leased == turn.leased_prompts.end()) {  // leased before this process started
+    BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, turn.prompts.Read(group.prompt));
+    leased = turn.leased_prompts.emplace(group.group_id, PromptDigest(prompt.token_ids)).first;
   }
-  return v1::SUBMIT_RESULT_UNSPECIFIED;
+  if (sampled.prompt_digest != leased->second) return refuse("other prompt tokens");
+  if (sampled.sampling != SamplingOf(turn.terms, group.prompt))
+    return refuse("other sampling parameters");
+  for (const PolicyVersion& version : sampled.versions) {
+    const std::string announced = turn.scheduler.DigestOf(version).value_or("");
+    if (announced.empty() || version.digest != announced) {
+      return refuse(fmt::format("version {} with the digest '{}', announced was '{}'",
+                                ToString(version), ToHex(version.digest), ToHex(announced)));
+    }
+  }
+  return OkStatus();
 }
 
 // Returns a size that no group within `limits` exceeds, kMaxGroupBytes at most.
@@ -60,8 +96,6 @@ std::uint64_t MaxGroupBytes(const GroupLimits& limits) {
   const auto prompt = kTokenBytes * static_cast<std::uint64_t>(limits.max_prompt_tokens);
   return std::min(kMaxGroupBytes, prompt + completions * (kCompletionBytes + kTokenBytes * tokens));
 }
-
-}  // namespace
 
 class SubmitCall final : public Call<grpc::ServerReadReactor<v1::SubmitGroupsRequest>> {
  public:
@@ -110,11 +144,6 @@ class SubmitCall final : public Call<grpc::ServerReadReactor<v1::SubmitGroupsReq
   Status refusal_;  // of a group that the loop does not accept whatever its lease is
 };
 
-grpc::ServerReadReactor<v1::SubmitGroupsRequest>* CoordinatorService::SubmitGroups(
-    grpc::CallbackServerContext* context, v1::SubmitGroupsResponse* response) {
-  return new SubmitCall(loop_, metrics_, arriving_, limits_, *context, *response);
-}
-
 // Adds the part to the group, and posts the group to the loop once it is complete.
 void SubmitCall::OnReadDone(bool ok) {
   if (!ok) {  // a worker that has left in the middle may submit the group again
@@ -130,8 +159,8 @@ void SubmitCall::OnReadDone(bool ok) {
 // Appends the payload of a group that will be accepted, and submits it to the scheduler.
 std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
   BUTTRESS_RETURN_IF_ERROR(CheckWorkerRun(turn, header_.run_id()));
-  BUTTRESS_RETURN_IF_ERROR(turn.scheduler.CheckWorker(header_.worker_id(), header_.incarnation(),
-                                                      Sha256Of(header_.worker_secret())));
+  BUTTRESS_RETURN_IF_ERROR(turn.scheduler.workers().CheckCaller(
+      header_.worker_id(), header_.incarnation(), Sha256Of(header_.worker_secret())));
   if (!refusal_.ok()) {
     EndRefusedLease(turn);
     return refusal_;
@@ -168,9 +197,8 @@ std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
   if (outcome == SubmitOutcome::kMismatch) {
     EndRefusedLease(turn);
     return InvalidArgument(
-        fmt::format("group {} under lease epoch {} is not what was leased: "
-                    "another prompt, too many "
-                    "completions, or a version that was never announced",
+        fmt::format("group {} under lease epoch {} is not what was leased: another prompt, too "
+                    "many completions, or a version that was never announced",
                     lease.group_id, lease.lease_epoch));
   }
   return OkStatus();
@@ -256,6 +284,13 @@ void SubmitCall::Reject(const Status& status) {
   if (!has_header_ || status.code() == StatusCode::kUnavailable) return FinishCall(status);
   refusal_ = status;
   Post();
+}
+
+}  // namespace
+
+grpc::ServerReadReactor<v1::SubmitGroupsRequest>* CoordinatorService::SubmitGroups(
+    grpc::CallbackServerContext* context, v1::SubmitGroupsResponse* response) {
+  return new SubmitCall(loop_, metrics_, arriving_, limits_, *context, *response);
 }
 
 }  // namespace buttress

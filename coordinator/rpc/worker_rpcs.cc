@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "coordinator/rpc/as_leased.h"
 #include "coordinator/rpc/service.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
+#include "lib/base/text/random.h"
 
 namespace buttress {
 namespace {
@@ -36,21 +36,21 @@ Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
 }
 
 // Returns the lease with its prompt, and remembers what a submission must repeat.
-Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
-  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, turn.prompts.Read(granted.prompt));
-  Lease lease;
-  lease.ref = granted.ref;
-  lease.prompt_id = std::move(prompt.id);
-  lease.source = std::move(prompt.source);
-  lease.prompt_token_ids = std::move(prompt.token_ids);
-  lease.answer = std::move(prompt.answer);
-  lease.extra_json = std::move(prompt.extra_json);
-  lease.completions = granted.prompt.completions;
-  lease.sampling = SamplingOf(turn.terms, granted.prompt);
-  turn.leased_prompts[granted.ref.group_id] = PromptDigest(lease.prompt_token_ids);
-  lease.min_version = granted.min_version;
-  lease.exact_version = granted.exact_version;
-  lease.ttl_ms = granted.ttl_ms;
+Result<v1::Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
+  BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, turn.prompts.Read(granted.prompt));
+  v1::Lease lease;
+  *lease.mutable_ref() = ToProto(granted.ref);
+  lease.set_prompt_id(prompt.id);
+  lease.set_source(prompt.source);
+  lease.mutable_prompt_token_ids()->Add(prompt.token_ids.begin(), prompt.token_ids.end());
+  lease.set_answer(prompt.answer);
+  lease.set_extra_json(prompt.extra_json);
+  lease.set_completions(static_cast<std::uint32_t>(granted.prompt.completions));
+  *lease.mutable_sampling() = ToProto(SamplingOf(turn.terms, granted.prompt));
+  *lease.mutable_min_version() = ToProto(granted.min_version);
+  lease.set_exact_version(granted.exact_version);
+  lease.set_ttl_ms(static_cast<std::uint32_t>(granted.ttl_ms));
+  turn.leased_prompts[granted.ref.group_id] = PromptDigest(prompt.token_ids);
   return lease;
 }
 
@@ -60,9 +60,9 @@ Status AddLeases(Turn& turn, const ExchangeReply& reply, v1::ExchangeResponse& r
     // The worker does not name the others in its next call, which grants them again.
     if (bytes > kLeaseBytes) break;
     // The lease is in the turn's changes already, so an unreadable prompt ends the process.
-    const auto lease = WithPrompt(turn, granted);
+    auto lease = WithPrompt(turn, granted);
     if (!lease.ok()) return turn.failed = lease.status();
-    *response.add_leases() = ToProto(*lease);
+    *response.add_leases() = *std::move(lease);
     bytes += response.leases(response.leases_size() - 1).ByteSizeLong();
   }
   for (const LeaseRef& ref : reply.revoked) *response.add_revoked() = ToProto(ref);
@@ -70,7 +70,7 @@ Status AddLeases(Turn& turn, const ExchangeReply& reply, v1::ExchangeResponse& r
 }
 
 Status AddWeights(Turn& turn, const WorkerExchange& exchange, v1::ExchangeResponse& response) {
-  const PublishedWeights* const weights = turn.scheduler.weights();
+  const ManifestRow* const weights = turn.scheduler.weights();
   if (weights == nullptr || !OlderThan(exchange.loaded_version, weights->version))
     return OkStatus();
   if (Status parsed = turn.announced.Parse(*weights); !parsed.ok())
@@ -113,9 +113,36 @@ Status CheckNames(const v1::RegisterWorkerRequest& request) {
 
 }  // namespace
 
-Status AnnouncedManifest::Parse(const PublishedWeights& weights) {
+std::string PromptDigest(std::span<const std::int32_t> token_ids) {
+  return Sha256Of({reinterpret_cast<const char*>(token_ids.data()), token_ids.size_bytes()});
+}
+
+SamplingParams SamplingOf(const RunTerms& terms, const DrawnPrompt& prompt) {
+  SamplingParams sampling = terms.sampling;
+  if (const auto own = terms.max_tokens.find(prompt.source); own != terms.max_tokens.end())
+    sampling.max_tokens = own->second;
+  sampling.seed = MixSeed(MixSeed(terms.seed, HashText(prompt.prompt_id)), prompt.pass);
+  return sampling;
+}
+
+bool IsPlainName(const std::string& text) {
+  return text.size() <= kMaxNameBytes && std::ranges::all_of(text, [](char c) {
+           return static_cast<unsigned char>(c) > ' ' && c != 0x7f;
+         });
+}
+
+Status CheckWorkerRun(const Turn& turn, const std::string& run_id) {
+  const std::string& own = turn.scheduler.run().run_id;
+  if (run_id == own) return OkStatus();
+  if (run_id.empty()) return NotFound("the call names no run; register first");
+  return Aborted(fmt::format(
+      "the call is of run {}, and this is run {}: what the worker holds is of no use here", run_id,
+      own));
+}
+
+Status AnnouncedManifest::Parse(const ManifestRow& weights) {
   if (version == weights.version) return OkStatus();
-  if (!manifest.ParseFromString(weights.manifest)) {
+  if (!manifest.ParseFromString(weights.bytes)) {
     return DataLoss(
         fmt::format("the ledger's manifest of version {} is not a WeightManifest; "
                     "restore ledger.db from a copy",
@@ -143,9 +170,8 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     }
     if (request->config_sha256() != turn.terms.config_sha256) {
       return FailedPrecondition(
-          fmt::format("worker '{}' runs configuration {}, the coordinator {}; "
-                      "the `run` half of the file must "
-                      "be the same on both",
+          fmt::format("worker '{}' runs configuration {}, the coordinator {}; the `run` half of "
+                      "the file must be the same on both",
                       id, request->config_sha256(), turn.terms.config_sha256));
     }
     const JoiningWorker worker = {id,
@@ -156,7 +182,7 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
                                   Sha256Of(request->worker_secret())};
     BUTTRESS_RETURN_IF_ERROR(turn.scheduler.RegisterWorker(worker, turn.now_ms, turn.changes));
     response->set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
-    response->set_run_name(turn.terms.run_name);
+    response->set_run_name(turn.scheduler.run().run_name);
     response->set_run_id(turn.scheduler.run().run_id);
     response->set_start_id(turn.terms.start_id);
     response->set_steps(turn.scheduler.steps());
@@ -188,14 +214,15 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
     if (response->run_state() == v1::RUN_STATE_STOPPED &&
         turn.scheduler.AwaitsLearner(request->worker_id()))
       response->set_run_state(v1::RUN_STATE_RUNNING);
-    response->set_order(static_cast<v1::WorkerOrder>(turn.scheduler.OrderOf(request->worker_id())));
+    response->set_order(
+        static_cast<v1::WorkerOrder>(turn.scheduler.workers().OrderOf(request->worker_id())));
     if (HasNews(*response) || last) return OkStatus();
     return std::nullopt;
   };
   const bool has_room = request->capacity() > 0 && !request->draining();
   return Poll({.method = "Exchange",
-               .hold_ms = request->wait_ms(),
-               .awaited = has_room ? Awaited::kGroups : Awaited::kNews},
+               .terms = {.hold_ms = request->wait_ms(),
+                         .awaits = has_room ? Awaited::kGroups : Awaited::kNews}},
               *request, handler);
 }
 

@@ -7,14 +7,8 @@ namespace buttress {
 namespace {
 
 void Subtract(CollapseClass collapse, CollapseCounts& counts) {
-  CollapseCounts one;
-  one.Add(collapse);
-  counts.groups -= one.groups;
-  counts.all_correct -= one.all_correct;
-  counts.all_wrong -= one.all_wrong;
-  counts.other_constant -= one.other_constant;
-  counts.mixed -= one.mixed;
-  counts.unscorable -= one.unscorable;
+  --counts.groups;
+  --(counts.*kCollapseClasses[static_cast<std::size_t>(collapse)].count);
 }
 
 }  // namespace
@@ -52,13 +46,11 @@ double CollapseMonitor::ExpectedRate(std::span<const AcceptedGroup* const> group
   std::int64_t comparable = 0;
   for (const AcceptedGroup* group : groups) {
     if (ClassOf(*group->head) == CollapseClass::kUnscorable) continue;
-    auto of_source = difficulty.find(group->head->source());
-    if (of_source == difficulty.end())
-      of_source =
-          difficulty.emplace(group->head->source(), difficulty_.at(group->head->source()).Fit())
-              .first;
+    const std::string& source = group->head->source();
+    if (!difficulty.contains(source)) difficulty.emplace(source, difficulty_.at(source).Fit());
     const GroupTrials trials = group->trials();
-    sum += of_source->second.Constant(trials.before, static_cast<std::int64_t>(trials.own.scored));
+    sum +=
+        difficulty.at(source).Constant(trials.before, static_cast<std::int64_t>(trials.own.scored));
     ++comparable;
   }
   return comparable == 0 ? 0.0 : sum / static_cast<double>(comparable);

@@ -38,7 +38,7 @@ GroupTable::GroupTable(const LedgerSnapshot& snapshot)
       dropped_(snapshot.ended.dropped) {
   for (const auto& [id, row] : rows_) {
     AddDerived(row);
-    if (!HasPlan(row.state)) line_.Insert(id);
+    if (!HasPlan(row.state)) line_.insert(id);
   }
   ForgetFollowers();
   counts_[Index(GroupState::kSettled)] = snapshot.ended.settled;
@@ -51,7 +51,7 @@ void GroupTable::Add(const GroupRow& row, LedgerChanges& out) {
   next_group_id_ = row.group_id + 1;
   ForgetOldTags();
   rows_.emplace(row.group_id, row);
-  line_.Insert(row.group_id);
+  line_.insert(row.group_id);
   AddDerived(row);
   out.groups.push_back(row);
 }
@@ -150,7 +150,7 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   if (state == GroupState::kPending || HasEnded(state)) row.holds_slot = false;
   AddDerived(row);
   out.groups.push_back(row);
-  if (HasPlan(state) || HasEnded(state)) line_.Erase(id);
+  if (HasPlan(state) || HasEnded(state)) line_.erase(id);
   if (state != GroupState::kReady) ForgetFollowers();
   if (!HasEnded(state)) return;
   if (const auto content = accepted_.find(id); content != accepted_.end()) {

@@ -31,7 +31,7 @@ bool Scheduler::MayLease() const {
   if (leases_.AnyLate(now_ms_) && LeasableLine() > 0) return true;
   const auto& pending = groups_.pending();
   return !pending.empty() &&
-         static_cast<std::int64_t>(groups_.line().Place(*pending.begin())) < LeasableLine();
+         static_cast<std::int64_t>(groups_.line().order_of_key(*pending.begin())) < LeasableLine();
 }
 
 std::int64_t Scheduler::NeedsPrompts() const {
@@ -71,7 +71,7 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
   out.run = run_;
 }
 
-const PublishedWeights* Scheduler::weights() const {
+const ManifestRow* Scheduler::weights() const {
   return announced_ && !lineage_.Abandoned(announced_->version) ? &*announced_ : nullptr;
 }
 
@@ -93,8 +93,8 @@ void Scheduler::EndEarly(std::string why, LedgerChanges& out) {
 }
 
 bool Scheduler::AwaitsLearner(const std::string& worker_id) const {
-  const auto worker = workers().find(worker_id);
-  return early_end_ && worker != workers().end() &&
+  const auto worker = workers_.known().find(worker_id);
+  return early_end_ && worker != workers_.known().end() &&
          worker->second.joined > early_end_->coordinator_epoch;
 }
 

@@ -91,12 +91,11 @@ class Scheduler {
   // Returns the bases of the selection `greso` after the planned steps.
   GresoBases greso() const;
 
-  // Returns the record of the prompt in a row of the dataset; null if the one in the ledger is the
-  // newest. REQUIRES: the changes of earlier turns are in the ledger.
+  // PromptRecords::Find. REQUIRES: the changes of earlier turns are in the ledger.
   const PromptRecord* FindRecord(std::uint64_t row) const { return records_.Find(row); }
 
-  // Keeps the records of prompts that were drawn, as the draw has read them. REQUIRES: it is called
-  // before Admit, if selects_prompts().
+  // Keeps the records that a draw has read. REQUIRES: it is called before Admit, if
+  // selects_prompts().
   void Remember(const std::map<std::uint64_t, PromptRecord>& records) {
     records_.Remember(records);
   }
@@ -109,19 +108,12 @@ class Scheduler {
   void Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
              std::span<const PromptCursor> cursors, LedgerChanges& out);
 
-  // Registers a worker. A new incarnation ends the leases of the old one; the same incarnation
-  // keeps its leases. Workers::Check has the errors.
+  // Registers a worker; a new incarnation ends the leases of the old one. Fails as Workers::Check.
   Status RegisterWorker(const JoiningWorker& worker, std::int64_t now_ms, LedgerChanges& out);
-
-  // Checks the caller of Exchange and Submit as Workers::CheckCaller does.
-  Status CheckWorker(const std::string& worker_id, std::uint64_t incarnation,
-                     const std::string& secret_sha256) const {
-    return workers_.CheckCaller(worker_id, incarnation, secret_sha256);
-  }
 
   // Renews the leases that the worker holds, ends those that it returns, and grants leases up to
   // its capacity: first (with the same epoch) those that it holds but did not name, then new ones.
-  // Safe to repeat. Fails as CheckWorker does.
+  // Safe to repeat. Fails as Workers::CheckCaller.
   Result<ExchangeReply> Exchange(const WorkerExchange& request, std::int64_t now_ms,
                                  LedgerChanges& out);
 
@@ -158,8 +150,8 @@ class Scheduler {
   Status CheckCheckpointOrigin(const PolicyVersion& checkpoint, const std::string& run_id,
                                const std::string& learner_sha256) const;
 
-  // Checks that a call comes from the learner job that registered last. kFailedPrecondition if its
-  // epoch has ended, kPermissionDenied if the secret is not the one that the job was given.
+  // Checks the caller: kFailedPrecondition if its epoch has ended, kPermissionDenied if the secret
+  // is not the one that the job was given.
   Status CheckLearner(std::uint64_t learner_epoch, std::string_view secret) const;
 
   // Returns the plan of `step`, which is the same until the step is settled. kFailedPrecondition
@@ -167,8 +159,7 @@ class Scheduler {
   Result<PlanReply> PlanBatch(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out);
 
   // Returns where the payloads of `group_ids`, all in the plan of `step`, are stored, in the same
-  // order. kAborted names a group that is not in the plan, mostly because another one has taken its
-  // place: the caller must ask for the plan again.
+  // order. kAborted names a group that is not in the plan: the caller asks for the plan again.
   Result<std::vector<PayloadRef>> Payloads(std::uint64_t learner_epoch, std::uint64_t step,
                                            std::span<const std::uint64_t> group_ids) const;
 
@@ -184,7 +175,7 @@ class Scheduler {
 
   // Records that a version can be fetched, and frees the slots of the groups trained up to it. A
   // version older than the newest changes nothing.
-  Status Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerChanges& out);
+  Status Announce(std::uint64_t learner_epoch, const ManifestRow& weights, LedgerChanges& out);
 
   // Records that a checkpoint of `step` is durable, and settles everything trained up to the
   // checkpoint before it; at the last step, everything.
@@ -218,18 +209,12 @@ class Scheduler {
   // kNotFound, with the ids that would do, if the worker is neither registered nor under an order.
   Status OrderWorker(const WorkerOrderRow& order, LedgerChanges& out);
 
-  // Returns the order in force for a worker; kNone without one.
-  WorkerOrder OrderOf(const std::string& worker_id) const { return workers_.OrderOf(worker_id); }
-
-  // Returns the standing orders by worker id.
-  const std::map<std::string, WorkerOrderRow>& orders() const { return workers_.orders(); }
-
   // Returns the first payload segment that holds a group which is neither settled nor dropped.
   std::uint64_t FirstNeededSegment() const;
 
   // Returns the newest version that workers should load; null before the first, and after the
   // learner went back behind it until it announces the next one.
-  const PublishedWeights* weights() const;
+  const ManifestRow* weights() const;
 
   // Returns the digest of an announced version; nullopt if it was not announced, or is older than
   // the newest kKeptVersions.
@@ -257,12 +242,11 @@ class Scheduler {
 
   SchedulerStatus GetStatus() const;
 
-  // Returns the registered workers by id.
-  const std::map<std::string, WorkerInfo>& workers() const { return workers_.known(); }
+  const Workers& workers() const { return workers_; }
 
   const Leases& leases() const { return leases_; }
 
-  // Returns true if the states are equal except for what a restart loses: deadlines, registered
+  // Returns whether the states are equal but for what a restart loses: deadlines, registered
   // workers and events. For tests of Restore.
   bool SameState(const Scheduler& other) const;
 
@@ -321,7 +305,7 @@ class Scheduler {
   void Record(const GroupRow& group, v1::GroupHead& head, LedgerChanges& out);
   bool MayReplace(const v1::GroupHead& head) const;
 
-  // scheduler_damage.cc
+  // scheduler_restore.cc
   void DropDamaged(std::uint64_t group_id, const std::string& why, LedgerChanges& out);
   Status DropDamagedRows(LedgerChanges& out);
 
@@ -367,7 +351,7 @@ class Scheduler {
   std::map<std::uint64_t, std::string> learner_secrets_;  // their SHA-256, by learner epoch
   std::map<VersionKey, std::string> digests_;             // of the newest announced versions
   std::map<VersionKey, std::string> checkpoints_;         // digests, from settled_step on
-  std::optional<PublishedWeights> announced_;
+  std::optional<ManifestRow> announced_;
   bool stop_requested_ = false;
   bool learner_knows_stop_ = false;
   std::optional<EarlyEndRow> early_end_;  // by the learner that registered last

@@ -21,8 +21,7 @@ Status Scheduler::CheckEpoch(std::uint64_t learner_epoch) const {
   if (learner_epoch == run_.learner_epoch && learner_epoch != 0) return OkStatus();
   return FailedPrecondition(
       fmt::format("learner epoch {} has ended, the present one is {}; another learner job has "
-                  "registered since: "
-                  "this process must exit",
+                  "registered since: this process must exit",
                   learner_epoch, run_.learner_epoch));
 }
 
@@ -86,8 +85,7 @@ Status Scheduler::CheckCheckpointOrigin(const PolicyVersion& checkpoint, const s
   if (reported != checkpoints_.end() && reported->second != checkpoint.digest) {
     return DataLoss(
         fmt::format("checkpoint {} (epoch:step) has the SHA-256 {}, and was reported with {}: it "
-                    "was changed, or "
-                    "is of a copy of the run{}",
+                    "was changed, or is of a copy of the run{}",
                     ToString(checkpoint), ToHex(checkpoint.digest), ToHex(reported->second), fix));
   }
   const auto writer = learner_secrets_.find(checkpoint.learner_epoch);
@@ -246,7 +244,7 @@ bool Scheduler::HasBatch(const BatchRules& rules) const {
   const auto first = groups_.first_unready();
   if (!first) return true;
   const std::int64_t younger =
-      rules.prompts - static_cast<std::int64_t>(groups_.line().Place(*first));
+      rules.prompts - static_cast<std::int64_t>(groups_.line().order_of_key(*first));
   return younger <= 0 || groups_.Find(*first)->passed + younger <= rules.window - 1;
 }
 
@@ -385,7 +383,7 @@ void Scheduler::EndRun(LedgerChanges& out) {
   leases_.Clear();
 }
 
-Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& weights,
+Status Scheduler::Announce(std::uint64_t learner_epoch, const ManifestRow& weights,
                            LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
   const PolicyVersion& version = weights.version;
@@ -393,8 +391,7 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
       version.step > run_.committed_step) {
     return FailedPrecondition(fmt::format(
         "version {} (epoch:step) cannot be announced in epoch {}: expected a step between {} and "
-        "the "
-        "last committed one, {}",
+        "the last committed one, {}",
         ToString(version), learner_epoch, lineage_.StartStep(learner_epoch), run_.committed_step));
   }
   if (announced_ && !OlderThan(announced_->version, version)) {
@@ -407,7 +404,7 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
   digests_[{version.learner_epoch, version.step}] = version.digest;
   if (digests_.size() > kKeptVersions) digests_.erase(digests_.begin());
   workers_.Announce(version);
-  out.manifests.push_back({version, weights.manifest});
+  out.manifests.push_back(weights);
   for (const std::uint64_t id : groups_.InState(GroupState::kTrained)) {
     const GroupRow& group = *groups_.Find(id);
     if (!group.holds_slot || group.step > version.step) continue;

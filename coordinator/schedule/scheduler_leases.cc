@@ -24,13 +24,13 @@ Status Scheduler::RegisterWorker(const JoiningWorker& worker, std::int64_t now_m
 Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::int64_t now_ms,
                                           LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(
-      CheckWorker(request.worker_id, request.incarnation, request.secret_sha256));
+      workers_.CheckCaller(request.worker_id, request.incarnation, request.secret_sha256));
   now_ms_ = std::max(now_ms_, now_ms);
   workers_.Hear(request.worker_id, request.loaded_version, now_ms);
   ExchangeReply reply;
   EndReturned(request, out);
   Renew(request, reply);
-  if (OrderOf(request.worker_id) == WorkerOrder::kNone) GrantNew(request, reply, out);
+  if (workers_.OrderOf(request.worker_id) == WorkerOrder::kNone) GrantNew(request, reply, out);
   return reply;
 }
 
@@ -139,7 +139,7 @@ void Scheduler::GrantNew(const WorkerExchange& request, ExchangeReply& reply, Le
   const auto& pending = groups_.pending();
   for (auto next = pending.begin(); room.any() && next != pending.end();) {
     const std::uint64_t id = *next++;
-    if (static_cast<std::int64_t>(groups_.line().Place(id)) >= leasable) break;
+    if (static_cast<std::int64_t>(groups_.line().order_of_key(id)) >= leasable) break;
     if (!Fits(id, request.worker_id, room)) continue;
     Grant(id, request, room, reply, out);
     ++events_.leases_granted;
@@ -176,7 +176,7 @@ bool Scheduler::Fits(std::uint64_t group_id, const std::string& worker_id, const
 // is no further attempt.
 void Scheduler::Grant(std::uint64_t group_id, const WorkerExchange& request, Room& room,
                       ExchangeReply& reply, LedgerChanges& out) {
-  const auto index = static_cast<std::int64_t>(groups_.line().Place(group_id));
+  const auto index = static_cast<std::int64_t>(groups_.line().order_of_key(group_id));
   // If no younger group passes it, the group trains in step planned + index / P + 1, which starts
   // from version planned + index / P.
   const std::int64_t start_version =

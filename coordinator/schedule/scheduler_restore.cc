@@ -1,4 +1,5 @@
-// Restores a scheduler from the ledger's rows, and reports its status.
+// Restores a scheduler from the ledger's rows, gives up groups whose payloads or rows are damaged,
+// and reports its status.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -97,6 +98,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
       collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema, snapshot.recent),
+      announced_(snapshot.announced),
       stop_requested_(snapshot.early_end.has_value()),
       learner_knows_stop_(stop_requested_),
       early_end_(snapshot.early_end) {
@@ -109,8 +111,6 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
     digests_[{version.learner_epoch, version.step}] = version.digest;
   for (const CheckpointRow& row : snapshot.checkpoints)
     checkpoints_[{row.learner_epoch, row.step}] = row.digest;
-  if (snapshot.announced)
-    announced_ = PublishedWeights{snapshot.announced->version, snapshot.announced->bytes};
 }
 
 Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
@@ -128,8 +128,7 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
     BUTTRESS_RETURN_IF_ERROR(CheckSources(snapshot.run->sources, options.sources));
     if (options.steps < snapshot.run->planned_step) {
       return FailedPrecondition(fmt::format(
-          "run.steps = {} is less than the {} steps that are planned already; set it to "
-          "{} or more",
+          "run.steps = {} is less than the {} steps that are planned already; set it to {} or more",
           options.steps, snapshot.run->planned_step, snapshot.run->planned_step));
     }
     BUTTRESS_RETURN_IF_ERROR(CheckGroups(snapshot));
@@ -154,14 +153,8 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
 
 SchedulerStatus Scheduler::GetStatus() const {
   SchedulerStatus status;
-  status.phase = run_.finished ? RunPhase::kFinished : RunPhase::kRunning;
+  status.run = run_;
   status.total_steps = options_.steps;
-  status.planned_step = run_.planned_step;
-  status.committed_step = run_.committed_step;
-  status.checkpoint_step = run_.checkpoint_step;
-  status.settled_step = run_.settled_step;
-  status.learner_epoch = run_.learner_epoch;
-  status.coordinator_epoch = run_.coordinator_epoch;
   if (announced_) status.announced = announced_->version;
   status.groups = groups_.counts();
   status.dropped = groups_.dropped();
@@ -172,7 +165,6 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.slot_budget = ActiveSlotBudget(options_.prompts, options_.max_age);
   status.collapse = collapse_.total();
   status.collapse_by_source = collapse_.by_source();
-  status.acr_ema = collapse_.acr_ema();
   return status;
 }
 
@@ -184,8 +176,54 @@ bool Scheduler::SameState(const Scheduler& other) const {
          skipped_ == other.skipped_ && replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
          learner_secrets_ == other.learner_secrets_ && digests_ == other.digests_ &&
          checkpoints_ == other.checkpoints_ && collapse_ == other.collapse_ &&
-         announced_ == other.announced_ && orders() == other.orders() &&
+         announced_ == other.announced_ && workers_.orders() == other.workers_.orders() &&
          early_end_ == other.early_end_;
+}
+
+Status Scheduler::GiveUpDamaged(std::uint64_t learner_epoch, std::uint64_t step,
+                                std::uint64_t group_id, const std::string& why,
+                                LedgerChanges& out) {
+  BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
+  const GroupRow* const group = groups_.Find(group_id);
+  if (group == nullptr || group->step != step) return OkStatus();
+  if (group->state != GroupState::kBatched) return DataLoss(why);
+  if (options_.deterministic) {
+    return DataLoss(fmt::format(
+        "{}; run.deterministic is set: with another group in its place the run could not be "
+        "repeated, so that `buttress ledger drop` is refused as well; put the file back from a "
+        "copy, or restore a backup",
+        why));
+  }
+  DropDamaged(group_id, why, out);
+  return OkStatus();
+}
+
+void Scheduler::DropDamaged(std::uint64_t group_id, const std::string& why, LedgerChanges& out) {
+  const GroupRow& group = *groups_.Find(group_id);
+  if (group.step != 0) {
+    plans_.at(group.step).group_ids[group.position] = 0;
+    ++missing_;
+  }
+  out.drops.push_back({group_id, group.step, group.position, 0, why});
+  groups_.Drop(group_id, DropReason::kDamaged, out);
+}
+
+// A group that is trained is needed again only by a learner that goes back behind it.
+Status Scheduler::DropDamagedRows(LedgerChanges& out) {
+  const std::string why = "its row in the ledger does not have its checksum";
+  for (const GroupState state : {GroupState::kReady, GroupState::kBatched}) {
+    for (const std::uint64_t id : groups_.InState(state)) {
+      if (!groups_.accepted(id).damaged) continue;
+      if (options_.deterministic) {
+        return DataLoss(fmt::format(
+            "ledger.db is damaged: group {} cannot be read, {}; run.deterministic is set, so that "
+            "no other group may take its place: restore a backup",
+            id, why));
+      }
+      DropDamaged(id, why, out);
+    }
+  }
+  return OkStatus();
 }
 
 }  // namespace buttress

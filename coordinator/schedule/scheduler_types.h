@@ -105,16 +105,6 @@ inline constexpr std::size_t kSubmitOutcomes = 6;
 // "accepted", "duplicate", ...: labels of buttress_coordinator_submissions_total.
 std::string_view SubmitOutcomeName(SubmitOutcome outcome);
 
-enum class RunPhase : std::uint8_t { kRunning, kFinished };
-
-// The newest weights that workers should load.
-struct PublishedWeights {
-  PolicyVersion version;
-  std::string manifest;  // v1::WeightManifest, serialized
-
-  bool operator==(const PublishedWeights&) const = default;
-};
-
 // host:port; empty where a worker has no such port.
 struct WorkerAddresses {
   std::string metrics;
@@ -172,14 +162,8 @@ enum class StopPhase : std::uint8_t {
 };
 
 struct SchedulerStatus {
-  RunPhase phase = RunPhase::kRunning;
+  RunRow run;
   std::uint64_t total_steps = 0;
-  std::uint64_t planned_step = 0;
-  std::uint64_t committed_step = 0;
-  std::uint64_t checkpoint_step = 0;
-  std::uint64_t settled_step = 0;
-  std::uint64_t learner_epoch = 0;
-  std::uint64_t coordinator_epoch = 0;
   std::optional<PolicyVersion> announced;
   std::array<std::int64_t, kGroupStates> groups{};   // by state; the sum is all prompts drawn
   std::array<std::int64_t, kDropReasons> dropped{};  // by reason
@@ -189,7 +173,6 @@ struct SchedulerStatus {
   std::int64_t slot_budget = 0;  // B
   CollapseCounts collapse;       // all accepted groups
   std::map<std::string, CollapseCounts> collapse_by_source;
-  std::optional<double> acr_ema;
 };
 
 }  // namespace buttress

@@ -1,8 +1,9 @@
 #include "coordinator/schedule/workers.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace buttress {
@@ -15,14 +16,12 @@ constexpr std::size_t kReplacedKept = 16;
 
 // "w0, w1, w2", or "none"; at most kNamesInMessage of them.
 std::string Listed(const std::set<std::string>& names) {
-  std::string text;
-  std::size_t listed = 0;
-  for (const std::string& name : names) {
-    if (listed++ == kNamesInMessage)
-      return text + fmt::format(" and {} more", names.size() - kNamesInMessage);
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text.empty() ? "none" : text;
+  if (names.empty()) return "none";
+  const std::size_t listed = std::min(names.size(), kNamesInMessage);
+  const auto end = std::next(names.begin(), static_cast<std::ptrdiff_t>(listed));
+  const std::string text = fmt::format("{}", fmt::join(names.begin(), end, ", "));
+  if (listed == names.size()) return text;
+  return text + fmt::format(" and {} more", names.size() - listed);
 }
 
 }  // namespace

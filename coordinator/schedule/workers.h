@@ -8,11 +8,9 @@
 // groups, unless no other worker is left; it lasts until an operator takes it back.
 //
 // Secrets. A worker chooses a secret and names it in every call, so that no other worker speaks for
-// it. Who names the secret of an id replaces the process under it at once: `launch` restarts w0
-// after a crash, and that process finds the secret in the run folder. Who does not (a machine with
-// another folder, two machines with one id by mistake) waits until the other one has been silent
-// for a lease time. Kubernetes names no ids: each process has one of its own. Because the worker
-// chooses, it may repeat a registration whose answer was lost.
+// it and it may repeat a registration whose answer was lost. Who names the secret of an id replaces
+// the process under it at once, as a worker does that `launch` restarts; who does not waits until
+// the other one has been silent for a lease time.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +50,9 @@ class Workers {
   }
 
   // Checks whether a process may join the run of `run_id`. kAborted if it has registered in another
-  // run, or with a coordinator whose ledger was newer than this one: it drops its leases and
-  // weights and starts anew. kFailedPrecondition if a newer process has registered under its id,
-  // kUnavailable while a process with another secret works under it; kResourceExhausted if
-  // kMaxWorkers are known.
+  // run or with a newer ledger: it drops what it holds and starts anew. kFailedPrecondition if a
+  // newer process has registered under its id, kUnavailable while a process with another secret
+  // works under it; kResourceExhausted if kMaxWorkers are known.
   Status Check(const JoiningWorker& worker, const std::string& run_id, std::int64_t now_ms) const;
 
   // Registers a worker. REQUIRES: Check() returned OK.
@@ -72,8 +69,7 @@ class Workers {
   void Announce(const PolicyVersion& version);
 
   // Returns the Weights services of at most kMaxRelays other workers that have loaded the newest
-  // version and exchanged within a lease time. Different workers get different relays, so that no
-  // worker serves all the others. In O(log n).
+  // version and exchanged within a lease time, other ones for each worker. In O(log n).
   std::vector<std::string> Relays(const std::string& worker_id, std::int64_t now_ms) const;
 
   // Records that a lease granted at `granted_ms` ended without a delivery. Returns the order that
@@ -88,8 +84,7 @@ class Workers {
   bool AnyOther(const std::string& worker_id, std::int64_t now_ms,
                 const std::function<bool(const std::string& worker_id)>& wanted) const;
 
-  // Gives a worker a standing order, or takes its order back (kNone). kNotFound, with the ids that
-  // would do, if the worker is neither registered nor under an order.
+  // Scheduler::OrderWorker.
   Status Order(const WorkerOrderRow& order);
 
   // Returns the order in force for a worker; kNone without one.

@@ -108,23 +108,6 @@ v1::LeaseRef ToProto(const LeaseRef& ref) {
 
 LeaseRef FromProto(const v1::LeaseRef& proto) { return {proto.group_id(), proto.lease_epoch()}; }
 
-v1::Lease ToProto(const Lease& lease) {
-  v1::Lease proto;
-  *proto.mutable_ref() = ToProto(lease.ref);
-  proto.set_prompt_id(lease.prompt_id);
-  proto.set_source(lease.source);
-  proto.mutable_prompt_token_ids()->Add(lease.prompt_token_ids.begin(),
-                                        lease.prompt_token_ids.end());
-  proto.set_answer(lease.answer);
-  proto.set_extra_json(lease.extra_json);
-  proto.set_completions(static_cast<std::uint32_t>(lease.completions));
-  *proto.mutable_sampling() = ToProto(lease.sampling);
-  *proto.mutable_min_version() = ToProto(lease.min_version);
-  proto.set_exact_version(lease.exact_version);
-  proto.set_ttl_ms(static_cast<std::uint32_t>(lease.ttl_ms));
-  return proto;
-}
-
 Result<Lease> FromProto(const v1::Lease& proto) {
   Lease lease;
   lease.ref = FromProto(proto.ref());

@@ -22,7 +22,6 @@ namespace buttress {
 v1::PolicyVersion ToProto(const PolicyVersion& version);
 v1::SamplingParams ToProto(const SamplingParams& sampling);
 v1::LeaseRef ToProto(const LeaseRef& ref);
-v1::Lease ToProto(const Lease& lease);
 v1::ReturnedLease ToProto(const ReturnedLease& returned);
 v1::PromptHistory ToProto(const PromptHistory& history);
 v1::CollapseCounts ToProto(const CollapseCounts& counts);

@@ -7,11 +7,10 @@
 #include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string_view>
-
-#include "lib/rpc/rpc_roles.h"
 
 namespace buttress {
 namespace {
@@ -31,6 +30,49 @@ constexpr std::size_t kMaxBufferedBytes = std::size_t{1} << 30;
 constexpr int kHandshakeMs = 20000;
 
 constexpr char kTokenHeader[] = "authorization";
+
+// The role that may make a call. A method that several roles may call has several rows.
+struct Row {
+  std::string_view path;
+  Role role;
+};
+
+constexpr Row kRows[] = {
+    {"/buttress.v1.Coordinator/RegisterWorker", Role::kWorker},
+    {"/buttress.v1.Coordinator/Exchange", Role::kWorker},
+    {"/buttress.v1.Coordinator/SubmitGroups", Role::kWorker},
+    {"/buttress.v1.Weights/Fetch", Role::kWorker},
+    {"/buttress.v1.Coordinator/RegisterLearner", Role::kLearner},
+    {"/buttress.v1.Coordinator/PlanBatch", Role::kLearner},
+    {"/buttress.v1.Coordinator/FetchGroups", Role::kLearner},
+    {"/buttress.v1.Coordinator/Commit", Role::kLearner},
+    {"/buttress.v1.Coordinator/AnnounceWeights", Role::kLearner},
+    {"/buttress.v1.Coordinator/Checkpointed", Role::kLearner},
+    {"/buttress.v1.Coordinator/OrderWorker", Role::kOperator},
+    {"/buttress.v1.Coordinator/StopRun", Role::kOperator},
+    {"/buttress.v1.Coordinator/GetRunStatus", Role::kOperator},
+    {"/buttress.v1.Coordinator/GetRunStatus", Role::kMonitor},
+};
+
+constexpr std::string_view kOwnServices = "/buttress.";
+
+// Returns whether `role` may call the method at `path`. A method of this project that has no row is
+// refused to all; other services (health) are open to every role.
+bool MayCall(Role role, std::string_view path) {
+  return !path.starts_with(kOwnServices) || std::ranges::any_of(kRows, [&](const Row& row) {
+    return row.path == path && row.role == role;
+  });
+}
+
+// Returns the roles that may call it: "learner", "operator or monitor", "nobody".
+std::string CallersOf(std::string_view path) {
+  std::string callers;
+  for (const Role role : kRoles) {
+    if (!MayCall(role, path)) continue;
+    callers += (callers.empty() ? "" : " or ") + std::string(RoleName(role));
+  }
+  return callers.empty() ? "nobody" : callers;
+}
 
 // gRPC calls it at the start of every call, before our handlers.
 class TokenCheck : public grpc::AuthMetadataProcessor {

@@ -42,8 +42,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
 
 // Returns the argument of ServerBuilder::AddListeningPort. With credentials every call needs a
 // client certificate of the same authority and an admitted token, otherwise it fails with
-// UNAUTHENTICATED, and the token of a role that may make it (rpc_roles.h), otherwise it fails with
-// PERMISSION_DENIED. Without credentials calls are plain text.
+// UNAUTHENTICATED, and the token of a role that may make it (the table in channel.cc), otherwise it
+// fails with PERMISSION_DENIED. Without credentials calls are plain text.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials);
 
 // Allows one listener per port, bounds messages, metadata, calls per connection and the memory of

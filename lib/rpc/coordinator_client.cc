@@ -19,7 +19,7 @@
 #include "lib/base/thread/sync.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
-#include "lib/rpc/paused.h"
+#include "lib/rpc/run_state.h"
 
 namespace buttress {
 namespace {

@@ -28,7 +28,7 @@ struct CoordinatorClientOptions {
   // <out>/coordinator.address; the client reads it before every connection, because the port may
   // change.
   std::string address_file;
-  // How long one call is retried; an answer that the coordinator is paused (paused.h) begins the
+  // How long one call is retried; an answer that the coordinator is paused (run_state.h) begins the
   // time anew.
   std::int64_t give_up_after_ms = 120000;
   Credentials credentials = {};

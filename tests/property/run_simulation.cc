@@ -209,7 +209,7 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
 }
 
 void RunSimulation::Load(Worker& worker) {
-  const PublishedWeights* weights = scheduler_.weights();
+  const ManifestRow* weights = scheduler_.weights();
   Expect(weights == nullptr || !OlderThan(weights->version, worker.loaded),
          "(6) versions only rise");
   if (weights != nullptr) worker.loaded = weights->version;

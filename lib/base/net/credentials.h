@@ -56,7 +56,7 @@ class TokenFile {
   std::string logged_error_ GUARDED_BY(mutex_);
 };
 
-// What the holder of a token may do; lib/rpc/rpc_roles.h has the RPCs of each.
+// What the holder of a token may do; lib/rpc/channel.cc has the RPCs of each.
 enum class Role : std::uint8_t {
   kWorker,    // leases prompts and submits groups
   kLearner,   // takes plans, commits steps, announces weights

@@ -14,7 +14,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
 #include "lib/ledger/reader.h"
-#include "lib/rpc/paused.h"
+#include "lib/rpc/run_state.h"
 #include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
@@ -41,24 +41,13 @@ class ScriptedRequest : public LoopRequest {
  public:
   using Script = std::function<std::optional<Status>(Turn& turn, bool last)>;
 
-  explicit ScriptedRequest(Script script, Awaited awaited = Awaited::kChanges,
-                           std::int64_t hold_ms = 0, std::size_t bytes = 0)
-      : script_(std::move(script)), awaited_(awaited), hold_ms_(hold_ms), bytes_(bytes) {}
+  explicit ScriptedRequest(Script script, const RequestTerms& how = {})
+      : LoopRequest(how), script_(std::move(script)) {}
 
   std::optional<Status> Apply(Turn& turn, bool last) override {
     ++looks_;
     return script_(turn, last);
   }
-
-  bool only_reads() const override { return reads_; }
-
-  void make_reading() { reads_ = true; }
-
-  Awaited awaits() const override { return awaited_; }
-
-  std::int64_t hold_ms() const override { return hold_ms_; }
-
-  std::size_t bytes() const override { return bytes_; }
 
   bool cancelled() const override {
     ++looks_;
@@ -76,10 +65,6 @@ class ScriptedRequest : public LoopRequest {
 
  private:
   const Script script_;
-  const Awaited awaited_;
-  const std::int64_t hold_ms_;
-  const std::size_t bytes_;
-  bool reads_ = false;
   mutable std::atomic<int> looks_ = 0;
   const std::shared_ptr<std::promise<Status>> answer_ = std::make_shared<std::promise<Status>>();
 };
@@ -142,11 +127,12 @@ class CoordinatorLoopTest : public testing::Test {
   // A look at the run, as GetRunStatus is one; returns why the run is paused.
   std::string Look() {
     std::string paused = "no answer";
-    ScriptedRequest look([&](Turn& turn, bool) {
-      paused = turn.paused;
-      return OkStatus();
-    });
-    look.make_reading();
+    ScriptedRequest look(
+        [&](Turn& turn, bool) {
+          paused = turn.paused;
+          return OkStatus();
+        },
+        {.only_reads = true});
     EXPECT_TRUE(loop_->Post(&look));
     EXPECT_TRUE(look.Wait().ok());
     return paused;
@@ -258,7 +244,8 @@ TEST_F(CoordinatorLoopTest, ParkedCallsAreBoundedByNumberAndBytes) {
   };
   std::vector<std::unique_ptr<ScriptedRequest>> polls;
   const auto park = [&](std::size_t bytes) {
-    polls.push_back(std::make_unique<ScriptedRequest>(waits, Awaited::kNews, kLeaseMs, bytes));
+    polls.push_back(std::make_unique<ScriptedRequest>(
+        waits, RequestTerms{.hold_ms = kLeaseMs, .awaits = Awaited::kNews, .bytes = bytes}));
     const bool kept = loop_->Post(polls.back().get());
     if (!kept) polls.pop_back();
     return kept;
@@ -280,9 +267,9 @@ TEST_F(CoordinatorLoopTest, ATurnLooksOnlyAtParkedCallsThatItBringsSomething) {
   const auto waits = [](Turn&, bool last) {
     return last ? std::optional(OkStatus()) : std::nullopt;
   };
-  ScriptedRequest news(waits, Awaited::kNews, 100 * kLeaseMs);
-  ScriptedRequest groups(waits, Awaited::kGroups, 100 * kLeaseMs);
-  ScriptedRequest changes(waits, Awaited::kChanges, 100 * kLeaseMs);
+  ScriptedRequest news(waits, {.hold_ms = 100 * kLeaseMs, .awaits = Awaited::kNews});
+  ScriptedRequest groups(waits, {.hold_ms = 100 * kLeaseMs, .awaits = Awaited::kGroups});
+  ScriptedRequest changes(waits, {.hold_ms = 100 * kLeaseMs, .awaits = Awaited::kChanges});
   // Takes all that may be leased, so that nothing is left for `groups`.
   const auto take = [](Turn& turn, bool) -> std::optional<Status> {
     EXPECT_TRUE(Exchange(turn, {}, 100).ok());
@@ -327,7 +314,8 @@ TEST_F(CoordinatorLoopTest, TooLittleRoomPausesTheRunUntilThereIsMore) {
   ASSERT_TRUE(TakeLease(held).ok());
   ASSERT_TRUE(TakeLease(held).ok());
   ASSERT_EQ(held.size(), 1U) << "the first call draws the prompts";
-  ScriptedRequest parked([](Turn&, bool) { return std::nullopt; }, Awaited::kNews, 100 * kLeaseMs);
+  ScriptedRequest parked([](Turn&, bool) { return std::nullopt; },
+                         {.hold_ms = 100 * kLeaseMs, .awaits = Awaited::kNews});
   ASSERT_TRUE(loop_->Post(&parked));
   EXPECT_EQ(Look(), "");
 

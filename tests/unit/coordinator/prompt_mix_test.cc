@@ -1,5 +1,3 @@
-#include "coordinator/prompt_mix.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "coordinator/prompt_source.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/random.h"
 #include "tests/support/fakes/byte_tokenizer.h"

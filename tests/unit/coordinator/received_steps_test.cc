@@ -1,9 +1,8 @@
-#include "coordinator/received_steps.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "coordinator/run_reports.h"
 #include "lib/base/os/file.h"
 #include "lib/config/run_folder.h"
 #include "lib/measure/steps_file.h"

@@ -83,10 +83,12 @@ class SchedulerBroken : public testing::Test {
     rig_.Commit();
   }
 
-  WorkerOrder OrderOf(const std::string& worker) const { return rig_.scheduler.OrderOf(worker); }
+  WorkerOrder OrderOf(const std::string& worker) const {
+    return rig_.scheduler.workers().OrderOf(worker);
+  }
 
   int Strikes(const std::string& worker) const {
-    return rig_.scheduler.workers().at(worker).strikes.count;
+    return rig_.scheduler.workers().known().at(worker).strikes.count;
   }
 
   SchedulerRig rig_ = Rig();
@@ -146,9 +148,10 @@ TEST_F(SchedulerBroken, AWorkerThatDeliversNothingWhileOthersDoIsSetAsideAndName
       LeaseAndDeliver("b");
     }
     ASSERT_EQ(OrderOf("a"), WorkerOrder::kCordon);
-    EXPECT_THAT(rig_.scheduler.orders().at("a").reason, HasSubstr("did not deliver groups 1"));
+    EXPECT_THAT(rig_.scheduler.workers().orders().at("a").reason,
+                HasSubstr("did not deliver groups 1"));
     EXPECT_THAT(Lease("a", 1), IsEmpty());
-    EXPECT_EQ(rig_.Restore().OrderOf("a"), WorkerOrder::kCordon) << "a restart keeps it";
+    EXPECT_EQ(rig_.Restore().workers().OrderOf("a"), WorkerOrder::kCordon) << "a restart keeps it";
     ASSERT_TRUE(rig_.scheduler.OrderWorker({"a", WorkerOrder::kNone, ""}, rig_.changes).ok());
     EXPECT_EQ(Strikes("a"), 0) << "it starts anew";
   }

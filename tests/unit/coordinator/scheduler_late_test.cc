@@ -67,7 +67,7 @@ class SchedulerLate : public testing::Test {
   }
 
   int Strikes(const std::string& worker) const {
-    return rig_.scheduler.workers().at(worker).strikes.count;
+    return rig_.scheduler.workers().known().at(worker).strikes.count;
   }
 
   SchedulerRig rig_;

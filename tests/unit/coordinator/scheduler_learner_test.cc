@@ -97,8 +97,8 @@ TEST(SchedulerLearner, TheSnapshotHoldsTheStepTheRunAndTheAverageOverEarlierStep
   const CollapseSnapshot second = rig.Plan(2)->plan->collapse;
   EXPECT_DOUBLE_EQ(second.step.acr(), 0.0);
   EXPECT_DOUBLE_EQ(second.acr_ema, 0.5);  // over step 1
-  ASSERT_TRUE(rig.scheduler.GetStatus().acr_ema.has_value());
-  EXPECT_DOUBLE_EQ(*rig.scheduler.GetStatus().acr_ema, 0.45);  // 0.9 * 0.5 + 0.1 * 0
+  ASSERT_TRUE(rig.scheduler.run().acr_ema.has_value());
+  EXPECT_DOUBLE_EQ(*rig.scheduler.run().acr_ema, 0.45);  // 0.9 * 0.5 + 0.1 * 0
 }
 
 TEST(SchedulerLearner, TheSnapshotCountsTheSourcesOfTheStepAndOfTheStepsBefore) {
@@ -175,8 +175,8 @@ TEST(SchedulerLearner, ACheckpointSettlesTheGroupsOfTheOneBeforeIt) {
   EXPECT_EQ(rig.Checkpoint(1).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(rig.StateOf(1), kSettled);
   EXPECT_EQ(rig.StateOf(3), kTrained);
-  EXPECT_EQ(rig.scheduler.GetStatus().checkpoint_step, 2);
-  EXPECT_EQ(rig.scheduler.GetStatus().settled_step, 1);
+  EXPECT_EQ(rig.scheduler.run().checkpoint_step, 2);
+  EXPECT_EQ(rig.scheduler.run().settled_step, 1);
   EXPECT_EQ(rig.Plan(1).status().code(), StatusCode::kFailedPrecondition);
 }
 

@@ -221,12 +221,14 @@ TEST(SchedulerLease, AnIdInUseIsReplacedAtOnceOnlyByWhoNamesItsSecret) {
   const Status taken = join(2, "other");
   EXPECT_EQ(taken.code(), StatusCode::kUnavailable);
   EXPECT_THAT(taken.message(), HasSubstr("which called 0 ms ago"));
-  EXPECT_TRUE(rig.scheduler.CheckWorker("b", 1, "own").ok());
-  EXPECT_EQ(rig.scheduler.CheckWorker("b", 1, "other").code(), StatusCode::kPermissionDenied);
+  EXPECT_TRUE(rig.scheduler.workers().CheckCaller("b", 1, "own").ok());
+  EXPECT_EQ(rig.scheduler.workers().CheckCaller("b", 1, "other").code(),
+            StatusCode::kPermissionDenied);
   ASSERT_TRUE(join(3, "own").ok()) << "restarted after a crash";
   rig.now_ms += rig.options.lease_ms + 1;
   EXPECT_TRUE(join(4, "other").ok()) << "the other one is silent";
-  EXPECT_EQ(rig.scheduler.CheckWorker("b", 4, "own").code(), StatusCode::kPermissionDenied);
+  EXPECT_EQ(rig.scheduler.workers().CheckCaller("b", 4, "own").code(),
+            StatusCode::kPermissionDenied);
 }
 
 TEST(SchedulerLease, AWorkerOfAnotherRunOrOfANewerLedgerIsTold) {

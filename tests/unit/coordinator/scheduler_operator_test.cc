@@ -34,13 +34,13 @@ TEST(SchedulerOperator, OrdersOutliveTheCoordinatorAndTheRegistration) {
   SchedulerRig rig = SchedulerRig::Started();
   ASSERT_TRUE(Order(rig, "a", WorkerOrder::kDrain, "the machine moves").ok());
   rig.scheduler = rig.Restore();
-  EXPECT_EQ(rig.scheduler.OrderOf("a"), WorkerOrder::kDrain);
-  EXPECT_EQ(rig.scheduler.orders().at("a").reason, "the machine moves");
+  EXPECT_EQ(rig.scheduler.workers().OrderOf("a"), WorkerOrder::kDrain);
+  EXPECT_EQ(rig.scheduler.workers().orders().at("a").reason, "the machine moves");
   rig.Register("a", 2);
-  EXPECT_EQ(rig.scheduler.OrderOf("a"), WorkerOrder::kDrain);
+  EXPECT_EQ(rig.scheduler.workers().OrderOf("a"), WorkerOrder::kDrain);
   ASSERT_TRUE(Order(rig, "a", WorkerOrder::kNone).ok());
   rig.scheduler = rig.Restore();
-  EXPECT_TRUE(rig.scheduler.orders().empty());
+  EXPECT_TRUE(rig.scheduler.workers().orders().empty());
 }
 
 TEST(SchedulerOperator, AnUnknownWorkerIsRefusedWithTheKnownOnes) {

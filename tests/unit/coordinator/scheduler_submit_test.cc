@@ -137,7 +137,7 @@ TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsRefusedAndSampledAgain) {
   EXPECT_EQ(rig.StateOf(5), GroupState::kPending);
   EXPECT_EQ(rig.ledger.groups.at(5).attempts, 0) << "the prompt did nothing";
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
-  EXPECT_EQ(rig.scheduler.workers().at("a").strikes.count, 1) << "the worker did";
+  EXPECT_EQ(rig.scheduler.workers().known().at("a").strikes.count, 1) << "the worker did";
 }
 
 TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsSampledAgain) {

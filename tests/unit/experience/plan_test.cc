@@ -148,33 +148,50 @@ INSTANTIATE_TEST_SUITE_P(Everything, CheckPlanTest, testing::ValuesIn(kRejection
                            return name;
                          });
 
-Lease GoodLease() {
-  Lease lease;
-  lease.ref = {17, 3};
-  lease.prompt_id = "countdown/12";
-  lease.source = "countdown";
-  lease.prompt_token_ids = {1, 2, 3};
-  lease.answer = "42";
-  lease.extra_json = "{}";
-  lease.completions = 8;
-  lease.sampling.seed = 99;
-  lease.min_version = {1, 3, std::string(32, 'a')};
-  lease.exact_version = true;
-  lease.ttl_ms = 30000;
+SamplingParams SeededSampling() {
+  SamplingParams sampling;
+  sampling.seed = 99;
+  return sampling;
+}
+
+v1::Lease GoodLease() {
+  v1::Lease lease;
+  *lease.mutable_ref() = ToProto(LeaseRef{17, 3});
+  lease.set_prompt_id("countdown/12");
+  lease.set_source("countdown");
+  for (const std::uint32_t token : {1U, 2U, 3U}) lease.add_prompt_token_ids(token);
+  lease.set_answer("42");
+  lease.set_extra_json("{}");
+  lease.set_completions(8);
+  *lease.mutable_sampling() = ToProto(SeededSampling());
+  *lease.mutable_min_version() = ToProto(PolicyVersion{1, 3, std::string(32, 'a')});
+  lease.set_exact_version(true);
+  lease.set_ttl_ms(30000);
   return lease;
 }
 
-TEST(LeaseCodecTest, LeaseSurvivesTheRoundTrip) {
-  const auto lease = FromProto(ToProto(GoodLease()));
+TEST(LeaseCodecTest, ALeaseIsReadFieldByField) {
+  const auto lease = FromProto(GoodLease());
   ASSERT_TRUE(lease.ok()) << lease.status().message();
-  EXPECT_EQ(*lease, GoodLease());
+  const Lease expected = {.ref = {17, 3},
+                          .prompt_id = "countdown/12",
+                          .source = "countdown",
+                          .prompt_token_ids = {1, 2, 3},
+                          .answer = "42",
+                          .extra_json = "{}",
+                          .completions = 8,
+                          .sampling = SeededSampling(),
+                          .min_version = {1, 3, std::string(32, 'a')},
+                          .exact_version = true,
+                          .ttl_ms = 30000};
+  EXPECT_EQ(*lease, expected);
 }
 
 TEST(LeaseCodecTest, RejectsLeasesThatCannotBeSampled) {
-  v1::Lease proto = ToProto(GoodLease());
+  v1::Lease proto = GoodLease();
   proto.clear_prompt_token_ids();
   EXPECT_EQ(FromProto(proto).status().message(), "prompt_token_ids is empty");
-  proto = ToProto(GoodLease());
+  proto = GoodLease();
   proto.set_completions(0);
   EXPECT_EQ(FromProto(proto).status().message(), "completions = 0; expected 1 to 4096");
   proto.set_completions(4097);

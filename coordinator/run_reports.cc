@@ -1,4 +1,4 @@
-#include "coordinator/received_steps.h"
+#include "coordinator/run_reports.h"
 
 #include <cstddef>
 #include <cstdint>
