@@ -12,7 +12,7 @@
 #include "lib/base/report/metrics.h"
 #include "lib/base/thread/sync.h"
 #include "lib/config/run_config.h"
-#include "lib/rl/collapse/source_names.h"
+#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 

@@ -9,6 +9,8 @@
 #include "lib/base/report/check.h"
 #include "lib/base/text/random.h"
 #include "lib/rl/passed_over.h"
+#include "lib/data/prompt_set.h"
+#include "lib/rl/prompt_selection.h"
 
 namespace buttress {
 namespace {

@@ -20,7 +20,7 @@
 #include "lib/measure/alarms.h"
 #include "lib/measure/breaker.h"
 #include "lib/policy/transformer.h"
-#include "lib/rl/collapse/source_names.h"
+#include "lib/rl/collapse/sources.h"
 #include "lib/weights/weight_server.h"
 
 namespace buttress {

@@ -17,7 +17,7 @@
 #include "lib/measure/eval_file.h"
 #include "lib/measure/steps_file.h"
 #include "lib/rl/collapse/acr.h"
-#include "lib/rl/collapse/source_names.h"
+#include "lib/rl/collapse/sources.h"
 #include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {

@@ -20,6 +20,7 @@
 #include "lib/config/run_identity.h"
 #include "lib/experience/collapse.h"
 #include "lib/rl/passed_over.h"
+#include "lib/rl/prompt_selection.h"
 
 namespace buttress {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "coordinator/rpc/service.h"
 #include "lib/base/report/log.h"
-#include "lib/rl/collapse/source_names.h"
+#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 namespace {

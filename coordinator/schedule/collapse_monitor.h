@@ -10,7 +10,7 @@
 #include "lib/ledger/rows.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/rl/collapse/difficulty.h"
-#include "lib/rl/collapse/source_rates.h"
+#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lib/rl/advantage/gradient_weight.h"
+#include "lib/rl/advantage/advantage.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {

@@ -14,7 +14,7 @@
 #include "lib/explain/facts.h"
 #include "lib/explain/rates.h"
 #include "lib/rl/advantage/advantage.h"
-#include "lib/rl/collapse/source_rates.h"
+#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 

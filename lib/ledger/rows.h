@@ -20,7 +20,7 @@
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/rl/collapse/difficulty.h"
-#include "lib/rl/collapse/source_rates.h"
+#include "lib/rl/collapse/sources.h"
 #include "lib/rl/prompt_selection.h"
 
 namespace buttress {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/rl/collapse/source_measurements.h"
+#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 

@@ -6,11 +6,10 @@
 #include <cstring>
 #include <type_traits>
 
-#include "lib/rl/advantage/overlong.h"
+#include "lib/base/report/check.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 #include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/loss_table.h"
-#include "lib/rl/mini_batches.h"
 #include "lib/rl/placement.h"
 
 namespace buttress {
@@ -106,9 +105,8 @@ Status CheckCounts(const Plan& plan, const CollapseCounts& planned) {
                   drawn.constant(), drawn.groups, planned.constant(), planned.groups));
 }
 
-Result<Placement> Place(const Plan& plan, const TrainedRows& trained,
-                        const AdvantageOutput& advantages, std::span<const std::int32_t> updates,
-                        const AssignmentOptions& options) {
+Placement Place(const Plan& plan, const TrainedRows& trained, const AdvantageOutput& advantages,
+                std::span<const std::int32_t> updates, const AssignmentOptions& options) {
   std::vector<CompletionLoad> loads;
   for (const GroupHeadPtr& group : plan.groups) {
     for (const std::int32_t tokens : group->lengths()) {
@@ -306,6 +304,14 @@ std::vector<double> WeightsOfUpdates(std::span<const std::int32_t> lengths,
 
 }  // namespace
 
+double OverlongPenalty(std::int64_t tokens, std::int64_t length, std::int64_t cache,
+                       double penalty) {
+  BUTTRESS_CHECK(length >= cache && cache >= 0, "length >= cache >= 0");
+  if (cache == 0) return 0;
+  const std::int64_t beyond = std::clamp<std::int64_t>(tokens - (length - cache), 0, cache);
+  return -penalty * static_cast<double>(beyond) / static_cast<double>(cache);
+}
+
 AssignmentOptions AssignmentOptions::From(const RunSettings& run, const LearnerConfig& learner,
                                           int ranks) {
   AssignmentOptions options;
@@ -352,8 +358,7 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
   out.step = step;
   out.update_of_row = DrawMiniBatches(trained.offsets, options.updates, options.mini_batch,
                                       {MixSeed(options.seed, HashText("mini-batches")), plan.step});
-  BUTTRESS_ASSIGN_OR_RETURN(const Placement placement,
-                            Place(plan, trained, advantages, out.update_of_row, options));
+  const Placement placement = Place(plan, trained, advantages, out.update_of_row, options);
   summary = Summarize(plan, trained, advantages, placement);
 
   out.group_offsets = trained.offsets;

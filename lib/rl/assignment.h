@@ -18,9 +18,9 @@
 #include "lib/config/run_config.h"
 #include "lib/experience/plan.h"
 #include "lib/rl/advantage/advantage.h"
+#include "lib/rl/collapse/collapse_metrics.h"
 #include "lib/rl/collapse/difficulty.h"
-#include "lib/rl/collapse/gradient_share.h"
-#include "lib/rl/collapse/source_measurements.h"
+#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 
@@ -100,6 +100,13 @@ struct AssignmentOptions {
 
   static AssignmentOptions From(const RunSettings& run, const LearnerConfig& learner, int ranks);
 };
+
+// Soft overlong punishment (DAPO, arXiv 2503.14476, Eq 13): what is added to the reward of a completion of `tokens` tokens, trained or not. With L = `length`
+// and C = `cache` it is 0 up to L - C tokens, penalty * ((L - C) - tokens) / C up to L tokens, and
+// -penalty beyond; 0 for C = 0. verl has no bound beyond L, which no completion reaches there.
+// Pure. REQUIRES: length >= cache >= 0.
+double OverlongPenalty(std::int64_t tokens, std::int64_t length, std::int64_t cache,
+                       double penalty);
 
 // Computes the advantages over the whole plan, deals it out to updates and places its groups on the
 // ranks. Pure. `gate` is the next_gate of the previous step. `kl_penalties`, [N] or empty, are

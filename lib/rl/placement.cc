@@ -1,57 +1,31 @@
 #include "lib/rl/placement.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
 
-#include "lib/experience/group_offsets.h"
+#include "lib/base/report/check.h"
 
 namespace buttress {
 namespace {
 
-std::size_t Index(std::int32_t row) { return static_cast<std::size_t>(row); }
-
-Status CheckInput(std::span<const CompletionLoad> completions,
-                  std::span<const std::int32_t> group_offsets, const PlacementOptions& options) {
-  if (options.ranks < 1)
-    return InvalidArgument(fmt::format("ranks = {}; expected 1 or more", options.ranks));
-  if (options.updates < 1)
-    return InvalidArgument(fmt::format("updates = {}; expected 1 or more", options.updates));
-  if (options.micro_batch_tokens < 1)
-    return InvalidArgument(
-        fmt::format("micro_batch_tokens = {}; expected 1 or more", options.micro_batch_tokens));
-  BUTTRESS_RETURN_IF_ERROR(CheckGroupOffsets(group_offsets, completions.size()));
-  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    for (std::int32_t row = group_offsets[k] + 1; row < group_offsets[k + 1]; ++row) {
-      const std::int32_t first = completions[Index(group_offsets[k])].prompt_tokens;
-      const std::int32_t other = completions[Index(row)].prompt_tokens;
-      if (first != other)
-        return InvalidArgument(
-            fmt::format("group {}: prompts of {} and {} tokens; expected one prompt for the group",
-                        k, first, other));
-    }
+// Returns the mini-batch of each of `items` items.
+std::vector<std::int32_t> Cut(std::size_t items, std::int32_t count, RandomKey key) {
+  std::vector<std::size_t> order(items);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  RandomStream random(key);
+  Shuffle(std::span(order), random);
+  std::vector<std::int32_t> mini_batch(items);
+  for (std::size_t place = 0; place < items; ++place) {
+    mini_batch[order[place]] =
+        static_cast<std::int32_t>(place * static_cast<std::size_t>(count) / items);
   }
-  for (std::size_t i = 0; i < completions.size(); ++i) {
-    const CompletionLoad& load = completions[i];
-    if (load.prompt_tokens >= 0 && load.trained_tokens >= 0 &&
-        load.completion_tokens >= load.trained_tokens)
-      continue;
-    return InvalidArgument(fmt::format(
-        "completion {}: {} prompt, {} completion and {} trained tokens; expected numbers >= 0, and "
-        "no more trained tokens than the completion has",
-        i, load.prompt_tokens, load.completion_tokens, load.trained_tokens));
-  }
-  for (std::size_t i = 0; i < completions.size(); ++i) {
-    if (completions[i].update >= 0 && completions[i].update < options.updates) continue;
-    return InvalidArgument(
-        fmt::format("completion {}: update {} of {}", i, completions[i].update, options.updates));
-  }
-  return OkStatus();
+  return mini_batch;
 }
+
+std::size_t Index(std::int32_t row) { return static_cast<std::size_t>(row); }
 
 // Rows of group k that have to be run.
 std::vector<std::int32_t> RowsToRun(std::span<const CompletionLoad> completions, std::int32_t begin,
@@ -175,10 +149,24 @@ UpdatePlacement FillMicroBatches(std::span<const std::vector<GroupShare>> shares
 
 }  // namespace
 
-Result<Placement> PlaceGroups(std::span<const CompletionLoad> completions,
-                              std::span<const std::int32_t> group_offsets,
-                              const PlacementOptions& options) {
-  BUTTRESS_RETURN_IF_ERROR(CheckInput(completions, group_offsets, options));
+std::vector<std::int32_t> DrawMiniBatches(std::span<const std::int32_t> group_offsets,
+                                          std::int32_t count, MiniBatchOf of, RandomKey key) {
+  BUTTRESS_CHECK(count >= 1 && !group_offsets.empty(), "at least one mini-batch");
+  const auto rows = static_cast<std::size_t>(group_offsets.back());
+  if (of == MiniBatchOf::kCompletions) return Cut(rows, count, key);
+  const std::vector<std::int32_t> of_group = Cut(group_offsets.size() - 1, count, key);
+  std::vector<std::int32_t> of_row;
+  of_row.reserve(rows);
+  for (std::size_t k = 0; k < of_group.size(); ++k)
+    of_row.resize(static_cast<std::size_t>(group_offsets[k + 1]), of_group[k]);
+  return of_row;
+}
+
+Placement PlaceGroups(std::span<const CompletionLoad> completions,
+                      std::span<const std::int32_t> group_offsets,
+                      const PlacementOptions& options) {
+  BUTTRESS_CHECK(options.ranks >= 1 && options.updates >= 1 && options.micro_batch_tokens >= 1,
+                 "ranks, updates and micro_batch_tokens are at least 1");
   const std::size_t groups = group_offsets.size() - 1;
   std::vector<std::vector<GroupShare>> shares(groups);
   std::vector<std::int64_t> weights(groups, 0);

@@ -1,14 +1,23 @@
-// Placement of a step's work: groups on ranks, completions in micro-batches. Pure and
-// deterministic; rank 0 computes the placement and broadcasts it.
+// Placement of a step's work: completions in mini-batches, groups on ranks, completions in
+// micro-batches. Pure and deterministic; rank 0 computes the placement and broadcasts it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "lib/base/report/status.h"
+#include "lib/base/text/random.h"
+#include "lib/config/run_config.h"
 
 namespace buttress {
+
+// The mini-batches of a step, one for each update (Schulman et al., arXiv 1707.06347, Algorithm 1).
+// Returns [N], the mini-batch, 0 ... count - 1, of each completion: prompts with their groups, or
+// single completions, in the random order of `key`, cut into `count` mini-batches whose sizes
+// differ by at most one. Group k owns rows [group_offsets[k], group_offsets[k + 1]). Pure.
+// REQUIRES: count >= 1.
+std::vector<std::int32_t> DrawMiniBatches(std::span<const std::int32_t> group_offsets,
+                                          std::int32_t count, MiniBatchOf of, RandomKey key);
 
 // The cost of one completion, and whether and where it has to be run.
 struct CompletionLoad {
@@ -64,9 +73,9 @@ struct Placement {
 // size; a longer group is cut into pieces that are filled in the same way. Ties go to the smaller
 // index.
 //
-// kInvalidArgument names offsets, sizes or options that are out of range.
-Result<Placement> PlaceGroups(std::span<const CompletionLoad> completions,
-                              std::span<const std::int32_t> group_offsets,
-                              const PlacementOptions& options);
+// REQUIRES: the options are at least 1; the completions of a group have one prompt, and no more
+// trained tokens than tokens.
+Placement PlaceGroups(std::span<const CompletionLoad> completions,
+                      std::span<const std::int32_t> group_offsets, const PlacementOptions& options);
 
 }  // namespace buttress

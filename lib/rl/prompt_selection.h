@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lib/base/text/random.h"
+#include "lib/config/sampling_config.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 
@@ -87,5 +88,18 @@ double ThompsonRate(const PromptRecord& record, RandomKey key);
 
 // Index of the rate nearest to `target`, the first of equally near ones. REQUIRES: not empty.
 std::size_t NearestRate(std::span<const double> rates, double target);
+
+// Where a prompt comes up.
+struct PromptPlace {
+  std::uint64_t pass = 0;  // over the dataset
+  std::uint64_t row = 0;
+};
+
+// Returns why run.data.selection passes a prompt with this record over, or nullopt if it is drawn.
+// The modes none and mopps never do: mopps compares a prompt with others. The same arguments give
+// the same answer; `seed` is that of the run.
+std::optional<SkipReason> PassedOver(const SelectionConfig& selection, std::uint64_t seed,
+                                     const PromptPlace& place, const PromptRecord& record,
+                                     const GresoBases& bases);
 
 }  // namespace buttress

@@ -34,6 +34,20 @@ struct GateState : GateMemory {
   bool operator==(const GateState&) const = default;
 };
 
+// The scorable completions of one group.
+struct ScorableGroup {
+  std::vector<std::size_t> rows;  // of the batch, rising
+  std::vector<double> rewards;    // after shaping
+
+  double size() const { return static_cast<double>(rows.size()); }
+
+  // Sets the advantage of each completion to advantage_of(reward).
+  template <class Function>
+  void Set(std::vector<double>& advantages, Function advantage_of) const {
+    for (std::size_t i = 0; i < rows.size(); ++i) advantages[rows[i]] = advantage_of(rewards[i]);
+  }
+};
+
 // N completions in K groups; group k owns rows [group_offsets[k], group_offsets[k + 1]).
 struct AdvantageInput {
   std::span<const double> rewards;      // [N] after shaping
@@ -56,10 +70,10 @@ struct AdvantageInput {
 
   std::size_t groups() const { return group_offsets.size() - 1; }
 
-  // Rewards of group k.
-  std::span<const double> group_rewards(std::size_t k) const {
-    return GroupRows(rewards, group_offsets, k);
-  }
+  // Whether completion `row` counts: the mask that estimators apply.
+  bool scorable(std::size_t row) const { return IsScorable(raw_rewards[row], outcomes, row); }
+
+  ScorableGroup scorable_group(std::size_t k) const;
 };
 
 // Virtual samples of one group.
@@ -91,15 +105,10 @@ struct AdvantageOutput {
   bool has_gradient(std::size_t row) const {
     return advantages[row] != 0 || (!entropy_scale.empty() && entropy_scale[row] != 0);
   }
-
-  // Advantages of group k of `input`.
-  std::span<double> group_advantages(const AdvantageInput& input, std::size_t k) {
-    return GroupRows(std::span<double>(advantages), input.group_offsets, k);
-  }
 };
 
-// An estimator fills out.advantages. Its input is checked and has no unscorable completions (groups
-// may be empty); `out` arrives with advantages of 0 and decisions empty. The result
+// An estimator fills out.advantages from the scorable completions; what it sets for others becomes
+// 0. Its input is checked; `out` arrives with advantages of 0 and decisions empty. The result
 // depends on the arguments alone.
 using AdvantageFn = Status (*)(const AdvantageInput& input, const AlgorithmConfig& options,
                                AdvantageOutput& out);
@@ -125,6 +134,13 @@ const EstimatorInfo& InfoOf(Estimator estimator);
 // the command line have no other way in. Pure. kInvalidArgument names the field and row.
 Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input,
                                           const AlgorithmConfig& options);
+
+// The weight w(p) of the expected gradient w(p) grad p (docs/theory.md, section 2) that groups of
+// `size` completions give, with binary rewards, on-policy and before clipping, for a prompt with
+// success rate `p` whose history is long and whose steps all collapse, so that every gate is open.
+// It is a sum over the number of successes. Nullopt if the estimator refuses such a group, and for
+// estimators whose statistics are over a whole batch. REQUIRES: 0 < p < 1, size >= 2.
+std::optional<double> GradientWeight(double p, int size, const AlgorithmConfig& options);
 
 // Key of the estimators' random numbers at a step; a replay of the step uses the same.
 RandomKey AdvantageKey(std::uint64_t run_seed, std::int64_t step);

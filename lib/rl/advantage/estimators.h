@@ -1,6 +1,7 @@
-// The estimators: one function each, in a file named after the estimator or its family. All share
-// AdvantageFn's contract (advantage.h): rewards are finite, completions are scorable, advantages
-// are 0 before the call.
+// The estimators: one function each, in estimators.cc; ngrpo and avspo are in virtual_samples.cc.
+// The function is named after the estimator, but for pass_k (BestAlone) and pass_at_k (SetsOfK).
+// All share AdvantageFn's contract (advantage.h): the rewards of scorable completions are finite,
+// and advantages are 0 before the call.
 //
 // Notation: group k has n completions with rewards r_i, their mean `mean` and standard deviation
 // `std` (algorithm.std); T_i is the number of trained tokens of completion i, and N the number of
@@ -46,11 +47,11 @@ Status ReinforcePpBaseline(const AdvantageInput& input, const AlgorithmConfig& o
 //   gpg.form official  A_i = (r_i - mean) / (share of the groups that are not constant + 1e-5)
 Status Gpg(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
 
-// Pass@k training (arXiv 2503.19595): the best completion of a group has (r_max - second best) /
+// pass_k, Pass@k training (arXiv 2503.19595): the best completion of a group has (r_max - second best) /
 // (std + eps), the others have 0. A tie at the top gives 0.
-Status PassK(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
+Status BestAlone(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
 
-// Pass@k Training (arXiv 2508.10751 and its released code): the reward of k completions is 1 if one
+// pass_at_k, Pass@k Training (arXiv 2508.10751 and its released code): the reward of k completions is 1 if one
 // of them is correct, and a completion has the mean advantage of all sets of k among the n that
 // hold it. With w wrong ones, q = C(w, k) / C(n, k) the share of sets that are all wrong, and
 // sigma = sqrt(q (1 - q)) their deviation:
@@ -61,8 +62,7 @@ Status PassK(const AdvantageInput& input, const AlgorithmConfig& options, Advant
 // it hold a correct one. algorithm.std: none leaves out the division; sample and population are the
 // same. Correct by outcome, or by raw reward where outcomes are unknown; kInvalidArgument for a raw
 // reward that is then neither 1 nor 0.
-Status PassAtKAdvantage(const AdvantageInput& input, const AlgorithmConfig& options,
-                        AdvantageOutput& out);
+Status SetsOfK(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
 
 // GDPO (arXiv 2601.05242): GRPO for each reward component, so that no component drowns another,
 // summed with gdpo.weights, then normalised over the batch as in ReinforcePp. kInvalidArgument
@@ -115,7 +115,7 @@ Status Raft(const AdvantageInput& input, const AlgorithmConfig& options, Advanta
 // Constant groups have 0 in both.
 Status AGrae(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
 
-// AVSPO: virtual samples in constant groups (avspo.h).
+// AVSPO: virtual samples in constant groups (virtual_samples.h).
 Status Avspo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
 
 }  // namespace buttress

@@ -33,7 +33,7 @@ struct GroupTrials {
 };
 
 // A distribution of success rates over a grid that is dense near 0 and 1. A default one is uniform.
-// Predictions weigh the history of the prompt by history_weight(): 1 if success rates stand still,
+// Predictions weigh the history of the prompt: by 1 if success rates stand still,
 // less if the policy has moved since. Thread-safe. REQUIRES: 0 <= correct <= scored of all trials.
 class Difficulty {
  public:
@@ -57,8 +57,6 @@ class Difficulty {
   // Probability that the prompt's success rate is below `rate`, given its history and the group
   // `own`.
   double Below(double rate, const Trials& history, const Trials& own) const;
-
-  double history_weight() const { return history_weight_; }
 
  private:
   using Weights = std::array<double, kRates>;

@@ -1,11 +1,11 @@
-#include "lib/rl/mini_batches.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "lib/rl/placement.h"
 
 namespace buttress {
 namespace {

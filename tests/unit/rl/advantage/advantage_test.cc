@@ -12,7 +12,7 @@
 
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
-#include "lib/rl/advantage/avspo.h"
+#include "lib/rl/advantage/virtual_samples.h"
 #include "tests/unit/rl/advantage/batch.h"
 
 namespace buttress {
@@ -160,13 +160,6 @@ TEST(ComputeAdvantagesTest, RefusesInvalidShapesAndNumbers) {
   input = batch.input();
   input.components = short_rewards;
   EXPECT_NE(ErrorOf(input).find("components has 3 entries"), std::string::npos) << ErrorOf(input);
-}
-
-TEST(ComputeAdvantagesTest, RefusesCollapseCountsOfAnotherBatch) {
-  const TestBatch batch({{1, 0}, {1, 1}});
-  AdvantageInput input = batch.input();
-  input.collapse.step = {};
-  EXPECT_NE(ErrorOf(input).find("the batch has 1 of 2"), std::string::npos) << ErrorOf(input);
 }
 
 TEST(ComputeAdvantagesTest, RefusesAdvantagesThatAreNotFinite) {

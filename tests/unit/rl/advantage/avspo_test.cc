@@ -1,10 +1,9 @@
-#include "lib/rl/advantage/avspo.h"
-
 #include <gtest/gtest.h>
 
 #include <tuple>
 #include <vector>
 
+#include "lib/rl/advantage/virtual_samples.h"
 #include "tests/unit/rl/advantage/batch.h"
 
 namespace buttress {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lib/config/load.h"
-#include "lib/rl/advantage/gradient_weight.h"
 #include "tests/unit/rl/advantage/batch.h"
 
 namespace buttress {

@@ -1,8 +1,8 @@
-#include "lib/rl/collapse/gradient_share.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
 namespace {

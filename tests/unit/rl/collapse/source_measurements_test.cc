@@ -1,8 +1,8 @@
-#include "lib/rl/collapse/source_measurements.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 namespace {

@@ -1,6 +1,6 @@
-#include "lib/rl/collapse/source_rates.h"
-
 #include <gtest/gtest.h>
+
+#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "lib/rl/advantage/overlong.h"
+#include "lib/rl/assignment.h"
 #include "lib/rl/loss/adaptive_entropy.h"
 #include "lib/rl/loss/token_covariance.h"
 #include "lib/rl/loss/weight_statistics.h"

@@ -1,3 +1,7 @@
+// Virtual rewards: values that join the statistics of a group although no completion earned them.
+// They have no tokens and therefore no gradient. NGRPO (estimators.h) adds one to every group; AVSPO
+// has four modes.
+//
 // AVSPO, Adaptive Virtual Sample Policy Optimization (arXiv 2605.21125): virtual rewards where
 // groups are constant. algorithm.avspo.mode chooses among four forms; none of them alters the
 // collapse classes.
@@ -15,7 +19,7 @@
 // Where prompts name data sources, the modes opposite, ladder and prior have a gate for each
 // source: its rate is the ACR of the source's own groups, in the step (prior: in the kRecentSteps
 // steps before), its threshold follows that rate, and it decides about the source's groups alone. A
-// source with fewer than kGateGroups comparable groups there (lib/rl/collapse/source_rates.h), and
+// source with fewer than kGateGroups comparable groups there (lib/rl/collapse/sources.h), and
 // prompts that name none, read the rate and the threshold of all groups. Mode noise has one gate.
 //
 // noise     Gaussian noise, in no version of the paper; for comparison. A_real = (r - mean) /

@@ -1,4 +1,4 @@
-#include "lib/rl/advantage/avspo.h"
+#include "lib/rl/advantage/virtual_samples.h"
 
 #include <algorithm>
 #include <array>
@@ -7,13 +7,44 @@
 #include <vector>
 
 #include "lib/rl/advantage/estimators.h"
-#include "lib/rl/advantage/virtual_rewards.h"
 #include "lib/rl/collapse/collapse_metrics.h"
-#include "lib/rl/collapse/source_rates.h"
+#include "lib/rl/collapse/sources.h"
 #include "lib/rl/statistics.h"
 
 namespace buttress {
 namespace {
+
+// `weight` virtual rewards with this mean and population variance.
+struct VirtualRewards {
+  double weight = 0;
+  double mean = 0;
+  double variance = 0;
+};
+
+// advantage = (reward - mean) / divisor.
+struct Normalizer {
+  double mean = 0;
+  double divisor = 1;
+};
+
+// Statistics over n rewards with mean r and sum of squares S together with w virtual rewards of
+// mean m and variance v (docs/theory.md, section 4):
+//   mean'  = (n r + w m) / (n + w)
+//   sum'   = S + n (r - mean')^2 + w (v + (m - mean')^2)
+//   std'^2 = sum' / (n + w) for kPopulation, sum' / (n + w - 1) for kSample
+// The divisor is std' + eps, or 1 for kNone and where all values are equal. Pure. REQUIRES: rewards
+// is not empty, w > 0.
+Normalizer AmongVirtual(std::span<const double> rewards, const VirtualRewards& virtual_rewards,
+                        StdKind kind, double eps) {
+  const auto n = static_cast<double>(rewards.size());
+  const auto& [w, m, v] = virtual_rewards;
+  const double r = Mean(rewards);
+  if (AllEqual(rewards) && v == 0 && r == m) return {m, 1.0};
+  const double mean = (n * r + w * m) / (n + w);
+  const double sum_squares =
+      SumSquares(rewards, r) + n * (r - mean) * (r - mean) + w * (v + (m - mean) * (m - mean));
+  return {mean, StdPlusEps(sum_squares, n + w, kind, eps)};
+}
 
 bool IsAllRightOrAllWrong(CollapseClass collapse) {
   return collapse == CollapseClass::kAllCorrect || collapse == CollapseClass::kAllWrong;
@@ -24,7 +55,7 @@ bool IsAllRightOrAllWrong(CollapseClass collapse) {
 double LevelOf(const AdvantageInput& input, std::size_t k, CollapseClass collapse) {
   if (collapse == CollapseClass::kAllCorrect) return 1.0;
   if (collapse == CollapseClass::kAllWrong) return 0.0;
-  return GroupRows(input.raw_rewards, input.group_offsets, k).front();
+  return input.raw_rewards[input.scorable_group(k).rows.front()];
 }
 
 // Mixes the advantages of group k, which is constant at `level`, with those among
@@ -34,14 +65,14 @@ double LevelOf(const AdvantageInput& input, std::size_t k, CollapseClass collaps
 void Inject(const AdvantageInput& input, std::size_t k, double level,
             const VirtualRewards& virtual_rewards, StdKind kind, double eps, double weight,
             AdvantageOutput& out) {
-  const auto rewards = input.group_rewards(k);
-  const auto advantages = out.group_advantages(input, k);
-  const double shift = level - Mean(rewards);
-  std::vector<double> levelled(rewards.begin(), rewards.end());
-  for (double& reward : levelled) reward += shift;
-  const auto [mean, divisor] = AmongVirtual(levelled, virtual_rewards, kind, eps);
-  for (std::size_t i = 0; i < rewards.size(); ++i)
-    advantages[i] = (1.0 - weight) * advantages[i] + weight * (levelled[i] - mean) / divisor;
+  ScorableGroup group = input.scorable_group(k);
+  const double shift = level - Mean(group.rewards);
+  for (double& reward : group.rewards) reward += shift;
+  const auto [mean, divisor] = AmongVirtual(group.rewards, virtual_rewards, kind, eps);
+  for (std::size_t i = 0; i < group.rows.size(); ++i) {
+    double& advantage = out.advantages[group.rows[i]];
+    advantage = (1.0 - weight) * advantage + weight * (group.rewards[i] - mean) / divisor;
+  }
   out.decisions[k] = {true, weight, virtual_rewards.weight};
 }
 
@@ -57,10 +88,12 @@ Status Noise(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   out.gate = GateReading{rate, avspo.acr_threshold, weight > 0};
   if (weight == 0) return OkStatus();
 
-  std::vector<double> noisy_rewards(input.rewards.size());
-  FillNormals(input.key, noisy_rewards);
+  std::vector<double> noise(input.rewards.size());
+  FillNormals(input.key, noise);
+  std::vector<double> noisy_rewards(input.rewards.begin(), input.rewards.end());
+  auto next = noise.begin();
   for (std::size_t i = 0; i < noisy_rewards.size(); ++i)
-    noisy_rewards[i] = input.rewards[i] + avspo.noise_std * noisy_rewards[i];
+    if (input.scorable(i)) noisy_rewards[i] += avspo.noise_std * *next++;
   AdvantageInput noisy_input = input;
   noisy_input.rewards = noisy_rewards;
   AdvantageOutput noisy;
@@ -70,7 +103,7 @@ Status Noise(const AdvantageInput& input, const AlgorithmConfig& options, Advant
     out.advantages[i] = (1.0 - weight) * out.advantages[i] + weight * noisy.advantages[i];
   for (std::size_t k = 0; k < input.groups(); ++k) {
     if (input.classes[k] == CollapseClass::kUnscorable) continue;
-    out.decisions[k] = {true, weight, static_cast<double>(input.group_rewards(k).size())};
+    out.decisions[k] = {true, weight, input.scorable_group(k).size()};
   }
   return OkStatus();
 }
@@ -143,13 +176,13 @@ GateMemory NextMemory(const GateMemory& memory, const GateReading& reading, doub
   return {std::clamp(threshold, config.threshold_min, config.threshold_max), reward_mean};
 }
 
-// The mean raw reward of the groups of `source`; 0 without any.
-double RewardMeanOf(const AdvantageInput& input, std::size_t source) {
+// The mean raw reward of the groups of `source`, or of all; 0 without any.
+double RewardMeanOf(const AdvantageInput& input, std::optional<std::size_t> source) {
   std::vector<double> rewards;
-  for (std::size_t k = 0; k < input.sources.size(); ++k) {
-    if (static_cast<std::size_t>(input.sources[k]) != source) continue;
-    const auto own = GroupRows(input.raw_rewards, input.group_offsets, k);
-    rewards.insert(rewards.end(), own.begin(), own.end());
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    if (source && static_cast<std::size_t>(input.sources[k]) != *source) continue;
+    for (const std::size_t row : input.scorable_group(k).rows)
+      rewards.push_back(input.raw_rewards[row]);
   }
   return rewards.empty() ? 0.0 : Mean(rewards);
 }
@@ -162,9 +195,9 @@ void ReadLadderGates(const AdvantageInput& input, const AvspoLadderConfig& confi
     const double threshold = memory.threshold.value_or(config.threshold);
     return GateReading{rate, threshold, rate > threshold && config.strength > 0};
   };
-  const double reward_mean = input.raw_rewards.empty() ? 0.0 : Mean(input.raw_rewards);
   out.gate = reading(input.gate, input.collapse.step.acr());
-  static_cast<GateMemory&>(out.next_gate) = NextMemory(input.gate, *out.gate, reward_mean, config);
+  static_cast<GateMemory&>(out.next_gate) =
+      NextMemory(input.gate, *out.gate, RewardMeanOf(input, std::nullopt), config);
   for (std::size_t s = 0; s < input.collapse.sources.size(); ++s) {
     const SourceCollapse& source = input.collapse.sources[s];
     auto& own = out.source_gates.emplace_back();
@@ -187,7 +220,7 @@ Status Ladder(const AdvantageInput& input, const AlgorithmConfig& options, Advan
     const GateReading& gate = GateOf(input, k, out);
     if (!gate.open) continue;
     const double level = LevelOf(input, k, collapse);
-    const auto g = static_cast<double>(input.group_rewards(k).size());
+    const double g = input.scorable_group(k).size();
     const VirtualRewards ladder = LadderOf(level, g, gate.rate, config);
     Inject(input, k, level, ladder, options.std, options.eps, config.strength, out);
   }
@@ -226,9 +259,8 @@ Status Prior(const AdvantageInput& input, const AlgorithmConfig& options, Advant
     const std::optional<ExpectedSuccess> expected = Expect(input, k, batch);
     if (!expected) continue;
     const auto [m, n] = *expected;
-    const double n0 = config.confidence_count > 0
-                          ? config.confidence_count
-                          : static_cast<double>(input.group_rewards(k).size());
+    const double n0 =
+        config.confidence_count > 0 ? config.confidence_count : input.scorable_group(k).size();
     const double strength = input.classes[k] == CollapseClass::kAllCorrect ? config.strength_correct
                                                                            : config.strength_wrong;
     const double opening =
@@ -280,6 +312,18 @@ std::span<const AvspoModeInfo> AvspoModes() { return kModes; }
 double ConfidenceWeight(double acr, double acr_threshold, double slope) {
   if (acr <= acr_threshold) return 0.0;
   return std::min(1.0, slope * (acr - acr_threshold));
+}
+
+Status Ngrpo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+  const VirtualRewards best{.weight = 1, .mean = options.ngrpo.max_reward, .variance = 0};
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    const ScorableGroup group = input.scorable_group(k);
+    if (group.size() < 2) continue;
+    const Normalizer among = AmongVirtual(group.rewards, best, options.std, options.eps);
+    group.Set(out.advantages, [&](double reward) { return (reward - among.mean) / among.divisor; });
+    out.decisions[k] = {true, 1.0, 1.0};
+  }
+  return OkStatus();
 }
 
 Status Avspo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
