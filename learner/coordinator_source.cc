@@ -43,9 +43,10 @@ Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha25
   return LearnerStart{learner_epoch_, response.next_step()};
 }
 
-void CoordinatorSource::Adopt(std::uint64_t learner_epoch, std::string run_id) {
+void CoordinatorSource::Adopt(std::uint64_t learner_epoch, std::string run_id, std::int64_t steps) {
   learner_epoch_ = learner_epoch;
   run_id_ = std::move(run_id);
+  steps_ = steps;
 }
 
 std::string CoordinatorSource::learner_sha256() const { return Sha256Of(learner_secret_); }

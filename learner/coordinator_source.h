@@ -35,9 +35,9 @@ class CoordinatorSource : public BatchSource {
   Result<LearnerStart> Register(const std::string& config_sha256, int world_size,
                                 const Origin& checkpoint);
 
-  // Sets the epoch and the run that rank 0 was given. The other ranks call it before any other
-  // function.
-  void Adopt(std::uint64_t learner_epoch, std::string run_id);
+  // Sets the epoch, the run and its length that rank 0 was given. The other ranks call it before
+  // any other function.
+  void Adopt(std::uint64_t learner_epoch, std::string run_id, std::int64_t steps);
 
   // Random id of the run, once the job has registered.
   const std::string& run_id() const { return run_id_; }
@@ -45,7 +45,7 @@ class CoordinatorSource : public BatchSource {
   // SHA-256 of the secret of this job (32 bytes); on rank 0.
   std::string learner_sha256() const;
 
-  // Length of the run. REQUIRES: Register returned OK.
+  // Length of the run, once the job has registered.
   std::int64_t steps() const { return steps_; }
 
   Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds wait) override;

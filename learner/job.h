@@ -2,26 +2,21 @@
 // publish weights, write checkpoints, and write the model.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "learner/coordinator_source.h"
-#include "learner/learner_metrics.h"
 #include "learner/output/checkpoint.h"
-#include "learner/output/eval_exports.h"
-#include "learner/output/kept_checkpoints.h"
-#include "learner/output/weight_sync.h"
+#include "learner/output/job_checkpoints.h"
+#include "learner/output/publication.h"
+#include "learner/step_reports.h"
 #include "learner/trainer.h"
 #include "lib/base/net/credentials.h"
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
-#include "lib/measure/alarms.h"
-#include "lib/measure/breaker.h"
 #include "lib/policy/transformer.h"
-#include "lib/rl/collapse/sources.h"
-#include "lib/weights/weight_server.h"
 
 namespace buttress {
 
@@ -34,7 +29,6 @@ class LearnerJob {
   LearnerJob(const RunConfig& config, Collective& control, Collective& tensors, Transformer& model,
              Trainer& trainer, CoordinatorSource& source, LearnerMetrics& metrics,
              const Credentials& credentials);
-  ~LearnerJob();
 
   // Returns OK once the last step of the run is settled, or nothing is left to learn, and
   // <out>/model is complete, or after the checkpoint of a run that an operator stops; after a
@@ -43,54 +37,36 @@ class LearnerJob {
 
  private:
   Status Start();
-  Status LoadCheckpoint(CheckpointState& state);
   Status RegisterAndReplay(CheckpointState& state);
   Status ShareState(CheckpointState& state);
-  Status StartPublishing();
   Status TrainUntilEnd();
   Status FinishStep(StepState& state);
-  Status Record(StepState& state);
   Status AgreeOnEnd();
-  Status Publish();
-  Status Checkpoint();
-  void KeepBestByReward();
   Status ReportEarlyEnd();
   Status Finish();
 
+  Status Checkpoint() { return checkpoints_.Write(version_, publication_.get()); }
+
   bool leads() const { return control_.rank() == 0; }
 
+  std::int64_t step() const { return static_cast<std::int64_t>(version_.step); }
+
+  std::chrono::milliseconds timeout() const {
+    return std::chrono::milliseconds(config_.local.learner.collective_timeout_ms);
+  }
+
   const RunConfig& config_;
-  const std::chrono::milliseconds timeout_;
-  const std::string config_sha256_;    // of every setting of `run`
-  const std::string identity_sha256_;  // of those that a checkpoint is bound to
   Collective& control_;
   Collective& tensors_;
   Transformer& model_;
   Trainer& trainer_;
   CoordinatorSource& source_;
-  LearnerMetrics& metrics_;
   const Credentials& credentials_;
-  CheckpointStore checkpoints_;
-
-  // Used on rank 0 only.
-  AlarmMonitor alarms_;
-  Breaker breaker_;
-  EvalExports evals_;
-  KeptCheckpoints kept_;
-  SourceNames source_names_;
-  std::unique_ptr<WeightServer> server_;
-  std::unique_ptr<WeightPublisher> publisher_;
-  std::unique_ptr<WeightSync> weight_sync_;
-
-  PolicyVersion version_;  // of the current weights
-  std::int64_t next_step_ = 1;
-  std::int64_t steps_ = 0;             // of the run
-  std::int64_t checkpoint_step_ = -1;  // of the newest durable checkpoint
-  std::string checkpoint_digest_;      // of the same; rank 0 only
-  std::optional<EarlyEnd> early_end_;  // the same on all ranks after AgreeOnEnd
+  JobCheckpoints checkpoints_;
+  StepReports reports_;
+  std::unique_ptr<Publication> publication_;  // rank 0
+  PolicyVersion version_;                     // of the current weights
   double step_ended_ = 0;
-  double weights_waited_ = 0;      // WeightSync::seconds_waited at the end of the last step
-  double checkpoint_seconds_ = 0;  // of the last checkpoint, until the next step records it
 };
 
 }  // namespace buttress

@@ -165,13 +165,12 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   }
   CoordinatorSource source(config.local, credentials);
   TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
-  BUTTRESS_ASSIGN_OR_RETURN(const auto trainer, Trainer::Make(options, *model, reference.get(),
-                                                              control, tensors, source));
+  Trainer trainer(options, *model, reference.get(), control, tensors, source);
   Metrics metrics("learner");
   LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world);
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, credentials, rank, own.place));
   const Status status =
-      LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics, credentials)
+      LearnerJob(config, control, tensors, *model, trainer, source, learner_metrics, credentials)
           .Run();
   if (HasLeft(status)) {
     if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "learner/step/fetch_groups.h"
 #include "learner/step/start_kl.h"
 #include "learner/step/token_marks.h"
 #include "lib/base/os/clock.h"
@@ -57,22 +56,9 @@ std::string SizesToLower(const LearnerConfig& local) {
                   "), or set run.optim.precision: stochastic");
 }
 
-Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options, Transformer& model,
-                                               Transformer* reference, Collective& control,
-                                               Collective& tensors, BatchSource& source) {
-  const AlgorithmConfig& algorithm = options.run.algorithm;
-  const LossOptions loss = MakeLossOptions(algorithm);
-  BUTTRESS_CHECK(algorithm.kl_coef == 0 || reference != nullptr,
-                 "kl_coef > 0 needs the start model");
-  return std::unique_ptr<Trainer>(
-      new Trainer(std::move(options), loss, model, reference, control, tensors, source));
-}
-
-Trainer::Trainer(TrainerOptions options, LossOptions loss, Transformer& model,
-                 Transformer* reference, Collective& control, Collective& tensors,
-                 BatchSource& source)
+Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* reference,
+                 Collective& control, Collective& tensors, BatchSource& source)
     : options_(std::move(options)),
-      loss_(loss),
       assignment_options_(AssignmentOptions::From(options_.run, options_.learner, control.size())),
       timeout_(options_.learner.collective_timeout_ms),
       model_(model),
@@ -81,16 +67,19 @@ Trainer::Trainer(TrainerOptions options, LossOptions loss, Transformer& model,
       source_(source),
       reducer_(model.units(), tensors, timeout_),
       optimizer_(model.units(), options_.run.optim, options_.run.seed),
-      phases_(std::make_unique<PhaseTimer>(model.parameters().front().second.device())) {}
+      phases_(model.parameters().front().second.device()) {
+  BUTTRESS_CHECK(options_.run.algorithm.kl_coef == 0 || reference != nullptr,
+                 "kl_coef > 0 needs the start model");
+}
 
 Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& stop_requested) {
   StepState state;
   state.step = step;
   state.measured.step = static_cast<double>(step);
-  phases_->Reset();
+  phases_.Reset();
   try {
     BUTTRESS_RETURN_IF_ERROR(Run(stop_requested, state).Annotate(c10::str("step ", step)));
-    phases_->Settle();
+    phases_.Settle();
   } catch (const std::exception& e) {
     return StatusOf(e, SizesToLower(options_.learner)).Annotate(c10::str("step ", step));
   }
@@ -128,7 +117,7 @@ Status Trainer::AgreeOnBatch(const std::function<bool()>& stop_requested, StepSt
 // Returns once every rank has come so far, so that a collective after it takes its own time only.
 Status Trainer::WaitForPeers(StepState& state) {
   if (control_.size() == 1) return OkStatus();
-  phases_->WaitForDevice();
+  phases_.WaitForDevice();
   const Stopwatch watch(state.measured.seconds_wait_peers);
   std::int64_t here = 1;
   return control_.AllReduceSum({&here, 1, DType::kInt64})->Wait(timeout_).Annotate("peers");
@@ -226,8 +215,8 @@ std::vector<double> Trainer::ReferenceKl(const StepState& state) const {
       std::vector<float> sampler;
       AppendTrainedLogprobs(fetched.group, i, sampler);
       const at::Tensor sampler_T = torch::tensor(sampler);
-      const at::Tensor estimate_T =
-          KlEstimate(sampler_T, torch::tensor(reference->second), loss_.kl_estimator);
+      const at::Tensor estimate_T = KlEstimate(sampler_T, torch::tensor(reference->second),
+                                               options_.run.algorithm.kl_estimator);
       kl[row] =
           at::where(at::isfinite(sampler_T), estimate_T.to(at::kDouble), 0.0).sum().item<double>();
     }
@@ -237,7 +226,7 @@ std::vector<double> Trainer::ReferenceKl(const StepState& state) const {
 
 // Returns the log-probs of all completions that are run, under `model` as it is.
 RowLogprobs Trainer::LogprobsOf(Transformer& model, StepState& state) const {
-  const PhaseTimer::Span span(*phases_, state.measured.seconds_forward);
+  const PhaseTimer::Span span(phases_, state.measured.seconds_forward);
   RowLogprobs logprobs;
   for (std::int32_t update = 0; update < state.assignment.updates(); ++update) {
     for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
@@ -257,9 +246,9 @@ RowLogprobs Trainer::LogprobsOf(Transformer& model, StepState& state) const {
 // Keeps what several updates read and what only the first could compute, or would compute again.
 void Trainer::KeepLogprobs(StepState& state) const {
   const bool several = SeveralUpdates(options_.run.batch);
-  if (several && loss_.old_policy == OldPolicy::kLearner)
+  if (several && options_.run.algorithm.old_policy == OldPolicy::kLearner)
     state.old_logprobs = LogprobsOf(model_, state);
-  if (options_.run.batch.epochs > 1 && loss_.kl_coef > 0)
+  if (options_.run.batch.epochs > 1 && KlLossCoef(options_.run.algorithm) > 0)
     state.reference_logprobs = LogprobsOf(*reference_, state);
 }
 
@@ -324,7 +313,7 @@ StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
     if (batch.tokens.empty()) continue;
     ModelPass pass = Forward(batch, state);
     const LossOutput loss = Loss(batch, pass.output(), state, sums);
-    const PhaseTimer::Span span(*phases_, state.measured.seconds_backward);
+    const PhaseTimer::Span span(phases_, state.measured.seconds_backward);
     pass.Backward(pass.GradientOf(loss.loss_sum), reducer_);
     sums.AddLoss(loss);
   }
@@ -337,7 +326,7 @@ PassOptions Trainer::OptionsOfPass(EntropyMode entropy) const {
 }
 
 ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {
-  const PhaseTimer::Span span(*phases_, state.measured.seconds_forward);
+  const PhaseTimer::Span span(phases_, state.measured.seconds_forward);
   const bool bonus = state.assignment.entropy_coef > 0;
   return batch.tokens.Run(
       model_, OptionsOfPass(bonus ? EntropyMode::kDifferentiable : EntropyMode::kDetached));
@@ -346,13 +335,13 @@ ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {
 // The loss is a function of the log-probs and entropies `current`, which are leaves.
 LossOutput Trainer::Loss(MicroBatch& batch, const TokenLogprobs& current, StepState& state,
                          StepSums& sums) const {
-  const PhaseTimer::Span span(*phases_, state.measured.seconds_forward);
-  LossOptions options = loss_;
+  const PhaseTimer::Span span(phases_, state.measured.seconds_forward);
+  AlgorithmConfig options = options_.run.algorithm;
   options.entropy_coef = state.assignment.entropy_coef;
   if (!state.assignment.entropy_scale.empty())
     ApplyEntropyAdvantages(state.assignment, current.entropy_M, batch);
   const LossInput input = MakeLossInput(batch, current);
-  if (options.kl_coef > 0) {
+  if (KlLossCoef(options) > 0) {
     const at::Tensor constant_M =
         torch::tensor(batch.constant).to(current.logprobs_M.device(), at::kBool);
     sums.AddKlMass(KlGradientMass(input, options, constant_M));
@@ -390,7 +379,7 @@ LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& c
 // that ranks on different machines cannot drift apart by their last bits.
 Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state) {
   BUTTRESS_RETURN_IF_ERROR(WaitForPeers(state));
-  const PhaseTimer::Span span(*phases_, state.measured.seconds_reduce);
+  const PhaseTimer::Span span(phases_, state.measured.seconds_reduce);
   BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
   if (control_.size() > 1) state.measured.reduced_bytes += static_cast<double>(reducer_.bytes());
   double kl[] = {sums[LossMetric::kOldKl], sums[LossMetric::kTokens]};
@@ -428,7 +417,7 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
     if (optim.zero_gradient == ZeroGradient::kSkip) return OkStatus();
   }
   BUTTRESS_RETURN_IF_ERROR(before_update_());
-  const PhaseTimer::Span span(*phases_, measured.seconds_optimizer);
+  const PhaseTimer::Span span(phases_, measured.seconds_optimizer);
   if (optim.clip_grad > 0 && gradient.norm > optim.clip_grad)
     reducer_.Scale(optim.clip_grad / gradient.norm);
   optimizer_.Step(reducer_.gradients(), measured.lr);
@@ -448,7 +437,7 @@ void Trainer::MeasureDrift(StepState& state) {
   const TokenBatch batch =
       FirstCompletions(state.groups, {config.tokens, options_.learner.micro_batch_tokens});
   if (batch.empty()) return;
-  phases_->WaitForDevice();
+  phases_.WaitForDevice();
   const Stopwatch watch(state.measured.seconds_start_kl);
   const Result<double> kl =
       MeasureStartKl(model_, options_.run.model, batch, OptionsOfPass(EntropyMode::kNone));

@@ -47,9 +47,8 @@ std::string SizesToLower(const LearnerConfig& local);
 // is the start model, needed for kl_coef > 0. Not thread-safe.
 class Trainer {
  public:
-  static Result<std::unique_ptr<Trainer>> Make(TrainerOptions options, Transformer& model,
-                                               Transformer* reference, Collective& control,
-                                               Collective& tensors, BatchSource& source);
+  Trainer(TrainerOptions options, Transformer& model, Transformer* reference, Collective& control,
+          Collective& tensors, BatchSource& source);
 
   // Every rank calls it with the same step. It ends with kStopped on all ranks if `stop_requested`
   // returns true on any of them. An exception becomes OutOfMemory or kInternal; kMaxSkippedInARow
@@ -77,9 +76,6 @@ class Trainer {
     double norm = 0;    // L2, before clipping
     double old_kl = 0;  // mean k3 of the ratio's old policy from the policy, in nats per token
   };
-
-  Trainer(TrainerOptions options, LossOptions loss, Transformer& model, Transformer* reference,
-          Collective& control, Collective& tensors, BatchSource& source);
 
   Status Run(const std::function<bool()>& stop_requested, StepState& state);
   Status AgreeOnBatch(const std::function<bool()>& stop_requested, StepState& state);
@@ -110,7 +106,6 @@ class Trainer {
 
   const TrainerOptions options_;
   std::int64_t steps_ = options_.run.steps;
-  const LossOptions loss_;
   const AssignmentOptions assignment_options_;
   const std::chrono::milliseconds timeout_;
   Transformer& model_;
@@ -120,7 +115,7 @@ class Trainer {
   GradReducer reducer_;
   AdamW optimizer_;
   std::function<Status()> before_update_ = [] { return OkStatus(); };
-  const std::unique_ptr<PhaseTimer> phases_;
+  mutable PhaseTimer phases_;
   bool drift_due_ = true;  // no step has been trained since the start
   TrainerState state_;
 };

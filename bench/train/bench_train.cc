@@ -14,7 +14,7 @@
 
 #include "learner/optimizer/optimizer.h"
 #include "learner/step/grad_reducer.h"
-#include "learner/step/token_batch.h"
+#include "learner/step/micro_batch.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/text/random.h"
 #include "lib/checks/memory_checks.h"

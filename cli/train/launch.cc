@@ -33,7 +33,7 @@
 #include "lib/checks/program_checks.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
-#include "lib/measure/pending_evals.h"
+#include "lib/measure/eval_files.h"
 
 namespace buttress {
 namespace {

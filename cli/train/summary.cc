@@ -14,7 +14,7 @@
 #include "lib/base/report/check.h"
 #include "lib/ledger/audit.h"
 #include "lib/measure/best_model.h"
-#include "lib/measure/eval_file.h"
+#include "lib/measure/eval_files.h"
 #include "lib/measure/steps_file.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/rl/collapse/sources.h"

@@ -9,7 +9,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
-#include "lib/measure/eval_file.h"
+#include "lib/measure/eval_files.h"
 
 namespace buttress {
 

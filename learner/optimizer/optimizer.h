@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "learner/step/unit_buffer.h"
+#include "learner/optimizer/adamw_kernel.h"
+#include "learner/step/grad_reducer.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
 
@@ -70,5 +71,29 @@ class AdamW {
 // up. Afterwards it is constant, or falls from lr to lr * min_lr_ratio at total_steps along a
 // straight line or half a cosine. Pure.
 double LearningRate(const OptimConfig& options, double steps, std::int64_t total_steps);
+
+// The rounding key of update `step` of parameter `parameter`, so that an update gives the same bits
+// after a resume and on any number of ranks. Pure.
+RoundingKey RoundingKeyOf(std::uint64_t seed, std::int64_t step, std::int64_t parameter);
+
+// AdamW with bfloat16 parameters and moments. Rounding to nearest would lose an update that is
+// smaller than half the distance to the next bfloat16, which at the learning rates of RL is nearly
+// all of them, and a second moment would never decay. Stochastic rounding keeps both in expectation
+// (Gupta et al., "Deep learning with limited numerical precision", arXiv 1502.02551, section 3).
+// One contiguous tensor each; the gradient is float32, the others are bfloat16.
+struct StochasticAdamWTensors {
+  at::Tensor gradient;
+  at::Tensor parameter;
+  at::Tensor first;   // moment
+  at::Tensor second;  // moment
+};
+
+// Makes one update, on CPUs with the kernel and elsewhere with StochasticAdamWByOperators.
+void StochasticAdamWStep(const StochasticAdamWTensors& tensors, const AdamWFactors& factors,
+                         RoundingKey key);
+
+// The same update by LibTorch's operators, for any device. Uses the same random bits as the kernel.
+void StochasticAdamWByOperators(const StochasticAdamWTensors& tensors, const AdamWFactors& factors,
+                                RoundingKey key);
 
 }  // namespace buttress

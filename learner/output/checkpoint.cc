@@ -4,7 +4,9 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <vector>
 
 #include "lib/base/os/failpoint.h"
@@ -68,33 +70,86 @@ void CopyTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
 
 struct StateFile {
   CheckpointState state;
+  std::int64_t format = kFormat;
+  std::string learner_hex;  // of state.learner_sha256
   std::int64_t optimizer_steps = 0;
   WeightManifest manifest;  // the other files of the checkpoint
 };
 
-std::string StateToJson(const StateFile& file) {
-  nlohmann::ordered_json json = {{"format", kFormat},
-                                 {"run_id", file.state.run_id},
-                                 {"step", file.state.step},
-                                 {"learner_epoch", file.state.learner_epoch},
-                                 {"learner_sha256", ToHex(file.state.learner_sha256)},
-                                 {"seed", file.state.seed},
-                                 {"skipped_in_a_row", file.state.trainer.skipped_in_a_row},
-                                 {"optimizer_steps", file.optimizer_steps},
-                                 {"config_sha256", file.state.config_sha256}};
-  if (file.state.trainer.gate.threshold)
-    json["gate_threshold"] = *file.state.trainer.gate.threshold;
-  if (file.state.trainer.gate.reward_mean)
-    json["gate_reward_mean"] = *file.state.trainer.gate.reward_mean;
-  for (const auto& [source, gate] : file.state.trainer.gate.sources) {
-    auto& own = json["gate_sources"][source];
-    own = nlohmann::ordered_json::object();
-    if (gate.threshold) own["threshold"] = *gate.threshold;
-    if (gate.reward_mean) own["reward_mean"] = *gate.reward_mean;
+// Calls visit(name, value) for every field of checkpoint.json but the list of files, in order.
+template <class File, class Visit>
+void ForEachField(File& file, Visit visit) {
+  auto& state = file.state;
+  visit("format", file.format);
+  visit("run_id", state.run_id);
+  visit("step", state.step);
+  visit("learner_epoch", state.learner_epoch);
+  visit("learner_sha256", file.learner_hex);
+  visit("seed", state.seed);
+  visit("skipped_in_a_row", state.trainer.skipped_in_a_row);
+  visit("optimizer_steps", file.optimizer_steps);
+  visit("config_sha256", state.config_sha256);
+  visit("gate_threshold", state.trainer.gate.threshold);
+  visit("gate_reward_mean", state.trainer.gate.reward_mean);
+  visit("gate_sources", state.trainer.gate.sources);
+  visit("entropy_coef", state.trainer.entropy.coef);
+  visit("entropy_last", state.trainer.entropy.last_entropy);
+}
+
+using Gates = std::map<std::string, GateMemory>;
+
+template <class T>
+void WriteField(const char* name, const T& value, nlohmann::ordered_json& json) {
+  json[name] = value;
+}
+
+void WriteField(const char* name, const std::optional<double>& value,
+                nlohmann::ordered_json& json) {
+  if (value) json[name] = *value;
+}
+
+void WriteField(const char* name, const Gates& gates, nlohmann::ordered_json& json) {
+  for (const auto& [source, gate] : gates) {
+    nlohmann::ordered_json& own = json[name][source] = nlohmann::ordered_json::object();
+    WriteField("threshold", gate.threshold, own);
+    WriteField("reward_mean", gate.reward_mean, own);
   }
-  if (file.state.trainer.entropy.coef) json["entropy_coef"] = *file.state.trainer.entropy.coef;
-  if (file.state.trainer.entropy.last_entropy)
-    json["entropy_last"] = *file.state.trainer.entropy.last_entropy;
+}
+
+// Each returns false if the field is missing or of another type; optional values and gates may be
+// missing.
+template <class T>
+bool ReadField(const nlohmann::json& json, const char* name, T& value) {
+  const auto found = json.find(name);
+  constexpr bool kText = std::is_same_v<T, std::string>;
+  if (found == json.end() || !(kText ? found->is_string() : found->is_number_integer()))
+    return false;
+  found->get_to(value);
+  return true;
+}
+
+bool ReadField(const nlohmann::json& json, const char* name, std::optional<double>& value) {
+  const auto found = json.find(name);
+  if (found == json.end()) return true;
+  if (found->is_number()) value = found->get<double>();
+  return found->is_number();
+}
+
+bool ReadField(const nlohmann::json& json, const char* name, Gates& gates) {
+  const auto found = json.find(name);
+  if (found == json.end()) return true;
+  if (!found->is_object()) return false;
+  for (const auto& [source, gate] : found->items()) {
+    if (!gate.is_object() || !ReadField(gate, "threshold", gates[source].threshold) ||
+        !ReadField(gate, "reward_mean", gates[source].reward_mean))
+      return false;
+  }
+  return true;
+}
+
+std::string StateToJson(const StateFile& file) {
+  nlohmann::ordered_json json;
+  ForEachField(file, [&](const char* name, const auto& value) { WriteField(name, value, json); });
   for (const WeightFile& weights : file.manifest.files) {
     json["files"].push_back(
         {{"name", weights.name}, {"bytes", weights.bytes}, {"sha256", ToHex(weights.sha256)}});
@@ -102,90 +157,18 @@ std::string StateToJson(const StateFile& file) {
   return json.dump(2) + "\n";
 }
 
-class StateReader {
- public:
-  explicit StateReader(const nlohmann::json& json) : json_(json) {}
-
-  template <class T>
-  void Number(const char* name, T& value) {
-    const auto found = json_.find(name);
-    if (found == json_.end() || !found->is_number_integer()) {
-      wrong_ = name;
-    } else {
-      value = found->get<T>();
-    }
-  }
-
-  // Reads a field that may be missing.
-  void Number(const char* name, std::optional<double>& value) {
-    const auto found = json_.find(name);
-    if (found == json_.end()) return;
-    if (found->is_number()) {
-      value = found->get<double>();
-    } else {
-      wrong_ = name;
-    }
-  }
-
-  // Reads the gates of the sources, which may be missing.
-  void Gates(const char* name, std::map<std::string, GateMemory>& gates) {
-    const auto found = json_.find(name);
-    if (found == json_.end()) return;
-    if (!found->is_object()) wrong_ = name;
-    for (const auto& [source, json] : found->items()) {
-      StateReader gate(json);
-      if (json.is_object()) {
-        gate.Number("threshold", gates[source].threshold);
-        gate.Number("reward_mean", gates[source].reward_mean);
-      }
-      if (!json.is_object() || !gate.wrong_.empty()) wrong_ = name;
-    }
-  }
-
-  void Text(const char* name, std::string& value) {
-    const auto found = json_.find(name);
-    if (found == json_.end() || !found->is_string()) {
-      wrong_ = name;
-    } else {
-      value = found->get<std::string>();
-    }
-  }
-
-  Status status() const {
-    return wrong_.empty() ? OkStatus()
-                          : DataLoss("field '" + wrong_ + "' is missing or of another type");
-  }
-
- private:
-  const nlohmann::json& json_;
-  std::string wrong_;
-};
-
 Result<StateFile> ParseState(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
     return DataLoss(std::string(kCheckpointStateName) + " is not a JSON object");
   StateFile file;
-  std::int64_t format = 0;
-  StateReader reader(json);
-  reader.Number("format", format);
-  reader.Number("step", file.state.step);
-  reader.Number("learner_epoch", file.state.learner_epoch);
-  reader.Number("seed", file.state.seed);
-  reader.Number("skipped_in_a_row", file.state.trainer.skipped_in_a_row);
-  reader.Number("optimizer_steps", file.optimizer_steps);
-  reader.Number("gate_threshold", file.state.trainer.gate.threshold);
-  reader.Number("gate_reward_mean", file.state.trainer.gate.reward_mean);
-  reader.Gates("gate_sources", file.state.trainer.gate.sources);
-  reader.Number("entropy_coef", file.state.trainer.entropy.coef);
-  reader.Number("entropy_last", file.state.trainer.entropy.last_entropy);
-  reader.Text("config_sha256", file.state.config_sha256);
-  reader.Text("run_id", file.state.run_id);
-  std::string learner_hex;
-  reader.Text("learner_sha256", learner_hex);
-  BUTTRESS_RETURN_IF_ERROR(reader.status());
-  if (format != kFormat)
-    return DataLoss("format = " + std::to_string(format) + "; this build reads " +
+  std::string wrong;
+  ForEachField(file, [&](const char* name, auto& value) {
+    if (!ReadField(json, name, value)) wrong = name;
+  });
+  if (!wrong.empty()) return DataLoss("field '" + wrong + "' is missing or of another type");
+  if (file.format != kFormat)
+    return DataLoss("format = " + std::to_string(file.format) + "; this build reads " +
                     std::to_string(kFormat));
   BUTTRESS_ASSIGN_OR_RETURN(file.manifest.files, ParseCheckpointFiles(json));
   for (const WeightFile& named : file.manifest.files) {
@@ -194,8 +177,8 @@ Result<StateFile> ParseState(const std::string& text) {
   }
   if (file.manifest.files.size() != 2)
     return DataLoss("'files' must name model.safetensors and optimizer.safetensors");
-  if (!learner_hex.empty()) {
-    const auto learner_sha256 = Sha256FromHex(learner_hex);
+  if (!file.learner_hex.empty()) {
+    const auto learner_sha256 = Sha256FromHex(file.learner_hex);
     if (!learner_sha256) return DataLoss("'learner_sha256' is not 64 hexadecimal digits");
     file.state.learner_sha256 = *learner_sha256;
   }
@@ -231,7 +214,10 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   std::filesystem::remove_all(part, error);
   if (error) return Unavailable("cannot remove " + part + ": " + error.message());
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(part));
-  StateFile file{state, optimizer.steps(), {}};
+  StateFile file;
+  file.state = state;
+  file.learner_hex = ToHex(state.learner_sha256);
+  file.optimizer_steps = optimizer.steps();
   BUTTRESS_ASSIGN_OR_RETURN(const WeightFile model, WriteTensors(part, kModelName, parameters));
   Failpoint("checkpoint_weights");
   BUTTRESS_ASSIGN_OR_RETURN(const WeightFile moments,

@@ -5,8 +5,7 @@
 #include <filesystem>
 
 #include "lib/base/report/log.h"
-#include "lib/measure/eval_file.h"
-#include "lib/measure/pending_evals.h"
+#include "lib/measure/eval_files.h"
 
 namespace buttress {
 

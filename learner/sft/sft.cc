@@ -14,7 +14,7 @@
 #include "learner/rank_device.h"
 #include "learner/sft/sft_data.h"
 #include "learner/step/grad_reducer.h"
-#include "learner/step/token_batch.h"
+#include "learner/step/micro_batch.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "learner/step/unit_buffer.h"
 #include "lib/base/os/memory.h"
+#include "lib/base/os/heap.h"
 #include "lib/base/report/check.h"
 
 namespace buttress {
@@ -34,6 +36,20 @@ DType DTypeOf(at::ScalarType type) {
 }
 
 }  // namespace
+
+UnitBuffer MakeUnitBuffer(const ParameterUnit& unit, at::ScalarType dtype) {
+  std::int64_t elements = 0;
+  for (const auto& [name, parameter] : unit.parameters) elements += parameter.numel();
+  const at::TensorOptions options = unit.parameters.front().second.options();
+  UnitBuffer buffer;
+  buffer.flat = at::zeros({elements}, options.dtype(dtype).requires_grad(false));
+  std::int64_t begin = 0;
+  for (const auto& [name, parameter] : unit.parameters) {
+    buffer.views.push_back(buffer.flat.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
+    begin += parameter.numel();
+  }
+  return buffer;
+}
 
 Buffer BufferOf(const at::Tensor& tensor) {
   BUTTRESS_CHECK(tensor.is_contiguous(), "the buffer of a collective must be contiguous");

@@ -17,6 +17,15 @@
 
 namespace buttress {
 
+// One buffer for what goes with the parameters of a unit: gradients, moments, masters.
+struct UnitBuffer {
+  at::Tensor flat;                // one value for each value of the unit's parameters
+  std::vector<at::Tensor> views;  // by parameter, in its shape
+};
+
+// Returns zeros on the device of the unit.
+UnitBuffer MakeUnitBuffer(const ParameterUnit& unit, at::ScalarType dtype);
+
 // Returns a contiguous tensor as the buffer of a collective, without a copy.
 Buffer BufferOf(const at::Tensor& tensor);
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "learner/step/micro_batch.h"
 #include "learner/step/step_state.h"
-#include "learner/step/token_batch.h"
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/model_pass.h"

@@ -1,4 +1,5 @@
-// The value that the phases of a training step fill, each its own part.
+// The value that the phases of a training step fill, each its own part, and the phase that fetches
+// the groups.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "learner/batch_source.h"
 #include "learner/step/step_sums.h"
+#include "lib/base/report/status.h"
 #include "lib/measure/measurements.h"
 #include "lib/rl/assignment.h"
 
@@ -64,5 +66,9 @@ struct StepState {
   // Rank 0 knows all of it; the other ranks know `skipped`, their seconds and what comes from sums.
   StepMeasurements measured;
 };
+
+// Fetches the groups that state.assignment gives to `rank` into state.groups. kDataLoss if they are
+// not the groups of the plan with the planned lengths; errors of the source.
+Status FetchGroups(BatchSource& source, int rank, StepState& state);
 
 }  // namespace buttress

@@ -12,16 +12,10 @@ namespace {
 
 constexpr std::int64_t kSizes[] = {1, 2, 4};
 
-// The columns of a step that AdvantageInput views.
-struct Columns {
-  std::vector<double> rewards, raw_rewards;
-  std::vector<Outcome> outcomes;
-  std::vector<std::int32_t> lengths, sources, group_offsets = {0};
-  std::vector<CollapseClass> classes;
-};
-
-Columns ColumnsOf(std::span<const GroupFacts> groups) {
-  Columns columns;
+// The columns of a step.
+AdvantageInput ColumnsOf(std::span<const GroupFacts> groups) {
+  AdvantageInput columns;
+  columns.group_offsets = {0};
   bool outcomes_known = true;
   for (const GroupFacts& group : groups) {
     for (const CompletionFacts& c : group.completions) {
@@ -96,16 +90,9 @@ Remedies::Remedies() {
 
 Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
                      std::span<const PromptHistory> history, std::span<const int> last_constant) {
-  Columns columns = ColumnsOf(groups);
-  AdvantageInput input;
-  input.rewards = columns.rewards;
-  input.raw_rewards = columns.raw_rewards;
-  input.outcomes = columns.outcomes;
-  input.lengths = columns.lengths;
-  input.group_offsets = columns.group_offsets;
-  columns.classes = ClassifyGroups(columns.raw_rewards, columns.outcomes, columns.group_offsets);
-  input.classes = columns.classes;
-  input.history = history;
+  AdvantageInput input = ColumnsOf(groups);
+  input.classes = ClassifyGroups(input.raw_rewards, input.outcomes, input.group_offsets);
+  input.history.assign(history.begin(), history.end());
   input.collapse =
       MakeCollapseSnapshot(input.raw_rewards, input.outcomes, input.group_offsets, history);
   cumulative_.Add(input.collapse.step);
@@ -123,9 +110,8 @@ Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
   for (const GroupFacts& group : groups) {
     const auto source =
         std::ranges::lower_bound(input.collapse.sources, group.source, {}, &SourceCollapse::source);
-    columns.sources.push_back(static_cast<std::int32_t>(source - input.collapse.sources.begin()));
+    input.sources.push_back(static_cast<std::int32_t>(source - input.collapse.sources.begin()));
   }
-  input.sources = columns.sources;
   for (EstimatorRemedy& remedy : report_.estimators) {
     input.gate = remedy.gate;
     const Result<AdvantageOutput> out = ComputeAdvantages(input, remedy.options);

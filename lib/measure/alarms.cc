@@ -1,5 +1,7 @@
 #include "lib/measure/alarms.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +18,9 @@ constexpr double kReleased = 0.9;
 double SharePerCompletion(double count, const StepMeasurements& step) {
   return step.completions > 0 ? count / step.completions : StepMeasurements::kNotMeasured;
 }
+
+// float32 log-probs of two engines agree to 1e-4 nats, those of bfloat16 to about 1e-2.
+constexpr double kKlOfEqualWeights = 0.02;
 
 }  // namespace
 
@@ -110,6 +115,100 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepMeasurements& step) {
   }
   active_ = holds;
   return begun;
+}
+
+std::optional<EarlyEnd> Breaker::Observe(const StepMeasurements& step, const std::string& reason) {
+  const bool unscorable =
+      step.completions > 0 && step.unscorable >= config_.unscorable * step.completions;
+  unscorable_steps_ = unscorable ? unscorable_steps_ + 1 : 0;
+  if (unscorable && unscorable_steps_ == config_.unscorable_steps) {
+    return EarlyEnd{
+        false, fmt::format("in {} steps in a row {:.3g} % of the completions or more had no verdict"
+                           "{}; fix run.reward.verifier, which `buttress verify` tries alone "
+                           "(bound: local.learner.stop_when.unscorable_steps)",
+                           unscorable_steps_, 100 * config_.unscorable,
+                           reason.empty() ? "" : " (" + reason + ")")};
+  }
+  const double comparable = step.groups - step.unscorable_groups;
+  if (step.groups_informative > 0) {
+    uninformative_steps_ = 0;
+    comparable_ = all_correct_ = all_wrong_ = 0;
+  } else {
+    ++uninformative_steps_;
+    comparable_ += comparable;
+    if (comparable > 0) {
+      all_correct_ += std::round(step.acr_all_correct * comparable);
+      all_wrong_ += std::round(step.acr_all_wrong * comparable);
+    }
+    if (uninformative_steps_ == config_.uninformative_steps) return Uninformative();
+  }
+  if (config_.unchanged_steps > 0 &&
+      step.unchanged_versions >= static_cast<double>(config_.unchanged_steps)) {
+    return EarlyEnd{
+        false, fmt::format("no weight changed in {:.0f} steps in a row; raise run.optim.lr (the "
+                           "last rate was {:.3g}), or set run.optim.precision: stochastic, with "
+                           "which bfloat16 weights learn from small updates (bound: "
+                           "local.learner.stop_when.unchanged_steps)",
+                           step.unchanged_versions, step.lr)};
+  }
+  return std::nullopt;
+}
+
+EarlyEnd Breaker::Uninformative() const {
+  const std::string steps = fmt::format("{} steps", uninformative_steps_);
+  if (comparable_ > 0 && all_correct_ == comparable_) {
+    return {true, "nothing left to learn: every group of the last " + steps +
+                      " was all correct; add harder prompts to train on"};
+  }
+  std::string fix =
+      "raise run.sampling.group_size or run.sampling.temperature, or take a verifier that tells "
+      "more answers apart";
+  if (comparable_ == 0) {
+    fix = "hardly a completion got a verdict; try run.reward.verifier with `buttress verify`";
+  } else if (all_wrong_ == comparable_) {
+    fix =
+        "all were wrong: take easier prompts, teach the format first with `buttress sft`, or try "
+        "the verifier with `buttress audit-verifier`";
+  }
+  return {false, "no group of " + steps + " in a row had differing raw rewards; " + fix +
+                     " (bound: local.learner.stop_when.uninformative_steps)"};
+}
+
+std::vector<std::string> FirstBatchNotices(const StepMeasurements& step) {
+  std::vector<std::string> notices;
+  const double scored = step.completions - step.unscorable;
+  if (step.completions > 0 && scored == 0) {
+    notices.push_back("nothing of the first batch could be scored; see the log of the worker");
+  } else if (step.unscorable > 0) {
+    notices.push_back(fmt::format("{:.3g} % of the first batch could not be scored",
+                                  100 * step.unscorable / step.completions));
+  }
+  if (scored > 0 && step.groups_informative == 0) {
+    notices.push_back(fmt::format(
+        "all raw rewards of the first batch are equal within their groups (mean reward {:.3g}); "
+        "such groups teach nothing",
+        step.reward_mean));
+  }
+  if (step.completions > 0 && step.truncated_share == 1) {
+    notices.push_back(
+        "every completion of the first batch was cut at run.sampling.max_tokens; raise it, or "
+        "check that the model knows its stop token");
+  }
+  if (step.format_share == 0)
+    notices.push_back("the verifier found no answer in any completion of the first batch");
+  if (step.over_long_prompts > 0) {
+    notices.push_back(fmt::format(
+        "{:.0f} prompts were passed over before the first batch was full, because they are longer "
+        "than run.data.max_prompt_tokens (run.data.over_long: drop)",
+        step.over_long_prompts));
+  }
+  if (step.token_age_p99 == 0 && step.kl > kKlOfEqualWeights) {
+    notices.push_back(fmt::format(
+        "log-probs of worker and learner differ for the same weights: KL {:.2g} nats per token; "
+        "check that both load the same model and dtype",
+        step.kl));
+  }
+  return notices;
 }
 
 }  // namespace buttress

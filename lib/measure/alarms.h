@@ -1,5 +1,6 @@
-// Alarms that watch the measurements of a run step by step: entropy, KL, collapse, how alike and
-// how long the responses are, how many have no verdict, and on how many two verifiers disagree.
+// What watches the measurements of a run step by step: alarms (entropy, KL, collapse, how alike and
+// how long the responses are, how many have no verdict, and on how many two verifiers disagree),
+// the breaker, and the signs that the first batch is off.
 #pragma once
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lib/config/watch_config.h"
@@ -82,5 +84,38 @@ class AlarmMonitor {
   std::deque<double> last_acr_;    // of the last 25
   std::array<bool, kAlarms> active_{};
 };
+
+// Why a run ends before its last step.
+struct EarlyEnd {
+  bool learned = false;  // every group is correct: a success
+  std::string why;       // the cause and the setting that fixes it, in one line
+};
+
+// The breaker of a run: decides from the measurements of the steps whether it still learns. Counts
+// steps from its construction. Not thread-safe.
+class Breaker {
+ public:
+  explicit Breaker(const StopWhenConfig& config) : config_(config) {}
+
+  // Takes the measurements of the next step and returns why the run ends with it, or nullopt. Only
+  // raw rewards count: virtual samples, shaping and the KL term do not make a step informative.
+  // `reason` is why completions of the step could not be scored, if there were any.
+  std::optional<EarlyEnd> Observe(const StepMeasurements& step, const std::string& reason);
+
+ private:
+  EarlyEnd Uninformative() const;
+
+  const StopWhenConfig config_;
+  std::int64_t unscorable_steps_ = 0;     // in a row
+  std::int64_t uninformative_steps_ = 0;  // in a row, with these groups:
+  double comparable_ = 0;
+  double all_correct_ = 0;
+  double all_wrong_ = 0;
+};
+
+// Signs that the first batch of a run is off, reported before a second one is trained: one line for
+// each thing that is off with the batch of `step`, trained from the weights that
+// sampled it; empty if nothing is.
+std::vector<std::string> FirstBatchNotices(const StepMeasurements& step);
 
 }  // namespace buttress

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "lib/base/os/file.h"
@@ -64,60 +65,51 @@ std::vector<Alarm> AlarmsOf(const nlohmann::json& json) {
   return alarms;
 }
 
-// The counts and sums of a source, and the rates that follow from them, for people.
+// Calls visit(name, value) for every count and sum of a source, in the order of the file.
+template <class Source, class Visit>
+void ForEachSourceField(Source& source, Visit visit) {
+  visit("groups", source.collapse.groups);
+  visit("all_correct", source.collapse.all_correct);
+  visit("all_wrong", source.collapse.all_wrong);
+  visit("other_constant", source.collapse.other_constant);
+  visit("mixed", source.collapse.mixed);
+  visit("unscorable", source.collapse.unscorable);
+  visit("scorable", source.scorable);
+  visit("raw_reward", source.raw_reward);
+  visit("correct", source.correct);
+  visit("judged", source.judged);
+  visit("virtual_groups", source.virtual_groups);
+  visit("gate_rate", source.gate_rate);
+  visit("gate_threshold", source.gate_threshold);
+  visit("gate_open", source.gate_open);
+}
+
+// The counts and sums of a source, and its ACR, for people.
 nlohmann::ordered_json SourceToJson(const SourceMeasurements& source) {
-  const CollapseCounts& c = source.collapse;
-  const auto number = [](double value) {
-    return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-  };
-  const double comparable = static_cast<double>(c.constant() + c.mixed);
-  return {
-      {"groups", c.groups},
-      {"all_correct", c.all_correct},
-      {"all_wrong", c.all_wrong},
-      {"other_constant", c.other_constant},
-      {"mixed", c.mixed},
-      {"unscorable", c.unscorable},
-      {"acr", number(comparable > 0 ? c.acr() : kNaN)},
-      {"scorable", static_cast<std::int64_t>(source.scorable)},
-      {"raw_reward", source.raw_reward},
-      {"correct", static_cast<std::int64_t>(source.correct)},
-      {"judged", static_cast<std::int64_t>(source.judged)},
-      {"virtual_groups", static_cast<std::int64_t>(source.virtual_groups)},
-      {"gate_rate", number(source.gate_rate)},
-      {"gate_threshold", number(source.gate_threshold)},
-      {"gate_open", std::isfinite(source.gate_open) ? nlohmann::ordered_json(source.gate_open != 0)
-                                                    : nlohmann::ordered_json()}};
+  nlohmann::ordered_json json;
+  ForEachSourceField(source, [&](std::string_view name, const auto& value) {
+    auto& field = json[std::string(name)];
+    if (name == "gate_open" && std::isfinite(static_cast<double>(value)))
+      field = value != 0;
+    else if (name == "raw_reward" || name.starts_with("gate_"))
+      field = value;  // null if it is not finite
+    else
+      field = static_cast<std::int64_t>(value);
+    if (name == "unscorable") json["acr"] = source.acr();
+  });
+  return json;
 }
 
 // Reads what SourceToJson wrote. False if a value is not a number.
 bool ReadSource(const nlohmann::json& json, SourceMeasurements& source) {
   bool whole = json.is_object();
-  const auto read = [&](const char* key) {
-    const nlohmann::json* value = whole ? Find(json, key) : nullptr;
-    const auto number = value == nullptr ? std::nullopt : FromJson(*value);
-    whole = whole && number.has_value();
-    return number.value_or(0);
-  };
-  const auto count = [&](const char* key) {
-    const double number = read(key);
-    whole = whole && std::isfinite(number) && number >= 0 && number < 1e15;
-    return whole ? static_cast<std::int64_t>(number) : 0;
-  };
-  source.collapse = {.groups = count("groups"),
-                     .all_correct = count("all_correct"),
-                     .all_wrong = count("all_wrong"),
-                     .other_constant = count("other_constant"),
-                     .mixed = count("mixed"),
-                     .unscorable = count("unscorable")};
-  source.scorable = read("scorable");
-  source.raw_reward = read("raw_reward");
-  source.correct = read("correct");
-  source.judged = read("judged");
-  source.virtual_groups = read("virtual_groups");
-  source.gate_rate = read("gate_rate");
-  source.gate_threshold = read("gate_threshold");
-  source.gate_open = read("gate_open");
+  ForEachSourceField(source, [&](const char* key, auto& value) {
+    constexpr bool kCount = std::is_same_v<decltype(value), std::int64_t&>;
+    const nlohmann::json* found = whole ? Find(json, key) : nullptr;
+    const auto number = found == nullptr ? std::nullopt : FromJson(*found);
+    whole = number && (!kCount || (*number >= 0 && *number < 1e15));
+    if (whole) value = static_cast<std::remove_reference_t<decltype(value)>>(*number);
+  });
   return whole;
 }
 

@@ -3,8 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
+#include <nlohmann/json.hpp>
 
 #include "lib/base/report/check.h"
 #include "lib/rl/collapse/collapse_metrics.h"
@@ -15,20 +14,12 @@
 namespace buttress {
 namespace {
 
-// What the estimator reads: the columns of the plan's heads with masks and penalties applied.
+// The plan as the estimator reads it: with masks and penalties applied. Masked groups and their
+// completions are unscorable; lengths are 0 if unscorable, masked or filtered.
 struct TrainedRows {
-  std::vector<std::int32_t> offsets;   // [K + 1]
-  std::vector<std::int32_t> sources;   // [K] index in collapse.sources, or empty
-  std::vector<PromptHistory> history;  // [K]
-  std::vector<CollapseClass> classes;  // [K] unscorable for a masked group
-  std::vector<bool> masked;            // [K]
-  std::vector<Outcome> outcomes;       // [N] unscorable in masked groups
-  std::vector<double> raw_rewards;     // [N]
-  std::vector<double> rewards;         // [N] with the soft overlong penalty
-  std::vector<std::int32_t> lengths;   // [N] trained tokens; 0 if unscorable, masked or filtered
-  std::vector<double> components;      // [N, C], or empty
-  CollapseCounts planned;              // of the plan's groups
-  CollapseCounts trained;              // with masked groups as unscorable
+  AdvantageInput input;
+  std::vector<bool> masked;  // [K]
+  CollapseCounts planned;    // of the plan's groups
   std::int64_t overlong_filtered = 0;
 };
 
@@ -60,33 +51,49 @@ void AddGroup(const v1::GroupHead& group, bool masked, const AssignmentOptions& 
     const std::int32_t trained = group.trained_lengths(i);
     const bool filtered = overlong.filter && IsTruncated(group, at) && trained > 0;
     rows.overlong_filtered += filtered ? 1 : 0;
-    rows.outcomes.push_back(masked ? Outcome::kUnscorable : OutcomeOf(group, at));
-    rows.raw_rewards.push_back(group.raw_rewards(i));
-    rows.rewards.push_back(group.rewards(i) + OverlongPenalty(group.lengths(i),
-                                                              options.overlong_length,
-                                                              overlong.cache, overlong.penalty));
-    rows.lengths.push_back(masked || filtered ? 0 : trained);
+    rows.input.outcomes.push_back(masked ? Outcome::kUnscorable : OutcomeOf(group, at));
+    rows.input.raw_rewards.push_back(group.raw_rewards(i));
+    rows.input.rewards.push_back(group.rewards(i) +
+                                 OverlongPenalty(group.lengths(i), options.overlong_length,
+                                                 overlong.cache, overlong.penalty));
+    rows.input.lengths.push_back(masked || filtered ? 0 : trained);
   }
+}
+
+// The groups that were drawn and are masked or replaced.
+CollapseCounts LeftOut(const CollapseCounts& drawn, const CollapseCounts& trained) {
+  CollapseCounts left_out;
+  left_out.all_correct = drawn.all_correct - trained.all_correct;
+  left_out.all_wrong = drawn.all_wrong - trained.all_wrong;
+  left_out.other_constant = drawn.other_constant - trained.other_constant;
+  left_out.mixed = drawn.mixed - trained.mixed;
+  left_out.groups = left_out.constant() + left_out.mixed;
+  return left_out;
 }
 
 TrainedRows ApplyMasks(const Plan& plan, std::span<const double> kl_penalties,
                        const AssignmentOptions& options) {
   TrainedRows rows;
-  rows.offsets = plan.offsets();
-  rows.sources = SourceIndices(plan.groups, plan.collapse.sources);
-  rows.components = Components(plan);
+  AdvantageInput& input = rows.input;
+  input.group_offsets = plan.offsets();
+  input.sources = SourceIndices(plan.groups, plan.collapse.sources);
+  input.components = Components(plan);
+  input.collapse = plan.collapse;
+  input.collapse.step = {};
   for (const GroupHeadPtr& group : plan.groups) {
     const CollapseClass collapse = ClassOf(*group);
     const bool masked = options.mask_zero_variance && collapse != CollapseClass::kMixed;
     rows.masked.push_back(masked);
     rows.planned.Add(collapse);
-    rows.classes.push_back(masked ? CollapseClass::kUnscorable : collapse);
-    rows.trained.Add(rows.classes.back());
-    rows.history.push_back(HistoryOf(*group));
+    input.classes.push_back(masked ? CollapseClass::kUnscorable : collapse);
+    input.collapse.step.Add(input.classes.back());
+    input.history.push_back(HistoryOf(*group));
     AddGroup(*group, masked, options, rows);
   }
   for (std::size_t row = 0; row < kl_penalties.size(); ++row)
-    rows.rewards[row] -= kl_penalties[row];
+    input.rewards[row] -= kl_penalties[row];
+  input.left_out = LeftOut(plan.collapse.step, input.collapse.step);
+  input.key = AdvantageKey(options.seed, static_cast<std::int64_t>(plan.step));
   return rows;
 }
 
@@ -111,9 +118,9 @@ Placement Place(const Plan& plan, const TrainedRows& trained, const AdvantageOut
   for (const GroupHeadPtr& group : plan.groups) {
     for (const std::int32_t tokens : group->lengths()) {
       const std::size_t row = loads.size();
-      loads.push_back({group->prompt_tokens(), tokens, trained.lengths[row],
-                       trained.outcomes[row] != Outcome::kUnscorable, advantages.has_gradient(row),
-                       updates[row]});
+      loads.push_back({group->prompt_tokens(), tokens, trained.input.lengths[row],
+                       trained.input.outcomes[row] != Outcome::kUnscorable,
+                       advantages.has_gradient(row), updates[row]});
     }
   }
   PlacementOptions placement;
@@ -121,18 +128,7 @@ Placement Place(const Plan& plan, const TrainedRows& trained, const AdvantageOut
   placement.updates = options.updates;
   placement.micro_batch_tokens = options.micro_batch_tokens;
   placement.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.algorithm);
-  return PlaceGroups(loads, trained.offsets, placement);
-}
-
-// The groups that were drawn and are masked or replaced.
-CollapseCounts LeftOut(const CollapseCounts& drawn, const CollapseCounts& trained) {
-  CollapseCounts left_out;
-  left_out.all_correct = drawn.all_correct - trained.all_correct;
-  left_out.all_wrong = drawn.all_wrong - trained.all_wrong;
-  left_out.other_constant = drawn.other_constant - trained.other_constant;
-  left_out.mixed = drawn.mixed - trained.mixed;
-  left_out.groups = left_out.constant() + left_out.mixed;
-  return left_out;
+  return PlaceGroups(loads, trained.input.group_offsets, placement);
 }
 
 void SummarizeAges(const Plan& plan, BatchSummary& summary) {
@@ -180,11 +176,12 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
         continue;
       }
       ++scorable;
-      rewards += trained.rewards[row];
+      rewards += trained.input.rewards[row];
       correct += outcome == Outcome::kCorrect ? 1 : 0;
       judged += IsJudged(outcome) ? 1 : 0;
-      summary.tokens += trained.lengths[row];
-      if (!advantages.has_gradient(row)) summary.zero_advantage_tokens += trained.lengths[row];
+      summary.tokens += trained.input.lengths[row];
+      if (!advantages.has_gradient(row))
+        summary.zero_advantage_tokens += trained.input.lengths[row];
     }
   }
   if (scorable > 0) summary.reward_mean = rewards / static_cast<double>(scorable);
@@ -217,8 +214,8 @@ std::vector<SourceMeasurements> SummarizeSources(const Plan& plan, const Trained
     source.gate_threshold = advantages.source_gates[s]->threshold;
     source.gate_open = advantages.source_gates[s]->open ? 1 : 0;
   }
-  for (std::size_t k = 0; k < trained.sources.size(); ++k) {
-    SourceMeasurements& source = sources[static_cast<std::size_t>(trained.sources[k])];
+  for (std::size_t k = 0; k < trained.input.sources.size(); ++k) {
+    SourceMeasurements& source = sources[static_cast<std::size_t>(trained.input.sources[k])];
     source.virtual_groups += advantages.decisions[k].injected ? 1 : 0;
     const v1::GroupHead& group = *plan.groups[k];
     for (std::size_t i = 0; i < CompletionsOf(group); ++i) {
@@ -238,12 +235,12 @@ BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
   BatchSummary summary;
   summary.collapse = plan.collapse.step;
   summary.groups_replaced = plan.collapse.step.groups - trained.planned.groups;
-  summary.groups_masked = trained.trained.unscorable - trained.planned.unscorable;
+  summary.groups_masked = trained.input.collapse.step.unscorable - trained.planned.unscorable;
   summary.overlong_filtered = trained.overlong_filtered;
   summary.groups = trained.planned.groups;
   summary.comparable_groups = trained.planned.constant() + trained.planned.mixed;
   summary.expected_acr = ExpectedAcr(plan.collapse);
-  summary.groups_without_advantage = CountWithoutAdvantage(trained.offsets, advantages);
+  summary.groups_without_advantage = CountWithoutAdvantage(trained.input.group_offsets, advantages);
   SummarizeRows(plan, trained, advantages, summary);
   summary.drawn = plan.drawn;
   SummarizeGroups(plan, trained, summary);
@@ -334,34 +331,20 @@ AssignmentOptions AssignmentOptions::From(const RunSettings& run, const LearnerC
 Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
                               const GateState& gate, BatchSummary& summary,
                               std::span<const double> kl_penalties) {
-  const TrainedRows trained = ApplyMasks(plan, kl_penalties, options);
+  TrainedRows trained = ApplyMasks(plan, kl_penalties, options);
   BUTTRESS_RETURN_IF_ERROR(CheckCounts(plan, trained.planned));
-  const auto step = static_cast<std::int64_t>(plan.step);
-  AdvantageInput input;
-  input.rewards = trained.rewards;
-  input.raw_rewards = trained.raw_rewards;
-  input.outcomes = trained.outcomes;
-  input.components = trained.components;
-  input.lengths = trained.lengths;
-  input.group_offsets = trained.offsets;
-  input.classes = trained.classes;
-  input.history = trained.history;
-  input.sources = trained.sources;
-  input.collapse = plan.collapse;
-  input.collapse.step = trained.trained;
-  input.left_out = LeftOut(plan.collapse.step, trained.trained);
-  input.gate = gate;
-  input.key = AdvantageKey(options.seed, step);
+  trained.input.gate = gate;
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
-                            ComputeAdvantages(input, options.algorithm));
+                            ComputeAdvantages(trained.input, options.algorithm));
   Assignment out;
-  out.step = step;
-  out.update_of_row = DrawMiniBatches(trained.offsets, options.updates, options.mini_batch,
-                                      {MixSeed(options.seed, HashText("mini-batches")), plan.step});
+  out.step = static_cast<std::int64_t>(plan.step);
+  out.update_of_row =
+      DrawMiniBatches(trained.input.group_offsets, options.updates, options.mini_batch,
+                      {MixSeed(options.seed, HashText("mini-batches")), plan.step});
   const Placement placement = Place(plan, trained, advantages, out.update_of_row, options);
   summary = Summarize(plan, trained, advantages, placement);
 
-  out.group_offsets = trained.offsets;
+  out.group_offsets = trained.input.group_offsets;
   for (const GroupHeadPtr& group : plan.groups) {
     out.group_ids.push_back(group->group_id());
     out.constant.push_back(IsConstant(ClassOf(*group)) ? 1 : 0);
@@ -369,98 +352,41 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
                        group->trained_lengths().end());
   }
   FillPlacement(placement, options.ranks, out);
-  out.token_weights =
-      WeightsOfUpdates(trained.lengths, trained.offsets, out.update_of_row, options);
-  summary.gradient =
-      PolicyGradientMass(advantages.advantages, trained.rewards, out.token_weights, trained.lengths,
-                         trained.offsets, trained.classes, advantages.decisions);
+  out.token_weights = WeightsOfUpdates(trained.input.lengths, trained.input.group_offsets,
+                                       out.update_of_row, options);
+  summary.gradient = PolicyGradientMass(
+      advantages.advantages, trained.input.rewards, out.token_weights, trained.input.lengths,
+      trained.input.group_offsets, trained.input.classes, advantages.decisions);
   out.advantages = std::move(advantages.advantages);
   out.entropy_scale = std::move(advantages.entropy_scale);
   return out;
 }
 
-namespace {
-
-// Applies `archive` to every field, so that Encode and Decode share one list.
-template <class Archive, class AssignmentType>
-void VisitFields(Archive& archive, AssignmentType& assignment) {
-  archive(assignment.step);
-  archive(assignment.rounds);
-  archive(assignment.group_ids);
-  archive(assignment.group_offsets);
-  archive(assignment.rank_of_group);
-  archive(assignment.constant);
-  archive(assignment.lengths);
-  archive(assignment.update_of_row);
-  archive(assignment.micro_batch);
-  archive(assignment.advantages);
-  archive(assignment.entropy_scale);
-  archive(assignment.token_weights);
-  archive(assignment.entropy_coef);
-}
-
-struct Writer {
-  std::string bytes;
-
-  template <class T>
-  void operator()(const T& number) {
-    static_assert(std::is_arithmetic_v<T>);
-    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
-  }
-
-  template <class T>
-  void operator()(const std::vector<T>& list) {
-    (*this)(static_cast<std::uint64_t>(list.size()));
-    bytes.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T));
-  }
-};
-
-struct Reader {
-  std::string_view bytes;
-  bool whole = true;  // no field was cut off
-
-  template <class T>
-  void operator()(T& number) {
-    static_assert(std::is_arithmetic_v<T>);
-    whole = whole && bytes.size() >= sizeof number;
-    if (!whole) return;
-    std::memcpy(&number, bytes.data(), sizeof number);
-    bytes.remove_prefix(sizeof number);
-  }
-
-  template <class T>
-  void operator()(std::vector<T>& list) {
-    std::uint64_t size = 0;
-    (*this)(size);
-    whole = whole && size <= bytes.size() / sizeof(T);
-    if (!whole || size == 0) return;
-    list.resize(size);
-    std::memcpy(list.data(), bytes.data(), size * sizeof(T));
-    bytes.remove_prefix(size * sizeof(T));
-  }
-};
-
-}  // namespace
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Assignment, step, rounds, group_ids, group_offsets,
+                                   rank_of_group, constant, lengths, update_of_row, micro_batch,
+                                   advantages, entropy_scale, token_weights, entropy_coef)
 
 std::string EncodeAssignment(const Assignment& assignment) {
-  Writer writer;
-  VisitFields(writer, assignment);
-  return std::move(writer.bytes);
+  std::string bytes;
+  nlohmann::json::to_msgpack(assignment, bytes);
+  return bytes;
 }
 
 Result<Assignment> DecodeAssignment(std::string_view bytes) {
-  Assignment assignment;
-  Reader reader{bytes};
-  VisitFields(reader, assignment);
-  const std::size_t groups = assignment.group_ids.size();
-  const std::size_t rows = assignment.lengths.size();
-  if (reader.whole && reader.bytes.empty() && assignment.group_offsets.size() == groups + 1 &&
-      assignment.rank_of_group.size() == groups && assignment.constant.size() == groups &&
-      assignment.update_of_row.size() == rows && assignment.micro_batch.size() == rows &&
-      assignment.advantages.size() == rows && assignment.token_weights.size() == rows &&
-      (assignment.entropy_scale.empty() || assignment.entropy_scale.size() == rows)) {
-    return assignment;
+  Assignment a;
+  bool whole = true;
+  try {
+    nlohmann::json::from_msgpack(bytes).get_to(a);
+  } catch (const nlohmann::json::exception&) {
+    whole = false;
   }
+  const std::size_t groups = a.group_ids.size();
+  const std::size_t rows = a.lengths.size();
+  if (whole && a.group_offsets.size() == groups + 1 && a.rank_of_group.size() == groups &&
+      a.constant.size() == groups && a.update_of_row.size() == rows &&
+      a.micro_batch.size() == rows && a.advantages.size() == rows &&
+      a.token_weights.size() == rows && (a.entropy_scale.empty() || a.entropy_scale.size() == rows))
+    return a;
   return DataLoss(
       "the broadcast of rank 0 is not an assignment; all ranks must run the same build");
 }

@@ -101,10 +101,11 @@ struct AssignmentOptions {
   static AssignmentOptions From(const RunSettings& run, const LearnerConfig& learner, int ranks);
 };
 
-// Soft overlong punishment (DAPO, arXiv 2503.14476, Eq 13): what is added to the reward of a completion of `tokens` tokens, trained or not. With L = `length`
-// and C = `cache` it is 0 up to L - C tokens, penalty * ((L - C) - tokens) / C up to L tokens, and
-// -penalty beyond; 0 for C = 0. verl has no bound beyond L, which no completion reaches there.
-// Pure. REQUIRES: length >= cache >= 0.
+// Soft overlong punishment (DAPO, arXiv 2503.14476, Eq 13): what is added to the reward of a
+// completion of `tokens` tokens, trained or not. With L = `length` and C = `cache` it is 0 up to L
+// - C tokens, penalty * ((L - C) - tokens) / C up to L tokens, and -penalty beyond; 0 for C = 0.
+// verl has no bound beyond L, which no completion reaches there. Pure. REQUIRES: length >= cache >=
+// 0.
 double OverlongPenalty(std::int64_t tokens, std::int64_t length, std::int64_t cache,
                        double penalty);
 

@@ -16,8 +16,7 @@
 #include "lib/base/report/status.h"
 #include "lib/config/load.h"
 #include "lib/measure/best_model.h"
-#include "lib/measure/eval_file.h"
-#include "lib/measure/pending_evals.h"
+#include "lib/measure/eval_files.h"
 #include "lib/policy/exception_status.h"
 #include "rollout_worker/evaluation/eval.h"
 

@@ -26,7 +26,7 @@ import verl_module  # noqa: E402
 
 MODEL = str(HERE / "policy" / "qwen2_tiny")
 GROUPS, G, LR, EPS, CLIP, MAX_TOKENS = 4, 4, 1e-3, 1e-4, 0.1, 10
-# The mini-batch of each completion as lib/rl/mini_batches.h draws it for run.seed 1 and step 1.
+# The mini-batch of each completion as lib/rl/placement.h draws it for run.seed 1 and step 1.
 COMPLETIONS_IN_4 = [1, 0, 2, 1, 3, 1, 0, 3, 2, 2, 3, 3, 1, 0, 2, 0]
 PROMPTS_IN_2 = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]
 

@@ -10,8 +10,7 @@
 #include <set>
 
 #include "lib/measure/best_model.h"
-#include "lib/measure/eval_file.h"
-#include "lib/measure/pending_evals.h"
+#include "lib/measure/eval_files.h"
 #include "lib/weights/checkpoint_folder.h"
 #include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"

@@ -3,80 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 
-#include "lib/rl/advantage/estimators.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
 namespace {
-
-// An array and not registration from each file: the list can be read, and a static library's linker
-// drops objects that nobody names.
-constexpr std::array kEstimators = {
-    EstimatorInfo{Estimator::kGrpo, Grpo, "(r - mean) / (std + eps)", "arXiv 2402.03300",
-                  "exactly 0"},
-    EstimatorInfo{Estimator::kDrGrpo, DrGrpo, "r - mean", "arXiv 2503.20783", "exactly 0"},
-    EstimatorInfo{Estimator::kRloo, Rloo, "r - mean of the others = n / (n - 1) (r - mean)",
-                  "arXiv 2402.14740", "exactly 0"},
-    EstimatorInfo{Estimator::kOpo, Opo, "r - mean per token of the group", "arXiv 2505.23585",
-                  "exactly 0", /*reads_lengths=*/true},
-    EstimatorInfo{Estimator::kReinforcePp, ReinforcePp,
-                  "(r - m) / sqrt(v + 1e-8), m and v over all tokens of the batch (gamma 1)",
-                  "arXiv 2501.03262",
-                  "its reward against the batch's mean; 0 if all rewards of the batch are equal",
-                  /*reads_lengths=*/true},
-    EstimatorInfo{Estimator::kReinforcePpBaseline, ReinforcePpBaseline,
-                  "r - mean, then (x - m) / sqrt(v + 1e-8) over all tokens of the batch",
-                  "arXiv 2501.03262",
-                  "-m / sqrt(v + 1e-8): the batch's shift, the same for every constant group",
-                  /*reads_lengths=*/true},
-    EstimatorInfo{Estimator::kGpg, Gpg,
-                  "verl: (r - mean) N / nonzero rewards; official: (r - mean) / (share of mixed "
-                  "groups + 1e-5)",
-                  "arXiv 2504.02546", "exactly 0"},
-    EstimatorInfo{Estimator::kPassK, BestAlone,
-                  "(r_max - second best) / (std + eps) for the single best, else 0",
-                  "arXiv 2503.19595", "exactly 0"},
-    EstimatorInfo{Estimator::kPassAtK, SetsOfK,
-                  "q / (sigma + eps) if correct, -(correct / wrong) of that if wrong; q = C(wrong, "
-                  "k) / C(n, k), sigma = sqrt(q (1 - q))",
-                  "arXiv 2508.10751", "exactly 0"},
-    EstimatorInfo{Estimator::kGdpo, Gdpo,
-                  "sum over components of weight * grpo, then (x - m) / sqrt(v + 1e-8) over all "
-                  "tokens of the batch",
-                  "arXiv 2601.05242",
-                  "-m / sqrt(v + 1e-8) if all components are constant: the batch's shift",
-                  /*reads_lengths=*/true,
-                  /*reads_components=*/true},
-    EstimatorInfo{Estimator::kNgrpo, Ngrpo,
-                  "grpo with one virtual reward of max_reward in every group", "arXiv 2509.18851",
-                  "exactly 0 at max_reward; below it negative, -1 / sqrt(G + 1) for sample std"},
-    EstimatorInfo{
-        Estimator::kRlZvp, RlZvp,
-        "mixed: grpo; constant, per token: alpha H if correct, -alpha (max H - H) if wrong",
-        "arXiv 2509.21880", "a scale of +-alpha for the entropy of its tokens"},
-    EstimatorInfo{Estimator::kWReinforce, WReinforce, "positive_weight if correct, -1 if wrong",
-                  "arXiv 2506.01347", "the same as in any group: positive_weight or -1"},
-    EstimatorInfo{Estimator::kReinforceRej, ReinforceRej, "r, constant groups left out",
-                  "arXiv 2504.11343", "exactly 0"},
-    EstimatorInfo{Estimator::kRaft, Raft, "max(r, 0)", "arXiv 2304.06767", "its reward"},
-    EstimatorInfo{Estimator::kAGrae, AGrae,
-                  "grpo * [omega / (2 sqrt p) + (1 - omega) / (2 sqrt(1 - p))], positives * min(1, "
-                  "omega / alpha)",
-                  "arXiv 2602.05548", "exactly 0"},
-    EstimatorInfo{
-        Estimator::kAvspo, Avspo,
-        "(1 - w) grpo + w grpo among virtual rewards; modes noise, opposite, ladder, prior",
-        "arXiv 2605.21125", "by mode, see there; exactly 0 while the gate is closed"},
-};
-
-// InfoOf() indexes the table.
-static_assert(kEstimators.size() == std::size(kChoices<Estimator>) &&
-              std::ranges::equal(kEstimators, kChoices<Estimator>, {}, &EstimatorInfo::estimator,
-                                 &ChoiceRow<Estimator>::value));
 
 struct ColumnSize {
   std::string_view name;
@@ -124,7 +57,7 @@ Status CheckCompletion(const AdvantageInput& input, std::size_t i) {
                     input.rewards[i], input.raw_rewards[i]));
   }
   const std::size_t components = input.components.size() / input.rewards.size();
-  for (const double component : input.components.subspan(i * components, components)) {
+  for (const double component : std::span(input.components).subspan(i * components, components)) {
     if (!std::isfinite(component))
       return refuse(fmt::format("component = {}; expected a finite number", component));
   }
@@ -174,33 +107,23 @@ bool ReadsWholeBatch(Estimator estimator) {
 Result<AdvantageOutput> BinaryAdvantages(int correct, int size, double p,
                                          const AlgorithmConfig& options) {
   const auto n = static_cast<std::size_t>(size);
-  std::vector<double> rewards(n, 0.0);
-  std::fill_n(rewards.begin(), correct, 1.0);
-  std::vector<Outcome> outcomes(n, Outcome::kWrong);
-  std::fill_n(outcomes.begin(), correct, Outcome::kCorrect);
-  const std::vector<std::int32_t> lengths(n, 1), offsets = {0, size};
-  const std::vector<PromptHistory> history = {{std::llround(p * 1e6), 1'000'000}};
   AdvantageInput input;
-  input.rewards = input.raw_rewards = rewards;
-  input.outcomes = outcomes;
-  input.lengths = lengths;
-  input.group_offsets = offsets;
-  input.history = history;
-  const CollapseClass collapse = ClassifyGroup(rewards, outcomes);
-  input.classes = {&collapse, 1};
-  input.collapse.step.Add(collapse);
+  input.rewards.assign(n, 0.0);
+  std::fill_n(input.rewards.begin(), correct, 1.0);
+  input.raw_rewards = input.rewards;
+  input.outcomes.assign(n, Outcome::kWrong);
+  std::fill_n(input.outcomes.begin(), correct, Outcome::kCorrect);
+  input.lengths.assign(n, 1);
+  input.group_offsets = {0, size};
+  input.history = {{std::llround(p * 1e6), 1'000'000}};
+  input.classes = {ClassifyGroup(input.rewards, input.outcomes)};
+  input.collapse.step.Add(input.classes[0]);
   input.collapse.cumulative = input.collapse.step;
   input.collapse.acr_ema = 1;
   return ComputeAdvantages(input, options);
 }
 
 }  // namespace
-
-std::span<const EstimatorInfo> Estimators() { return kEstimators; }
-
-const EstimatorInfo& InfoOf(Estimator estimator) {
-  return kEstimators[static_cast<std::size_t>(estimator)];
-}
 
 ScorableGroup AdvantageInput::scorable_group(std::size_t k) const {
   ScorableGroup group;

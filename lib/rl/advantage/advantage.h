@@ -50,17 +50,17 @@ struct ScorableGroup {
 
 // N completions in K groups; group k owns rows [group_offsets[k], group_offsets[k + 1]).
 struct AdvantageInput {
-  std::span<const double> rewards;      // [N] after shaping
-  std::span<const double> raw_rewards;  // [N] before shaping; these decide collapse
+  std::vector<double> rewards;      // [N] after shaping
+  std::vector<double> raw_rewards;  // [N] before shaping; these decide collapse
   // [N], or empty where outcomes are unknown; a raw reward that is not a number is then unscorable
-  std::span<const Outcome> outcomes;
-  std::span<const double> components;           // [N, C] row-major; empty for a reward of one part
-  std::span<const std::int32_t> lengths;        // [N] trained tokens
-  std::span<const std::int32_t> group_offsets;  // [K + 1]
-  std::span<const CollapseClass> classes;       // [K] of the raw rewards
-  std::span<const PromptHistory> history;       // [K] before this batch
+  std::vector<Outcome> outcomes;
+  std::vector<double> components;           // [N, C] row-major; empty for a reward of one part
+  std::vector<std::int32_t> lengths;        // [N] trained tokens
+  std::vector<std::int32_t> group_offsets;  // [K + 1]
+  std::vector<CollapseClass> classes;       // [K] of the raw rewards
+  std::vector<PromptHistory> history;       // [K] before this batch
   // [K] index of the source in collapse.sources, or empty where sources are not known
-  std::span<const std::int32_t> sources;
+  std::vector<std::int32_t> sources;
   CollapseSnapshot collapse;  // of the step, equal on every rank
   // Groups drawn for the step beyond these K: masked ones, which are among the K without scorable
   // completions, and replaced ones. Rates over what was drawn count them.
@@ -92,7 +92,7 @@ struct GateReading {
 
 struct AdvantageOutput {
   std::vector<double> advantages;  // [N]; exactly 0 for unscorable completions
-  // [N] for TokenAdvantages (estimators.h); empty unless the estimator looks at tokens
+  // [N] for TokenAdvantages; empty unless the estimator looks at tokens
   std::vector<double> entropy_scale;
   std::vector<VirtualDecision> decisions;  // [K]
   std::optional<GateReading> gate;         // absent for an estimator without a gate
@@ -112,6 +112,10 @@ struct AdvantageOutput {
 // depends on the arguments alone.
 using AdvantageFn = Status (*)(const AdvantageInput& input, const AlgorithmConfig& options,
                                AdvantageOutput& out);
+
+// The estimator that others start from, GRPO (DeepSeekMath, arXiv 2402.03300, section 4.1.2): A_i =
+// (r_i - mean) / (std + eps).
+Status Grpo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
 
 struct EstimatorInfo {
   Estimator estimator;
@@ -134,6 +138,12 @@ const EstimatorInfo& InfoOf(Estimator estimator);
 // the command line have no other way in. Pure. kInvalidArgument names the field and row.
 Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input,
                                           const AlgorithmConfig& options);
+
+// Advantages of the tokens of one completion. For an entropy_scale above 0, advantages[t] =
+// advantage + entropy_scale * entropies[t]; below 0, advantage + entropy_scale * (max entropy -
+// entropies[t]); for 0, advantage. Pure. REQUIRES: as many advantages as entropies.
+void TokenAdvantages(double advantage, double entropy_scale, std::span<const double> entropies,
+                     std::span<double> advantages);
 
 // The weight w(p) of the expected gradient w(p) grad p (docs/theory.md, section 2) that groups of
 // `size` completions give, with binary rewards, on-policy and before clipping, for a prompt with

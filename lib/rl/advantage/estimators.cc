@@ -1,15 +1,21 @@
-// The estimators, in the order of estimators.h, but for those with virtual samples
-// (virtual_samples.cc).
-#include "lib/rl/advantage/estimators.h"
-
+// The estimators, each with its formula and paper, and their table. ngrpo and avspo are in
+// virtual_samples.cc. A function is named after its estimator, but for pass_k (BestAlone) and
+// pass_at_k (SetsOfK).
+//
+// Notation: group k has n completions with rewards r_i, their mean `mean` and standard deviation
+// `std` (algorithm.std); T_i is the number of trained tokens of completion i, and N the number of
+// completions of the batch. docs/theory.md derives the formulas.
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "lib/base/report/check.h"
+#include "lib/rl/advantage/advantage.h"
+#include "lib/rl/advantage/virtual_samples.h"
 #include "lib/rl/statistics.h"
 
 namespace buttress {
@@ -163,18 +169,7 @@ double ReleasedFactor(double p, double omega, double eps) {
   return omega / 2 / (std::sqrt(p) + eps) + (1 - omega) / 2 / (1 - std::sqrt(p) + eps);
 }
 
-}  // namespace
-
-Status Grpo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
-  ForEachUnequalGroup(input, [&](const ScorableGroup& group) {
-    const double mean = Mean(group.rewards);
-    const double std_eps =
-        StdPlusEps(SumSquares(group.rewards, mean), group.size(), options.std, options.eps);
-    group.Set(out.advantages, [&](double reward) { return (reward - mean) / std_eps; });
-  });
-  return OkStatus();
-}
-
+// Dr. GRPO (arXiv 2503.20783): A_i = r_i - mean.
 Status DrGrpo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
   ForEachUnequalGroup(input, [&](const ScorableGroup& group) {
     const double mean = Mean(group.rewards);
@@ -183,6 +178,7 @@ Status DrGrpo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutp
   return OkStatus();
 }
 
+// RLOO (arXiv 2402.14740): A_i = r_i minus the mean of the others = n / (n - 1) (r_i - mean).
 Status Rloo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
   ForEachUnequalGroup(input, [&](const ScorableGroup& group) {
     const double mean = Mean(group.rewards);
@@ -192,6 +188,8 @@ Status Rloo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput
   return OkStatus();
 }
 
+// OPO (arXiv 2505.23585): A_i = r_i - sum_j T_j r_j / sum_j T_j, sums over the group: the baseline
+// of least variance when the gradients of tokens are orthogonal. 0 for a group without tokens.
 Status Opo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
   // The weighted mean of equal rewards may differ from their value by rounding.
   ForEachUnequalGroup(input, [&](const ScorableGroup& group) {
@@ -207,6 +205,10 @@ Status Opo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput&
   return OkStatus();
 }
 
+// REINFORCE++ (arXiv 2501.03262) with gamma = 1, where the return of each token is the reward of
+// its completion: A_i = (r_i - m) / sqrt(v + 1e-8), m and v the mean and the variance over all
+// tokens of the batch. algorithm.std: sample (verl), population (OpenRLHF) or none. Exactly 0 if
+// all rewards of the batch are equal.
 Status ReinforcePp(const AdvantageInput& input, const AlgorithmConfig& options,
                    AdvantageOutput& out) {
   std::ranges::copy(input.rewards, out.advantages.begin());
@@ -214,6 +216,8 @@ Status ReinforcePp(const AdvantageInput& input, const AlgorithmConfig& options,
   return OkStatus();
 }
 
+// REINFORCE++-baseline (arXiv 2501.03262): r_i - mean, then normalised over the batch as in
+// ReinforcePp. A constant group gets the batch's shift, not 0.
 Status ReinforcePpBaseline(const AdvantageInput& input, const AlgorithmConfig& options,
                            AdvantageOutput& out) {
   BUTTRESS_RETURN_IF_ERROR(DrGrpo(input, options, out));
@@ -221,6 +225,10 @@ Status ReinforcePpBaseline(const AdvantageInput& input, const AlgorithmConfig& o
   return OkStatus();
 }
 
+// GPG (arXiv 2504.02546).
+//   gpg.form verl      A_i = (r_i - mean) N / (rewards of the batch that are not 0), which has a
+//                      meaning where a reward of 0 says that nothing was earned
+//   gpg.form official  A_i = (r_i - mean) / (share of the groups that are not constant + 1e-5)
 Status Gpg(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   const double factor =
       options.gpg.form == GpgForm::kVerl ? VerlFactor(input) : OfficialFactor(input);
@@ -229,6 +237,8 @@ Status Gpg(const AdvantageInput& input, const AlgorithmConfig& options, Advantag
   return OkStatus();
 }
 
+// pass_k, Pass@k training (arXiv 2503.19595): the best completion of a group has (r_max - second
+// best) / (std + eps), the others have 0. A tie at the top gives 0.
 Status BestAlone(const AdvantageInput& input, const AlgorithmConfig& options,
                  AdvantageOutput& out) {
   ForEachUnequalGroup(input, [&](const ScorableGroup& group) {
@@ -245,6 +255,17 @@ Status BestAlone(const AdvantageInput& input, const AlgorithmConfig& options,
   return OkStatus();
 }
 
+// pass_at_k, Pass@k Training (arXiv 2508.10751 and its released code): the reward of k completions
+// is 1 if one of them is correct, and a completion has the mean advantage of all sets of k among
+// the n that hold it. With w wrong ones, q = C(w, k) / C(n, k) the share of sets that are all
+// wrong, and sigma = sqrt(q (1 - q)) their deviation:
+//   correct  A = q / (sigma + eps)
+//   wrong    A = (q - C(w - 1, k - 1) / C(n - 1, k - 1)) / (sigma + eps)
+//              = -(n - w) / w times that of a correct one
+// k = 1 is GRPO with population std. A group with fewer than k wrong completions has 0: every k of
+// it hold a correct one. algorithm.std: none leaves out the division; sample and population are the
+// same. Correct by outcome, or by raw reward where outcomes are unknown; kInvalidArgument for a raw
+// reward that is then neither 1 nor 0.
 Status SetsOfK(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckOutcomes(input, "pass_at_k"));
   for (std::size_t k = 0; k < input.groups(); ++k) {
@@ -267,6 +288,9 @@ Status SetsOfK(const AdvantageInput& input, const AlgorithmConfig& options, Adva
   return OkStatus();
 }
 
+// GDPO (arXiv 2601.05242): GRPO for each reward component, so that no component drowns another,
+// summed with gdpo.weights, then normalised over the batch as in ReinforcePp. kInvalidArgument
+// without components, or with another number of weights.
 Status Gdpo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   const std::size_t rows = input.rewards.size();
   if (CountScorable(input) == 0) return OkStatus();
@@ -280,12 +304,11 @@ Status Gdpo(const AdvantageInput& input, const AlgorithmConfig& options, Advanta
                     "weight each, or none",
                     weights.size(), components));
   }
-  std::vector<double> column(rows);
   AdvantageInput of_component = input;
-  of_component.rewards = column;
   AdvantageOutput normalised;
   for (std::size_t c = 0; c < components; ++c) {
-    for (std::size_t i = 0; i < rows; ++i) column[i] = input.components[i * components + c];
+    for (std::size_t i = 0; i < rows; ++i)
+      of_component.rewards[i] = input.components[i * components + c];
     normalised.advantages.assign(rows, 0.0);
     BUTTRESS_RETURN_IF_ERROR(Grpo(of_component, options, normalised));
     const double weight = weights.empty() ? 1.0 : weights[c];
@@ -295,6 +318,12 @@ Status Gdpo(const AdvantageInput& input, const AlgorithmConfig& options, Advanta
   return OkStatus();
 }
 
+// RL-ZVP, "No Prompt Left Behind" (arXiv 2509.21880): constant groups learn from the entropy of
+// their own tokens. A mixed group has GRPO's advantages. In an all-correct group token t with
+// entropy H_t (nats, without gradient) has A_t = alpha H_t, in an all-wrong one A_t = -alpha
+// (max_s H_s - H_t), the maximum over the completion's own tokens. Entropies are known only where
+// the tokens are run through the model, which is later; therefore a completion of a constant group
+// gets an advantage of 0 and entropy_scale +-rl_zvp.alpha, and TokenAdvantages does the rest.
 Status RlZvp(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
   out.entropy_scale.assign(out.advantages.size(), 0.0);
@@ -308,16 +337,9 @@ Status RlZvp(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   return OkStatus();
 }
 
-void TokenAdvantages(double advantage, double entropy_scale, std::span<const double> entropies,
-                     std::span<double> advantages) {
-  BUTTRESS_CHECK(entropies.size() == advantages.size(), "one advantage per token");
-  const double highest = entropies.empty() ? 0.0 : *std::ranges::max_element(entropies);
-  for (std::size_t t = 0; t < entropies.size(); ++t) {
-    const double nats = entropy_scale < 0 ? highest - entropies[t] : entropies[t];
-    advantages[t] = advantage + entropy_scale * nats;
-  }
-}
-
+// W-REINFORCE (arXiv 2506.01347): w_reinforce.positive_weight for a correct completion, -1 for a
+// wrong one. By outcome, or by raw reward where outcomes are unknown; kInvalidArgument for a raw
+// reward that is then neither 1 nor 0.
 Status WReinforce(const AdvantageInput& input, const AlgorithmConfig& options,
                   AdvantageOutput& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckOutcomes(input, "w_reinforce"));
@@ -326,6 +348,7 @@ Status WReinforce(const AdvantageInput& input, const AlgorithmConfig& options,
   return OkStatus();
 }
 
+// Reinforce-Rej (arXiv 2504.11343): A_i = r_i; constant groups have 0.
 Status ReinforceRej(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
   ForEachUnequalGroup(input, [&](const ScorableGroup& group) {
     group.Set(out.advantages, [](double reward) { return reward; });
@@ -333,12 +356,25 @@ Status ReinforceRej(const AdvantageInput& input, const AlgorithmConfig&, Advanta
   return OkStatus();
 }
 
+// RAFT (arXiv 2304.06767, in the form that arXiv 2504.11343 compares): A_i = max(r_i, 0).
 Status Raft(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
   for (std::size_t i = 0; i < out.advantages.size(); ++i)
     out.advantages[i] = std::max(input.rewards[i], 0.0);
   return OkStatus();
 }
 
+// A-GRAE (arXiv 2602.05548v3): harder groups count more as the batch gets better, and correct
+// completions count less while it is bad. g_i is GRPO's advantage, p the success rate of the group
+// and omega that of the batch: shares of correct completions, or means of raw rewards in [0, 1]
+// where outcomes are unknown.
+//   a_grae.form paper     Eq 12: A_i = omega / 2 g_i / sqrt(p) + (1 - omega) / 2 g_i / sqrt(1 - p),
+//                         A_i = g_i for p = 0 and p = 1
+//                         Eq 13: times min(1, omega / a_grae.alpha) where A_i > 0
+//   a_grae.form released  the authors' code: omega is the mean of the groups' rates, and Eq 12 is
+//                         A_i = omega / 2 g_i / (sqrt(p) + eps)
+//                               + (1 - omega) / 2 g_i / (1 - sqrt(p) + eps),
+//                         whose second term grows without bound as p nears 1; then Eq 13
+// Constant groups have 0 in both.
 Status AGrae(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   const bool released = options.a_grae.form == AGraeForm::kReleased;
   BUTTRESS_RETURN_IF_ERROR(CheckRates(input));
@@ -355,6 +391,99 @@ Status AGrae(const AdvantageInput& input, const AlgorithmConfig& options, Advant
     }
   }
   return OkStatus();
+}
+
+// An array and not registration from each file: the list can be read, and a static library's linker
+// drops objects that nobody names.
+constexpr std::array kEstimators = {
+    EstimatorInfo{Estimator::kGrpo, Grpo, "(r - mean) / (std + eps)", "arXiv 2402.03300",
+                  "exactly 0"},
+    EstimatorInfo{Estimator::kDrGrpo, DrGrpo, "r - mean", "arXiv 2503.20783", "exactly 0"},
+    EstimatorInfo{Estimator::kRloo, Rloo, "r - mean of the others = n / (n - 1) (r - mean)",
+                  "arXiv 2402.14740", "exactly 0"},
+    EstimatorInfo{Estimator::kOpo, Opo, "r - mean per token of the group", "arXiv 2505.23585",
+                  "exactly 0", /*reads_lengths=*/true},
+    EstimatorInfo{Estimator::kReinforcePp, ReinforcePp,
+                  "(r - m) / sqrt(v + 1e-8), m and v over all tokens of the batch (gamma 1)",
+                  "arXiv 2501.03262",
+                  "its reward against the batch's mean; 0 if all rewards of the batch are equal",
+                  /*reads_lengths=*/true},
+    EstimatorInfo{Estimator::kReinforcePpBaseline, ReinforcePpBaseline,
+                  "r - mean, then (x - m) / sqrt(v + 1e-8) over all tokens of the batch",
+                  "arXiv 2501.03262",
+                  "-m / sqrt(v + 1e-8): the batch's shift, the same for every constant group",
+                  /*reads_lengths=*/true},
+    EstimatorInfo{Estimator::kGpg, Gpg,
+                  "verl: (r - mean) N / nonzero rewards; official: (r - mean) / (share of mixed "
+                  "groups + 1e-5)",
+                  "arXiv 2504.02546", "exactly 0"},
+    EstimatorInfo{Estimator::kPassK, BestAlone,
+                  "(r_max - second best) / (std + eps) for the single best, else 0",
+                  "arXiv 2503.19595", "exactly 0"},
+    EstimatorInfo{Estimator::kPassAtK, SetsOfK,
+                  "q / (sigma + eps) if correct, -(correct / wrong) of that if wrong; q = C(wrong, "
+                  "k) / C(n, k), sigma = sqrt(q (1 - q))",
+                  "arXiv 2508.10751", "exactly 0"},
+    EstimatorInfo{Estimator::kGdpo, Gdpo,
+                  "sum over components of weight * grpo, then (x - m) / sqrt(v + 1e-8) over all "
+                  "tokens of the batch",
+                  "arXiv 2601.05242",
+                  "-m / sqrt(v + 1e-8) if all components are constant: the batch's shift",
+                  /*reads_lengths=*/true,
+                  /*reads_components=*/true},
+    EstimatorInfo{Estimator::kNgrpo, Ngrpo,
+                  "grpo with one virtual reward of max_reward in every group", "arXiv 2509.18851",
+                  "exactly 0 at max_reward; below it negative, -1 / sqrt(G + 1) for sample std"},
+    EstimatorInfo{
+        Estimator::kRlZvp, RlZvp,
+        "mixed: grpo; constant, per token: alpha H if correct, -alpha (max H - H) if wrong",
+        "arXiv 2509.21880", "a scale of +-alpha for the entropy of its tokens"},
+    EstimatorInfo{Estimator::kWReinforce, WReinforce, "positive_weight if correct, -1 if wrong",
+                  "arXiv 2506.01347", "the same as in any group: positive_weight or -1"},
+    EstimatorInfo{Estimator::kReinforceRej, ReinforceRej, "r, constant groups left out",
+                  "arXiv 2504.11343", "exactly 0"},
+    EstimatorInfo{Estimator::kRaft, Raft, "max(r, 0)", "arXiv 2304.06767", "its reward"},
+    EstimatorInfo{Estimator::kAGrae, AGrae,
+                  "grpo * [omega / (2 sqrt p) + (1 - omega) / (2 sqrt(1 - p))], positives * min(1, "
+                  "omega / alpha)",
+                  "arXiv 2602.05548", "exactly 0"},
+    EstimatorInfo{
+        Estimator::kAvspo, Avspo,
+        "(1 - w) grpo + w grpo among virtual rewards; modes noise, opposite, ladder, prior",
+        "arXiv 2605.21125", "by mode, see there; exactly 0 while the gate is closed"},
+};
+
+// InfoOf() indexes the table.
+static_assert(kEstimators.size() == std::size(kChoices<Estimator>) &&
+              std::ranges::equal(kEstimators, kChoices<Estimator>, {}, &EstimatorInfo::estimator,
+                                 &ChoiceRow<Estimator>::value));
+
+}  // namespace
+
+Status Grpo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+  ForEachUnequalGroup(input, [&](const ScorableGroup& group) {
+    const double mean = Mean(group.rewards);
+    const double std_eps =
+        StdPlusEps(SumSquares(group.rewards, mean), group.size(), options.std, options.eps);
+    group.Set(out.advantages, [&](double reward) { return (reward - mean) / std_eps; });
+  });
+  return OkStatus();
+}
+
+void TokenAdvantages(double advantage, double entropy_scale, std::span<const double> entropies,
+                     std::span<double> advantages) {
+  BUTTRESS_CHECK(entropies.size() == advantages.size(), "one advantage per token");
+  const double highest = entropies.empty() ? 0.0 : *std::ranges::max_element(entropies);
+  for (std::size_t t = 0; t < entropies.size(); ++t) {
+    const double nats = entropy_scale < 0 ? highest - entropies[t] : entropies[t];
+    advantages[t] = advantage + entropy_scale * nats;
+  }
+}
+
+std::span<const EstimatorInfo> Estimators() { return kEstimators; }
+
+const EstimatorInfo& InfoOf(Estimator estimator) {
+  return kEstimators[static_cast<std::size_t>(estimator)];
 }
 
 }  // namespace buttress

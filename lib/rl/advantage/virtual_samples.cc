@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "lib/rl/advantage/estimators.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 #include "lib/rl/collapse/sources.h"
 #include "lib/rl/statistics.h"
@@ -90,16 +89,14 @@ Status Noise(const AdvantageInput& input, const AlgorithmConfig& options, Advant
 
   std::vector<double> noise(input.rewards.size());
   FillNormals(input.key, noise);
-  std::vector<double> noisy_rewards(input.rewards.begin(), input.rewards.end());
-  auto next = noise.begin();
-  for (std::size_t i = 0; i < noisy_rewards.size(); ++i)
-    if (input.scorable(i)) noisy_rewards[i] += avspo.noise_std * *next++;
   AdvantageInput noisy_input = input;
-  noisy_input.rewards = noisy_rewards;
+  auto next = noise.begin();
+  for (std::size_t i = 0; i < noise.size(); ++i)
+    if (input.scorable(i)) noisy_input.rewards[i] += avspo.noise_std * *next++;
   AdvantageOutput noisy;
-  noisy.advantages.assign(noisy_rewards.size(), 0.0);
+  noisy.advantages.assign(noise.size(), 0.0);
   BUTTRESS_RETURN_IF_ERROR(Grpo(noisy_input, real, noisy));
-  for (std::size_t i = 0; i < noisy_rewards.size(); ++i)
+  for (std::size_t i = 0; i < noise.size(); ++i)
     out.advantages[i] = (1.0 - weight) * out.advantages[i] + weight * noisy.advantages[i];
   for (std::size_t k = 0; k < input.groups(); ++k) {
     if (input.classes[k] == CollapseClass::kUnscorable) continue;
@@ -241,8 +238,8 @@ std::optional<ExpectedSuccess> Expect(const AdvantageInput& input, std::size_t k
   const PromptHistory& history = input.history[k];
   if (history.recent_scored > 0)
     return ExpectedSuccess{history.recent_correct / history.recent_scored, history.recent_scored};
-  const Trials own = TrialsOf(GroupRows(input.raw_rewards, input.group_offsets, k),
-                              GroupRows(input.outcomes, input.group_offsets, k));
+  const Trials own = TrialsOf(GroupRows(std::span(input.raw_rewards), input.group_offsets, k),
+                              GroupRows(std::span(input.outcomes), input.group_offsets, k));
   const double others = batch.scored - own.scored;
   if (others == 0) return std::nullopt;
   return ExpectedSuccess{(batch.correct - own.correct) / others, own.scored};

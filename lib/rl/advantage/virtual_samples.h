@@ -1,5 +1,5 @@
 // Virtual rewards: values that join the statistics of a group although no completion earned them.
-// They have no tokens and therefore no gradient. NGRPO (estimators.h) adds one to every group; AVSPO
+// They have no tokens and therefore no gradient. NGRPO adds one to every group; AVSPO
 // has four modes.
 //
 // AVSPO, Adaptive Virtual Sample Policy Optimization (arXiv 2605.21125): virtual rewards where
@@ -76,5 +76,13 @@ std::span<const AvspoModeInfo> AvspoModes();
 
 // min(1, slope * (acr - acr_threshold)) in [0, 1]; 0 for acr <= acr_threshold. Pure.
 double ConfidenceWeight(double acr, double acr_threshold, double slope);
+
+// NGRPO (arXiv 2509.18851): GRPO with one virtual reward ngrpo.max_reward in every group, so that
+// an all-wrong group is pushed away from what it did. The released code drops all-correct groups;
+// the formula gives them 0 where rewards reach max_reward.
+Status Ngrpo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
+
+// AVSPO in the mode of algorithm.avspo.mode.
+Status Avspo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
 
 }  // namespace buttress

@@ -1,5 +1,5 @@
-// Data sources of prompts: their collapse rates, which gates read, their measurements, and the names
-// under which they are reported.
+// Data sources of prompts: their collapse rates, which gates read, their measurements, and the
+// names under which they are reported.
 #pragma once
 
 #include <cstddef>

@@ -35,16 +35,16 @@ at::Tensor KlEstimate(const at::Tensor& logprobs_M, const at::Tensor& ref_logpro
   return x_M;
 }
 
-at::Tensor KlGradientMass(const LossInput& input, const LossOptions& options,
+at::Tensor KlGradientMass(const LossInput& input, const AlgorithmConfig& options,
                           const at::Tensor& constant_M) {
   const at::AutoGradMode with_gradient(true);
   LossInput kl = input;
   kl.logprobs_M = input.logprobs_M.detach().requires_grad_(true);
   kl.advantages_M = at::zeros_like(input.advantages_M);  // -A lp contributes nothing
   kl.entropy_M.reset();
-  LossOptions alone = options;
-  alone.policy = PolicyLoss::kGpg;
-  alone.correction = CorrectionMode::kNone;
+  AlgorithmConfig alone = options;
+  alone.loss = PolicyLoss::kGpg;
+  alone.correction.mode = CorrectionMode::kNone;
   alone.entropy_coef = 0;
   const LossOutput loss = ComputeLoss(kl, alone);
   const at::Tensor mass_M =

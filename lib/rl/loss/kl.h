@@ -20,9 +20,9 @@ at::Tensor KlEstimate(const at::Tensor& logprobs_M, const at::Tensor& ref_logpro
 
 // [2] float64, detached: sums over the tokens of the micro-batch of |gradient of the KL loss with
 // respect to the token's log-prob|, weights and kl_coef included: over all tokens, and over those
-// where constant_M (bool, [M]) is set. For GradientMass (collapse/gradient_share.h). REQUIRES:
+// where constant_M (bool, [M]) is set. For GradientMass (collapse/collapse_metrics.h). REQUIRES:
 // kl_coef > 0 and ref_logprobs_M.
-at::Tensor KlGradientMass(const LossInput& input, const LossOptions& options,
+at::Tensor KlGradientMass(const LossInput& input, const AlgorithmConfig& options,
                           const at::Tensor& constant_M);
 
 }  // namespace buttress

@@ -6,7 +6,6 @@
 #include <array>
 
 #include "lib/base/report/check.h"
-#include "lib/rl/loss/correction.h"
 #include "lib/rl/loss/kl.h"
 #include "lib/rl/loss/weight_statistics.h"
 
@@ -52,7 +51,7 @@ at::Tensor CountWeights(const at::Tensor& log_weight_M, const at::Tensor& keep_M
       .to(at::kDouble);
 }
 
-at::Tensor OldLogprobs(const LossInput& input, const LossOptions& options,
+at::Tensor OldLogprobs(const LossInput& input, const AlgorithmConfig& options,
                        const at::Tensor& keep_M) {
   if (input.old_logprobs_M.defined()) return Kept(input.old_logprobs_M, keep_M);
   return Kept(options.old_policy == OldPolicy::kSampler ? input.sampler_logprobs_M
@@ -60,16 +59,70 @@ at::Tensor OldLogprobs(const LossInput& input, const LossOptions& options,
               keep_M);
 }
 
+// Weights for the gap between the policy that sampled and the old policy of the ratio: another
+// engine, other kernels, older weights. All [M], without gradient.
+struct CorrectionWeights {
+  at::Tensor weights_M;    // float32; multiplies a token's policy loss, outside every clip
+  at::Tensor truncated_M;  // bool: w was above the cap
+  at::Tensor masked_M;     // bool: w was outside the bounds and the weight is 0
+};
+
+at::Tensor LogWeight(const at::Tensor& gap_M, const CompletionSums& completions,
+                     CorrectionLevel level) {
+  switch (level) {
+    case CorrectionLevel::kToken:
+      return gap_M;
+    case CorrectionLevel::kSequence:
+      return completions.Sum(gap_M);
+    case CorrectionLevel::kGeometric:
+      return completions.Mean(gap_M);
+  }
+  return gap_M;
+}
+
+// log w = old_logprobs - sampler_logprobs of the token, or its sum or mean over the completion, by
+// level, clamped to +-20. Weights by mode:
+//   is      w
+//   tis     min(w, cap)
+//   mis     w, 0 above cap
+//   icepop  w, 0 outside [floor, cap]
+// TIS: Yao et al., "Your efficient RL framework secretly brings you off-policy RL training".
+// IcePop: Ring-1T, arXiv 2510.18855. With mis this is decoupled PPO as AReaL filters it (arXiv
+// 2505.24298, Eq 5). Denominators keep masked tokens. REQUIRES: a mode other than kNone.
+CorrectionWeights Correct(const at::Tensor& old_logprobs_M, const at::Tensor& sampler_logprobs_M,
+                          const CompletionSums& completions, const AlgorithmConfig& options) {
+  BUTTRESS_CHECK(options.correction.mode != CorrectionMode::kNone, "no correction was asked for");
+  const at::Tensor gap_M = old_logprobs_M.detach() - sampler_logprobs_M;
+  const at::Tensor w_M = at::exp(
+      LogWeight(gap_M, completions, options.correction.level).clamp(-kMaxLogRatio, kMaxLogRatio));
+  const at::Tensor above_M = w_M > options.correction.cap;
+  const at::Tensor none_M = at::zeros_like(above_M);
+  switch (options.correction.mode) {
+    case CorrectionMode::kNone:
+    case CorrectionMode::kIs:
+      return {w_M, none_M, none_M};
+    case CorrectionMode::kTis:
+      return {w_M.clamp_max(options.correction.cap), above_M, none_M};
+    case CorrectionMode::kMis:
+      return {at::where(above_M, 0.0, w_M), none_M, above_M};
+    case CorrectionMode::kIcePop: {
+      const at::Tensor outside_M = above_M | (w_M < options.correction.floor);
+      return {at::where(outside_M, 0.0, w_M), none_M, outside_M};
+    }
+  }
+  return {w_M, none_M, none_M};
+}
+
 // Weighted sum of the policy losses over the micro-batch.
 at::Tensor PolicyLossSum(const PolicyTerms& terms, const at::Tensor& sampler_logprobs_M,
-                         at::Tensor weights_M, const LossOptions& options, const at::Tensor& keep_M,
-                         MetricSums& metrics) {
+                         at::Tensor weights_M, const AlgorithmConfig& options,
+                         const at::Tensor& keep_M, MetricSums& metrics) {
   const TokenLosses losses = ComputeTokenLosses(terms, options);
   metrics.PutCount(LossMetric::kClippedLow, losses.clipped_low_M, keep_M);
   metrics.PutCount(LossMetric::kClippedHigh, losses.clipped_high_M, keep_M);
   metrics.PutCount(LossMetric::kClippedDual, losses.clipped_dual_M, keep_M);
   metrics.PutCount(LossMetric::kMarked, terms.marked_M, keep_M);
-  if (options.correction != CorrectionMode::kNone) {
+  if (options.correction.mode != CorrectionMode::kNone) {
     const CorrectionWeights correction =
         Correct(terms.old_logprobs_M, sampler_logprobs_M, terms.completions, options);
     const at::Tensor applied_M = at::where(keep_M, correction.weights_M, 0.0);
@@ -91,80 +144,33 @@ void MeasureSampler(const at::Tensor& log_weight_M, const at::Tensor& keep_M, Me
   metrics.Put(LossMetric::kRatioSquared, (weight_M * weight_M).sum());
   metrics.Put(LossMetric::kSamplerKlK1, -log_weight_M.sum());
   metrics.Put(LossMetric::kSamplerKlK3, (beyond_M - log_weight_M).sum());
-  metrics.Put(LossMetric::kSamplerGap, log_weight_M.abs().sum());
 }
 
 }  // namespace
 
-LossOptions MakeLossOptions(const AlgorithmConfig& algorithm) {
-  LossOptions options;
-  options.policy = algorithm.loss;
-  options.old_policy = algorithm.old_policy;
-  options.clip_low = algorithm.clip_low;
-  options.clip_high = algorithm.clip_high;
-  options.dual_clip = algorithm.dual_clip;
-  options.kl_coef = algorithm.kl_in == KlPlace::kLoss ? algorithm.kl_coef : 0;
-  options.kl_estimator = algorithm.kl_estimator;
-  options.entropy_coef = algorithm.entropy_coef;
-  options.correction = algorithm.correction.mode;
-  options.correction_level = algorithm.correction.level;
-  options.correction_cap = algorithm.correction.cap;
-  options.correction_floor = algorithm.correction.floor;
-  options.sapo_tau_positive = algorithm.sapo.tau_positive;
-  options.sapo_tau_negative = algorithm.sapo.tau_negative;
-  options.dppo_cap = algorithm.dppo.cap;
-  options.kl_cov_coef = algorithm.kl_cov.coef;
-  return options;
-}
-
-TokenLosses ComputeTokenLosses(const PolicyTerms& terms, const LossOptions& options) {
-  switch (options.policy) {
-    case PolicyLoss::kPpo:
-    case PolicyLoss::kDecoupledPpo:
-      return PpoLoss(terms, options);
-    case PolicyLoss::kGspo:
-    case PolicyLoss::kGspoToken:
-      return GspoLoss(terms, options);
-    case PolicyLoss::kCispo:
-      return CispoLoss(terms, options);
-    case PolicyLoss::kGmpo:
-      return GmpoLoss(terms, options);
-    case PolicyLoss::kSapo:
-      return SapoLoss(terms, options);
-    case PolicyLoss::kGpg:
-      return GpgLoss(terms, options);
-    case PolicyLoss::kDppoTv:
-    case PolicyLoss::kDppoKl:
-      return DppoLoss(terms, options);
-    case PolicyLoss::kClipCov:
-      return ClipCovLoss(terms, options);
-    case PolicyLoss::kKlCov:
-      return KlCovLoss(terms, options);
-  }
-  return PpoLoss(terms, options);
+double KlLossCoef(const AlgorithmConfig& algorithm) {
+  return algorithm.kl_in == KlPlace::kLoss ? algorithm.kl_coef : 0;
 }
 
 at::Tensor LossOutput::metric(LossMetric which) const {
   return metrics[static_cast<std::int64_t>(which)];
 }
 
-LossOutput ComputeLoss(const LossInput& input, const LossOptions& options) {
+LossOutput ComputeLoss(const LossInput& input, const AlgorithmConfig& options) {
   BUTTRESS_CHECK(input.logprobs_M.defined() && input.logprobs_M.dim() == 1,
                  "all tensors of a loss have shape [M]");
   BUTTRESS_CHECK(input.sampler_logprobs_M.defined() &&
                      input.sampler_logprobs_M.sizes() == input.logprobs_M.sizes(),
                  "all tensors of a loss have shape [M]");
-  BUTTRESS_CHECK(options.kl_coef == 0 || input.ref_logprobs_M.defined(),
+  const double kl_coef = KlLossCoef(options);
+  BUTTRESS_CHECK(kl_coef == 0 || input.ref_logprobs_M.defined(),
                  "kl_coef > 0 needs the start model's log-probs");
   BUTTRESS_CHECK(options.entropy_coef == 0 || input.entropy_M.defined(),
                  "entropy_coef > 0 needs the policy's entropy");
   MetricSums metrics(input.logprobs_M);
-  const at::Tensor finite_M = at::isfinite(input.sampler_logprobs_M);
-  const at::Tensor counted_M =
-      input.mask_M.defined() ? input.mask_M.to(at::kBool) : at::ones_like(finite_M);
-  const at::Tensor keep_M = counted_M & finite_M;
+  const at::Tensor keep_M = at::isfinite(input.sampler_logprobs_M);
   metrics.Put(LossMetric::kTokens, keep_M.sum());
-  metrics.Put(LossMetric::kDropped, (counted_M & ~finite_M).sum());
+  metrics.Put(LossMetric::kDropped, (~keep_M).sum());
 
   const at::Tensor logprobs_M = Kept(input.logprobs_M, keep_M);
   const at::Tensor sampler_logprobs_M = Kept(input.sampler_logprobs_M, keep_M);
@@ -183,8 +189,8 @@ LossOutput ComputeLoss(const LossInput& input, const LossOptions& options) {
     const at::Tensor kl_M =
         KlEstimate(logprobs_M, Kept(input.ref_logprobs_M, keep_M), options.kl_estimator);
     metrics.Put(LossMetric::kRefKl, kl_M.sum());
-    if (options.kl_coef > 0) {
-      const at::Tensor kl_loss = (weights_M * kl_M).sum() * options.kl_coef;
+    if (kl_coef > 0) {
+      const at::Tensor kl_loss = (weights_M * kl_M).sum() * kl_coef;
       metrics.Put(LossMetric::kKlLoss, kl_loss);
       loss = loss + kl_loss;
     }

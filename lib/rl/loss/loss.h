@@ -24,9 +24,6 @@ struct LossInput {
   at::Tensor sampler_logprobs_M;  // of the policy that sampled, as it recorded them
   at::Tensor advantages_M;
   at::Tensor weights_M;
-  // bool; undefined: every token counts. A masked token has no loss and no gradient and counts in
-  // no metric.
-  at::Tensor mask_M;
   at::Tensor ref_logprobs_M;  // of the start model; required if kl_coef > 0
   // Nats, of the policy that is trained; required, with its gradient, if entropy_coef > 0.
   at::Tensor entropy_M;
@@ -36,7 +33,7 @@ struct LossInput {
   // int64: tokens of each completion, M together; required by losses and corrections over
   // completions.
   at::Tensor lengths_C;
-  at::Tensor marked_M;  // bool, for clip_cov and kl_cov (token_covariance.h); undefined: none
+  at::Tensor marked_M;  // bool, for clip_cov and kl_cov; undefined: none
 };
 
 // Rows of LossOutput::metrics: sums over the tokens of the micro-batch, which add up over
@@ -61,7 +58,6 @@ enum class LossMetric : std::uint8_t {
   kCorrectionMasked,     // tokens
   kSamplerKlK1,          // sampler_logprobs - logprobs: KL(sampler || learner) by estimator k1
   kSamplerKlK3,          // ratio - 1 - log ratio: KL(sampler || learner) by estimator k3
-  kSamplerGap,           // |logprobs - sampler_logprobs|
   kOldKl,                // as kSamplerKlK3, of the old policy of the ratio
   kCount,
 };
@@ -76,8 +72,11 @@ struct LossOutput {
   at::Tensor metric(LossMetric which) const;
 };
 
-// Computes the loss without waiting for the device. A token whose recorded log-prob is not finite
-// is dropped and counted; the denominators inside weights_M stay.
-LossOutput ComputeLoss(const LossInput& input, const LossOptions& options);
+// The weight of the KL loss: 0 where the KL term is in the reward.
+double KlLossCoef(const AlgorithmConfig& algorithm);
+
+// Computes the loss by `options`, run.algorithm, without waiting for the device. A token whose
+// recorded log-prob is not finite is dropped and counted; the denominators inside weights_M stay.
+LossOutput ComputeLoss(const LossInput& input, const AlgorithmConfig& options);
 
 }  // namespace buttress

@@ -54,7 +54,6 @@ Result<at::Tensor> Marks(const json& row, const std::vector<std::int32_t>& lengt
 Result<json> LossAnswer(const json& row) {
   BUTTRESS_ASSIGN_OR_RETURN(const AlgorithmConfig algorithm,
                             ParseAlgorithm(row["settings"].get<std::vector<std::string>>()));
-  const LossOptions options = MakeLossOptions(algorithm);
   const auto lengths = row["lengths"].get<std::vector<std::int32_t>>();
   const auto advantages = row["advantages"].get<std::vector<double>>();
   const std::vector<std::int32_t> one_group = {0, static_cast<std::int32_t>(lengths.size())};
@@ -72,7 +71,7 @@ Result<json> LossAnswer(const json& row) {
   if (MarksTokens(algorithm.loss)) {
     BUTTRESS_ASSIGN_OR_RETURN(input.marked_M, Marks(row, lengths, advantages, algorithm));
   }
-  const LossOutput out = ComputeLoss(input, options);
+  const LossOutput out = ComputeLoss(input, algorithm);
   out.loss_sum.backward();
   const auto metric = [&](LossMetric which) { return out.metric(which).item<double>(); };
   const at::Tensor gradient = input.logprobs_M.grad().contiguous();

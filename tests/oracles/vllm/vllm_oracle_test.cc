@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "learner/output/canaries.h"
+#include "learner/output/publication.h"
 #include "lib/base/text/random.h"
 #include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"

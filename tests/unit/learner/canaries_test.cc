@@ -1,11 +1,10 @@
-#include "learner/output/canaries.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <limits>
 
+#include "learner/output/publication.h"
 #include "lib/policy/decode/generator.h"
 #include "tests/unit/learner/small_model.h"
 

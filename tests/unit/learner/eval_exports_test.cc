@@ -6,8 +6,7 @@
 #include <filesystem>
 
 #include "lib/base/os/file.h"
-#include "lib/measure/eval_file.h"
-#include "lib/measure/pending_evals.h"
+#include "lib/measure/eval_files.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/learner/small_model.h"
 

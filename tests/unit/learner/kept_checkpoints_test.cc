@@ -1,12 +1,10 @@
-#include "learner/output/kept_checkpoints.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
 
+#include "learner/output/job_checkpoints.h"
 #include "lib/base/os/file.h"
-#include "lib/measure/eval_file.h"
-#include "lib/measure/pending_evals.h"
+#include "lib/measure/eval_files.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -1,7 +1,7 @@
-#include "learner/learner_metrics.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "learner/step_reports.h"
 
 namespace buttress {
 namespace {

@@ -1,8 +1,7 @@
-#include "learner/optimizer/parameter_copy.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "learner/output/weight_sync.h"
 #include "tests/unit/learner/gpu.h"
 
 namespace buttress {

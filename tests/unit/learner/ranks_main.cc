@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "learner/step/replicas.h"
+#include "learner/output/job_checkpoints.h"
 #include "learner/trainer.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
@@ -38,19 +38,17 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
   const auto model = SmallModel(dtype);
   const auto reference = SmallModel(dtype);
   FakeSource source(run);
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const auto trainer,
-      Trainer::Make({run, learner, ""}, *model,
-                    run.algorithm.kl_coef > 0 ? reference.get() : nullptr, group, group, source));
+  Trainer trainer({run, learner, ""}, *model, run.algorithm.kl_coef > 0 ? reference.get() : nullptr,
+                  group, group, source);
   for (std::int64_t step = 1; step <= kSteps; ++step) {
-    BUTTRESS_ASSIGN_OR_RETURN(const StepState state, trainer->Step(step, [] { return false; }));
+    BUTTRESS_ASSIGN_OR_RETURN(const StepState state, trainer.Step(step, [] { return false; }));
     if (group.rank() == 0)
       std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), state.measured.loss,
                   state.measured.grad_norm);
   }
   const bool asks = group.rank() == group.size() - 1;
   BUTTRESS_ASSIGN_OR_RETURN(const StepState after,
-                            trainer->Step(kSteps + 1, [asks] { return asks; }));
+                            trainer.Step(kSteps + 1, [asks] { return asks; }));
   if (after.end != StepEnd::kStopped)
     return Internal("the last rank asked to stop, but another step was trained");
   std::string bytes;

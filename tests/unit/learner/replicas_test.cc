@@ -1,8 +1,7 @@
-#include "learner/step/replicas.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "learner/output/job_checkpoints.h"
 #include "tests/support/live_bytes.h"
 
 namespace buttress {

@@ -1,8 +1,8 @@
-#include "learner/optimizer/stochastic_adamw.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
+
+#include "learner/optimizer/optimizer.h"
 
 namespace buttress {
 namespace {

@@ -1,8 +1,7 @@
-#include "learner/step/token_batch.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "learner/step/micro_batch.h"
 #include "tests/unit/learner/small_model.h"
 
 namespace buttress {

@@ -26,9 +26,7 @@ class TrainerTest : public testing::Test {
                            (std::filesystem::path(testing::TempDir()) / "bad_batch.json").string()};
     std::filesystem::remove(options.bad_batch_path);
     bad_batch = options.bad_batch_path;
-    auto made = Trainer::Make(options, *model, reference.get(), *group, *group, source);
-    ASSERT_TRUE(made.ok()) << made.status().ToString();
-    trainer = *std::move(made);
+    trainer = std::make_unique<Trainer>(options, *model, reference.get(), *group, *group, source);
   }
 
   StepState Step(std::int64_t step) {

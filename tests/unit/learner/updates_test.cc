@@ -126,10 +126,8 @@ TEST(UpdatesTest, AStepEndsWithTheWeightsOfTrlAndVerl) {
       before[name] = tensor.detach().clone();
     RecordedSource source(golden);
     const auto group = MakeLocalCollective();
-    auto trainer =
-        Trainer::Make({RunOf(golden, peer), {}, ""}, **model, nullptr, *group, *group, source);
-    ASSERT_TRUE(trainer.ok());
-    const auto state = (*trainer)->Step(1, [] { return false; });
+    Trainer trainer({RunOf(golden, peer), {}, ""}, **model, nullptr, *group, *group, source);
+    const auto state = trainer.Step(1, [] { return false; });
     ASSERT_TRUE(state.ok()) << state.status().ToString();
     EXPECT_EQ(state->measured.updates, static_cast<double>(peer["updates"].size()));
     EXPECT_NEAR(state->measured.loss, MeanLoss(peer), 2e-5);
@@ -161,9 +159,8 @@ class SeveralUpdatesTest : public testing::Test {
   }
 
   void Make() {
-    auto made = Trainer::Make({run, learner, ""}, *model, nullptr, *group, *group, source);
-    ASSERT_TRUE(made.ok()) << made.status().ToString();
-    trainer = *std::move(made);
+    trainer = std::make_unique<Trainer>(TrainerOptions{run, learner, ""}, *model, nullptr, *group,
+                                        *group, source);
   }
 
   StepMeasurements Step(std::int64_t step) {

@@ -1,10 +1,9 @@
-#include "lib/measure/eval_file.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "lib/base/os/file.h"
+#include "lib/measure/eval_files.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -1,7 +1,7 @@
-#include "lib/measure/first_batch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lib/measure/alarms.h"
 
 namespace buttress {
 namespace {

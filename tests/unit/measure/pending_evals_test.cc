@@ -1,10 +1,9 @@
-#include "lib/measure/pending_evals.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
 
 #include "lib/base/os/file.h"
+#include "lib/measure/eval_files.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -161,7 +161,7 @@ TEST(AvspoTest, TheLadderKeepsAThresholdForEachSource) {
   EXPECT_LT(*out->next_gate.threshold, 0.5);
   EXPECT_TRUE(out->decisions[0].injected);
   EXPECT_TRUE(out->decisions[16].injected);  // 9/17 is above 0.5
-  input.sources = input.sources.first(3);
+  input.sources.resize(3);
   EXPECT_EQ(ErrorOf(input, Ladder()), "sources has 3 entries; expected 17");
 }
 

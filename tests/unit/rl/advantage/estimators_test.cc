@@ -1,6 +1,4 @@
 // Checks of single estimators, and their expected gradients.
-#include "lib/rl/advantage/estimators.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "lib/config/load.h"
+#include "lib/rl/advantage/advantage.h"
 #include "tests/unit/rl/advantage/batch.h"
 
 namespace buttress {

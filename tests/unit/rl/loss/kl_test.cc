@@ -21,7 +21,7 @@ TEST(KlGradientMassTest, IsTheSizeOfTheKlTermsDerivative) {
   input.weights_M = torch::tensor({0.2, 0.3, 0.5}, at::kFloat);
   const at::Tensor constant_M = torch::tensor({1, 0, 1}, at::kInt).to(at::kBool);
   for (const KlEstimator estimator : {KlEstimator::kK1, KlEstimator::kK2, KlEstimator::kK3}) {
-    LossOptions options;
+    AlgorithmConfig options;
     options.kl_coef = 0.1;
     options.kl_estimator = estimator;
     double all = 0, constant = 0;

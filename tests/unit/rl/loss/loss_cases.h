@@ -65,8 +65,8 @@ inline LossCase RandomCase(RandomStream& random, std::int64_t completions) {
 }
 
 // Weighted sum of policy losses, without corrections.
-inline double ReferenceLoss(const LossCase& c, const LossOptions& o, const std::vector<double>& lp,
-                            const std::vector<double>& frozen) {
+inline double ReferenceLoss(const LossCase& c, const AlgorithmConfig& o,
+                            const std::vector<double>& lp, const std::vector<double>& frozen) {
   const auto clip = [&](double ratio) {
     return std::clamp(ratio, 1 - o.clip_low, 1 + o.clip_high);
   };
@@ -95,7 +95,7 @@ inline double ReferenceLoss(const LossCase& c, const LossOptions& o, const std::
       const double q = std::exp(c.old[t]);
       const bool marked = !c.marked.empty() && c.marked[t] != 0;
       double loss = 0;
-      switch (o.policy) {
+      switch (o.loss) {
         case PolicyLoss::kPpo:
         case PolicyLoss::kDecoupledPpo:
           loss = surrogate(rho, a);
@@ -114,7 +114,7 @@ inline double ReferenceLoss(const LossCase& c, const LossOptions& o, const std::
           loss = -a_sum / n * std::exp(c_sum / n);
           break;
         case PolicyLoss::kSapo: {
-          const double tau = a > 0 ? o.sapo_tau_positive : o.sapo_tau_negative;
+          const double tau = a > 0 ? o.sapo.tau_positive : o.sapo.tau_negative;
           loss = -a * 4 / tau / (1 + std::exp(-tau * (rho - 1)));
           break;
         }
@@ -123,20 +123,20 @@ inline double ReferenceLoss(const LossCase& c, const LossOptions& o, const std::
           break;
         case PolicyLoss::kDppoTv: {
           const bool keep = a > 0 ? p - q <= o.clip_high : p - q >= -o.clip_low;
-          loss = keep ? -a * std::min(frozen_rho, o.dppo_cap) * lp[t] : 0;
+          loss = keep ? -a * std::min(frozen_rho, o.dppo.cap) * lp[t] : 0;
           break;
         }
         case PolicyLoss::kDppoKl: {
           const double kl = q * std::log(q / p) + (1 - q) * std::log((1 - q) / (1 - p));
           const bool keep = a > 0 ? kl <= o.clip_high || p <= q : kl <= o.clip_low || p >= q;
-          loss = keep ? -a * std::min(frozen_rho, o.dppo_cap) * lp[t] : 0;
+          loss = keep ? -a * std::min(frozen_rho, o.dppo.cap) * lp[t] : 0;
           break;
         }
         case PolicyLoss::kClipCov:
           loss = marked ? 0 : surrogate(rho, a);
           break;
         case PolicyLoss::kKlCov:
-          loss = -a * rho + (marked ? o.kl_cov_coef * std::abs(lp[t] - c.old[t]) : 0);
+          loss = -a * rho + (marked ? o.kl_cov.coef * std::abs(lp[t] - c.old[t]) : 0);
           break;
       }
       sum += c.weights[t] * loss;

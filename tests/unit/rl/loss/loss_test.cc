@@ -38,7 +38,7 @@ const std::vector<double> kLogprobs = {-.5, -1.2, -.1, -.2, -2.0, -.7, -.3, -1.1
 const std::vector<double> kLogRatios = {.10, -.30, .40, .25, -.25, 1.50, .05, -.05};
 const std::vector<std::int32_t> kLengths = {3, 5};
 const std::vector<std::int32_t> kOneGroup = {0, 2};
-const LossOptions kDapo = {.clip_low = 0.2, .clip_high = 0.28, .dual_clip = 3.0};
+const AlgorithmConfig kDapo = {.clip_low = 0.2, .clip_high = 0.28, .dual_clip = 3.0};
 
 LossInput Vectors(const std::vector<double>& sequence_weights) {
   LossInput input;
@@ -93,11 +93,10 @@ TEST(PolicyLossTest, CountsClippedTokensAndTheDistanceToTheSampler) {
   EXPECT_NEAR(out.metric(LossMetric::kSamplerKlK3).item<double>(), k3, 1e-5);
   EXPECT_NEAR(out.metric(LossMetric::kRatio).item<double>(), ratio, 1e-5);
   EXPECT_NEAR(out.metric(LossMetric::kRatioSquared).item<double>(), squared, 1e-4);
-  EXPECT_NEAR(out.metric(LossMetric::kSamplerGap).item<double>(), 2.9, 1e-5);
 }
 
 TEST(PolicyLossTest, WithoutDualClipALargeRatioIsNotBounded) {
-  LossOptions options = kDapo;
+  AlgorithmConfig options = kDapo;
   options.dual_clip = 0;
   const LossInput input = Vectors({1, 1});
   ComputeLoss(input, options).loss_sum.backward();
@@ -122,7 +121,7 @@ TEST(PolicyLossTest, RatiosStayFiniteHoweverFarThePoliciesAre) {
   EXPECT_TRUE(at::isfinite(input.logprobs_M.grad()).all().item<bool>());
 }
 
-TEST(LossTest, MaskedTokensHaveNoLossAndNoGradientEvenWhereTheyAreNotFinite) {
+TEST(LossTest, DroppedTokensHaveNoLossAndNoGradientEvenWhereTheyAreNotFinite) {
   LossInput input = Vectors({1, 1});
   const double plain = ComputeLoss(input, kDapo).loss_sum.item<double>();
   LossInput longer = input;
@@ -131,12 +130,11 @@ TEST(LossTest, MaskedTokensHaveNoLossAndNoGradientEvenWhereTheyAreNotFinite) {
   longer.sampler_logprobs_M = at::cat({input.sampler_logprobs_M, nowhere});
   longer.advantages_M = at::cat({input.advantages_M, Vector({3, kNan})});
   longer.weights_M = at::cat({input.weights_M, Vector({1, 1})});
-  longer.mask_M = torch::tensor({true, true, true, true, true, true, true, true, false, false});
   const LossOutput out = ComputeLoss(longer, kDapo);
   out.loss_sum.backward();
   EXPECT_EQ(out.loss_sum.item<double>(), plain);
   EXPECT_EQ(out.metric(LossMetric::kTokens).item<double>(), 8);
-  EXPECT_EQ(out.metric(LossMetric::kDropped).item<double>(), 0);
+  EXPECT_EQ(out.metric(LossMetric::kDropped).item<double>(), 2);
   EXPECT_EQ(Values(longer.logprobs_M.grad().slice(0, 8)), (std::vector<double>{0, 0}));
 }
 
@@ -201,7 +199,7 @@ TEST(EntropyBonusTest, LowersTheLossByCoefficientTimesEntropy) {
   LossInput input = Vectors({0.5, 0.25});
   input.entropy_M = Vector({1, 2, 3, 4, 5, 6, 7, 8}).requires_grad_(true);
   const double plain = ComputeLoss(input, kDapo).loss_sum.item<double>();
-  LossOptions options = kDapo;
+  AlgorithmConfig options = kDapo;
   options.entropy_coef = 0.01;
   const LossOutput out = ComputeLoss(input, options);
   out.loss_sum.backward();
@@ -213,7 +211,7 @@ TEST(EntropyBonusTest, LowersTheLossByCoefficientTimesEntropy) {
 
 // A random micro-batch whose log-ratios keep away from the kinks of clipping, where finite
 // differences are meaningless.
-LossInput RandomInput(RandomStream& random, std::int64_t tokens, const LossOptions& options) {
+LossInput RandomInput(RandomStream& random, std::int64_t tokens, const AlgorithmConfig& options) {
   std::vector<double> logprobs, old, advantages, weights, reference, entropy;
   for (std::int64_t i = 0; i < tokens; ++i) {
     double ratio = 0;
@@ -242,11 +240,11 @@ LossInput RandomInput(RandomStream& random, std::int64_t tokens, const LossOptio
 TEST(LossProperty, GradientsAgreeWithFiniteDifferences) {
   RandomStream random({20260101, 40});
   for (const KlEstimator estimator : {KlEstimator::kK1, KlEstimator::kK2, KlEstimator::kK3}) {
-    const LossOptions options = {.clip_high = 0.28,
-                                 .dual_clip = 3.0,
-                                 .kl_coef = 0.1,
-                                 .kl_estimator = estimator,
-                                 .entropy_coef = 0.01};
+    const AlgorithmConfig options = {.clip_high = 0.28,
+                                     .dual_clip = 3.0,
+                                     .kl_coef = 0.1,
+                                     .kl_estimator = estimator,
+                                     .entropy_coef = 0.01};
     const std::int64_t tokens = 24;
     const LossInput input = RandomInput(random, tokens, options);
     ComputeLoss(input, options).loss_sum.backward();
@@ -267,7 +265,7 @@ TEST(LossProperty, GradientsAgreeWithFiniteDifferences) {
 
 TEST(LossProperty, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
   RandomStream random({20260101, 41});
-  const LossOptions options = {
+  const AlgorithmConfig options = {
       .clip_high = 0.28, .dual_clip = 3.0, .kl_coef = 0.1, .entropy_coef = 0.01};
   for (int trial = 0; trial < 20; ++trial) {
     const std::int64_t tokens = 2 + static_cast<std::int64_t>(random.Below(60));
@@ -318,16 +316,9 @@ TEST(LossTest, OtherPrecisionsAreComputedInFloat32) {
   EXPECT_EQ(input.logprobs_M.grad().scalar_type(), at::kDouble);
 }
 
-TEST(MakeLossOptionsTest, ReadsTheAlgorithmsSettings) {
-  AlgorithmConfig algorithm;
-  algorithm.clip_high = 0.28;
-  algorithm.kl_estimator = KlEstimator::kK2;
-  algorithm.kl_coef = 0.1;
-  EXPECT_EQ(MakeLossOptions(algorithm).clip_high, 0.28);
-  EXPECT_EQ(MakeLossOptions(algorithm).kl_estimator, KlEstimator::kK2);
-  EXPECT_EQ(MakeLossOptions(algorithm).kl_coef, 0.1);
-  algorithm.kl_in = KlPlace::kReward;
-  EXPECT_EQ(MakeLossOptions(algorithm).kl_coef, 0.0);
+TEST(KlLossCoefTest, IsZeroWhereTheKlTermIsInTheReward) {
+  EXPECT_EQ(KlLossCoef({.kl_coef = 0.1}), 0.1);
+  EXPECT_EQ(KlLossCoef({.kl_coef = 0.1, .kl_in = KlPlace::kReward}), 0.0);
 }
 
 }  // namespace

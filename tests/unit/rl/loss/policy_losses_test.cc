@@ -29,7 +29,7 @@ LossCase Specified() {
   return c;
 }
 
-TokenLosses Losses(const LossInput& input, const LossOptions& options) {
+TokenLosses Losses(const LossInput& input, const AlgorithmConfig& options) {
   const CompletionSums completions(input.lengths_C, at::ones_like(input.logprobs_M, at::kBool));
   return ComputeTokenLosses(
       {input.logprobs_M, input.old_logprobs_M, input.logprobs_M - input.old_logprobs_M,
@@ -39,7 +39,7 @@ TokenLosses Losses(const LossInput& input, const LossOptions& options) {
 
 struct Golden {
   const char* name;
-  LossOptions options;
+  AlgorithmConfig options;
   std::vector<double> tokens;
   double seq_mean_token_mean;
   double token_mean;
@@ -50,9 +50,9 @@ constexpr double kUnspecified = std::numeric_limits<double>::infinity();
 const std::vector<Golden>& Goldens() {
   const double unspecified = kUnspecified;
   const auto options = [](PolicyLoss policy, double low, double high) {
-    return LossOptions{.policy = policy, .clip_low = low, .clip_high = high};
+    return AlgorithmConfig{.loss = policy, .clip_low = low, .clip_high = high};
   };
-  LossOptions dual = options(PolicyLoss::kPpo, .2, .28);
+  AlgorithmConfig dual = options(PolicyLoss::kPpo, .2, .28);
   dual.dual_clip = 3;
   const auto by_completion = [](double first, double second) {
     return std::vector<double>{first, first, first, second, second, second, second, second};
@@ -129,7 +129,7 @@ TEST(SapoLossTest, HasTheTabulatedGate) {
     c.weights = {1, 1};
     c.lengths = {2};
     const LossInput input = InputOf(c);
-    ComputeLoss(input, {.policy = PolicyLoss::kSapo}).loss_sum.backward();
+    ComputeLoss(input, {.loss = PolicyLoss::kSapo}).loss_sum.backward();
     const auto gradient = DoublesOf(input.logprobs_M.grad());
     EXPECT_NEAR(gradient[0], -advantage, kTolerance);
     EXPECT_NEAR(gradient[1], -advantage * 1.5 * gate, kTolerance);
@@ -144,12 +144,12 @@ std::vector<PolicyLoss> AllLosses() {
 
 std::string NameOf(PolicyLoss loss) { return std::string(ChoiceName(loss)); }
 
-LossOptions Options(PolicyLoss policy) {
+AlgorithmConfig Options(PolicyLoss policy) {
   const bool divergence = policy == PolicyLoss::kDppoTv || policy == PolicyLoss::kDppoKl;
-  LossOptions options{
-      .policy = policy, .clip_low = divergence ? .06 : .2, .clip_high = divergence ? .08 : .28};
+  AlgorithmConfig options{
+      .loss = policy, .clip_low = divergence ? .06 : .2, .clip_high = divergence ? .08 : .28};
   options.dual_clip = policy == PolicyLoss::kPpo || policy == PolicyLoss::kDecoupledPpo ? 3 : 0;
-  options.dppo_cap = 2;
+  options.dppo.cap = 2;
   return options;
 }
 
@@ -157,7 +157,7 @@ TEST(PolicyLossesProperty, ValuesAndGradientsAreThoseOfTheFormulaInDouble) {
   RandomStream random({20260101, 50});
   for (const PolicyLoss policy : AllLosses()) {
     SCOPED_TRACE(NameOf(policy));
-    const LossOptions options = Options(policy);
+    const AlgorithmConfig options = Options(policy);
     int compared = 0;
     for (int trial = 0; trial < 30; ++trial) {
       const LossCase c = RandomCase(random, 6);
@@ -192,7 +192,7 @@ TEST(PolicyLossesProperty, AtRatioOneTheGradientIsThePolicyGradient) {
     if (policy == PolicyLoss::kClipCov) c.marked.clear();
     LossInput input = InputOf(c);
     input.old_logprobs_M.reset();
-    LossOptions options = Options(policy);
+    AlgorithmConfig options = Options(policy);
     options.old_policy = OldPolicy::kLearner;
     ComputeLoss(input, options).loss_sum.backward();
     const auto gradient = DoublesOf(input.logprobs_M.grad());
@@ -208,8 +208,8 @@ TEST(GspoLossTest, OfOneTokenIsPpo) {
   for (const PolicyLoss policy : {PolicyLoss::kGspo, PolicyLoss::kGspoToken}) {
     LossInput gspo = InputOf(c);
     LossInput ppo = InputOf(c);
-    const at::Tensor loss = ComputeLoss(gspo, {.policy = policy}).loss_sum;
-    const at::Tensor expected = ComputeLoss(ppo, {.policy = PolicyLoss::kPpo}).loss_sum;
+    const at::Tensor loss = ComputeLoss(gspo, {.loss = policy}).loss_sum;
+    const at::Tensor expected = ComputeLoss(ppo, {.loss = PolicyLoss::kPpo}).loss_sum;
     loss.backward();
     expected.backward();
     EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-6);
@@ -221,9 +221,9 @@ TEST(GspoLossTest, TheTokenVariantTakesEachTokensAdvantageTheOtherTheirMean) {
   LossCase c = Specified();
   c.advantages = {2, 1, .6, -.7, -.7, -.7, -.7, -.7};
   const auto sequence =
-      DoublesOf(Losses(InputOf(c), {.policy = PolicyLoss::kGspo, .clip_high = .28}).loss_M);
+      DoublesOf(Losses(InputOf(c), {.loss = PolicyLoss::kGspo, .clip_high = .28}).loss_M);
   const auto token =
-      DoublesOf(Losses(InputOf(c), {.policy = PolicyLoss::kGspoToken, .clip_high = .28}).loss_M);
+      DoublesOf(Losses(InputOf(c), {.loss = PolicyLoss::kGspoToken, .clip_high = .28}).loss_M);
   EXPECT_NEAR(sequence[0], -1.2 * 1.068939, kTolerance);
   EXPECT_NEAR(sequence[2], -1.2 * 1.068939, kTolerance);
   EXPECT_NEAR(token[0], -2 * 1.068939, kTolerance);
@@ -248,11 +248,11 @@ TEST(DecoupledPpoTest, GivesTheTabulatedValues) {
     c.advantages = {row.a};
     c.weights = {1};
     c.lengths = {1};
-    LossOptions options{.policy = PolicyLoss::kDecoupledPpo,
-                        .old_policy = OldPolicy::kLearner,
-                        .correction_cap = 5};
+    AlgorithmConfig options{.loss = PolicyLoss::kDecoupledPpo,
+                            .old_policy = OldPolicy::kLearner,
+                            .correction = {.cap = 5}};
     const auto loss = [&](CorrectionMode mode) {
-      options.correction = mode;
+      options.correction.mode = mode;
       return ComputeLoss(InputOf(c), options).loss_sum.item<double>();
     };
     EXPECT_NEAR(loss(CorrectionMode::kMis), row.masked, kTolerance);
@@ -285,7 +285,7 @@ struct Corrected {
 };
 
 // At ratio 1 and A = 1 the gradient is minus the weight.
-Corrected Apply(const LossOptions& options) {
+Corrected Apply(const AlgorithmConfig& options) {
   const LossInput input = InputOf(GapCase());
   LossOutput out = ComputeLoss(input, options);
   out.loss_sum.backward();
@@ -318,11 +318,8 @@ TEST(CorrectionTest, GivesTheTabulatedWeights) {
       {CorrectionMode::kIcePop, CorrectionLevel::kSequence, 5, .5, all(0), 0, 4},
   };
   for (const Row& row : rows) {
-    const LossOptions options{.old_policy = OldPolicy::kLearner,
-                              .correction = row.mode,
-                              .correction_level = row.level,
-                              .correction_cap = row.cap,
-                              .correction_floor = row.floor};
+    const AlgorithmConfig options{.old_policy = OldPolicy::kLearner,
+                                  .correction = {row.mode, row.level, row.cap, row.floor}};
     const Corrected got = Apply(options);
     double sum = 0;
     for (std::size_t i = 0; i < 4; ++i) {
@@ -338,7 +335,7 @@ TEST(CorrectionTest, GivesTheTabulatedWeights) {
 
 TEST(CorrectionTest, EffectiveShareIsTheEffectiveSampleSize) {
   const Corrected got =
-      Apply({.old_policy = OldPolicy::kLearner, .correction = CorrectionMode::kTis});
+      Apply({.old_policy = OldPolicy::kLearner, .correction = {.mode = CorrectionMode::kTis}});
   const double sum = got.out.metric(LossMetric::kCorrection).item<double>();
   EXPECT_NEAR(sum / 4, .951517, kTolerance);
   EXPECT_NEAR(EffectiveShare(4, sum, got.out.metric(LossMetric::kCorrectionSquared).item<double>()),
@@ -350,14 +347,14 @@ TEST(CorrectionTest, WeighsEveryLossAndHasNoGradient) {
   for (const PolicyLoss policy : AllLosses()) {
     SCOPED_TRACE(NameOf(policy));
     LossCase c = RandomCase(random, 10);
-    LossOptions options = Options(policy);
+    AlgorithmConfig options = Options(policy);
     options.old_policy = OldPolicy::kLearner;
-    options.correction = CorrectionMode::kTis;
+    options.correction.mode = CorrectionMode::kTis;
     const LossInput corrected = InputOf(c);
     ComputeLoss(corrected, options).loss_sum.backward();
     for (std::size_t i = 0; i < c.lp.size(); ++i)
       c.weights[i] *= std::min(2.0, std::exp(c.old[i] - c.sampler[i]));
-    options.correction = CorrectionMode::kNone;
+    options.correction.mode = CorrectionMode::kNone;
     const LossInput weighted = InputOf(c);
     ComputeLoss(weighted, options).loss_sum.backward();
     EXPECT_TRUE(at::allclose(corrected.logprobs_M.grad(), weighted.logprobs_M.grad(), 1e-5, 1e-7));
@@ -370,9 +367,9 @@ TEST(PolicyLossesProperty, SplittingChangesNoGradientAndMetricsAddUp) {
   for (const PolicyLoss policy : AllLosses()) {
     SCOPED_TRACE(NameOf(policy));
     const LossCase c = RandomCase(random, 9);
-    LossOptions options = Options(policy);
-    options.correction = CorrectionMode::kIcePop;
-    options.correction_level = CorrectionLevel::kGeometric;
+    AlgorithmConfig options = Options(policy);
+    options.correction.mode = CorrectionMode::kIcePop;
+    options.correction.level = CorrectionLevel::kGeometric;
     const LossInput whole = InputOf(c);
     const LossOutput at_once = ComputeLoss(whole, options);
     at_once.loss_sum.backward();
@@ -413,9 +410,9 @@ TEST(PolicyLossesTest, StayFiniteHoweverFarThePoliciesAre) {
     for (const CorrectionMode mode :
          {CorrectionMode::kNone, CorrectionMode::kIs, CorrectionMode::kIcePop}) {
       SCOPED_TRACE(NameOf(policy));
-      LossOptions options = Options(policy);
-      options.correction = mode;
-      options.correction_level = CorrectionLevel::kSequence;
+      AlgorithmConfig options = Options(policy);
+      options.correction.mode = mode;
+      options.correction.level = CorrectionLevel::kSequence;
       const LossInput input = InputOf(c);
       const LossOutput out = ComputeLoss(input, options);
       out.loss_sum.backward();
@@ -428,7 +425,7 @@ TEST(PolicyLossesTest, StayFiniteHoweverFarThePoliciesAre) {
 
 TEST(PolicyLossesTest, TokensThatDoNotCountAreInNoStatisticOfTheirCompletion) {
   for (const PolicyLoss policy : {PolicyLoss::kGspo, PolicyLoss::kGmpo}) {
-    const LossOptions options = Options(policy);
+    const AlgorithmConfig options = Options(policy);
     LossCase c = Specified();
     const double expected = ComputeLoss(InputOf(c), options).loss_sum.item<double>();
     const double gap = std::numeric_limits<double>::quiet_NaN();
@@ -456,8 +453,8 @@ TEST(GspoLossTest, LongCompletionsKeepTheirRatiosDigits) {
   c.advantages.assign(c.lp.size(), 1.0);
   c.weights.assign(c.lp.size(), 1.0 / static_cast<double>(length));
   c.lengths = {length};
-  const double loss = ComputeLoss(InputOf(c), {.policy = PolicyLoss::kGspo, .clip_high = 1})
-                          .loss_sum.item<double>();
+  const double loss =
+      ComputeLoss(InputOf(c), {.loss = PolicyLoss::kGspo, .clip_high = 1}).loss_sum.item<double>();
   EXPECT_NEAR(loss, -std::exp(2e-4), 1e-6);
 }
 
@@ -471,7 +468,7 @@ TEST(DppoLossTest, DivergencesNearProbabilityOneHaveDigits) {
   c.weights = {1};
   c.lengths = {1};
   const double kl = (1 - 4e-6) * (c.old[0] - c.lp[0]) + 4e-6 * std::log(4.0);
-  LossOptions options{.policy = PolicyLoss::kDppoKl};
+  AlgorithmConfig options{.loss = PolicyLoss::kDppoKl};
   for (const double factor : {0.95, 1.05}) {
     options.clip_high = kl * factor;
     const auto clipped =
@@ -485,7 +482,7 @@ TEST(KlCovLossTest, PenalisesMarkedTokensWhateverTheirAdvantage) {
   c.advantages.assign(8, 0.0);
   c.marked = {1, 0, 0, 0, 1, 0, 0, 0};
   const LossInput input = InputOf(c);
-  const LossOutput out = ComputeLoss(input, {.policy = PolicyLoss::kKlCov, .kl_cov_coef = .5});
+  const LossOutput out = ComputeLoss(input, {.loss = PolicyLoss::kKlCov, .kl_cov = {.coef = .5}});
   out.loss_sum.backward();
   EXPECT_NEAR(out.loss_sum.item<double>(), .5 * (.10 + .25), kTolerance);
   EXPECT_EQ(out.metric(LossMetric::kMarked).item<double>(), 2);

@@ -1,5 +1,6 @@
-// <out>/eval.jsonl: one JSON object for each evaluation during the run (run.eval). The evaluator
-// writes it; everything that shows a run reads it.
+// The files of evaluations during the run (run.eval): <out>/eval.jsonl, one JSON object for each,
+// which the evaluator writes and everything that shows a run reads; and <out>/evals, the weights
+// that wait.
 #pragma once
 
 #include <cstdint>
@@ -50,5 +51,30 @@ Result<std::vector<EvalRow>> ReadEvals(const std::string& out);
 
 // Adds a row, durably: a crash leaves the file with the whole row or without it.
 Status AddEval(const std::string& out, const EvalRow& row);
+
+// Weights that wait for their evaluation: <out>/evals/v<learner epoch>.<step>, a Hugging Face
+// folder. The learner puts them there and the evaluator takes them away, so that either may be
+// killed at any time.
+struct PendingEval {
+  std::uint64_t learner_epoch = 0;
+  std::int64_t step = 0;
+  std::string folder;
+};
+
+// Weights that wait at most; those of a further step are left out.
+inline constexpr std::size_t kMostPendingEvals = 2;
+
+std::string PendingEvalsFolder(const std::string& out);
+
+// Where the weights of a step wait, and where they are written before that.
+std::string PendingEvalFolderOf(const std::string& out, std::uint64_t learner_epoch,
+                                std::int64_t step);
+std::string UnfinishedEvalFolder(const std::string& out);
+
+// Returns the oldest first, by epoch and step. Empty if the folder cannot be read.
+std::vector<PendingEval> ListPendingEvals(const std::string& out);
+
+// Removes weights of steps after `step`, which a learner trains again, and unfinished ones.
+Status RemovePendingEvalsAfter(const std::string& out, std::int64_t step);
 
 }  // namespace buttress

@@ -1,11 +1,13 @@
-#include "learner/output/canaries.h"
+#include "learner/output/publication.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "lib/base/os/file.h"
 #include "lib/base/text/random.h"
 
 namespace buttress {
@@ -64,6 +66,39 @@ Result<std::vector<Canary>> GreedyCanaries(Transformer& model) {
   std::vector<Canary> canaries = Prompts(model.config().vocab_size);
   for (std::size_t i = 0; i < kTokens; ++i) BUTTRESS_RETURN_IF_ERROR(AppendToken(model, canaries));
   return canaries;
+}
+
+Result<std::unique_ptr<Publication>> Publication::Start(const RunConfig& config,
+                                                        const Credentials& credentials,
+                                                        CoordinatorSource& source) {
+  std::unique_ptr<Publication> started(new Publication(config));
+  const LearnerConfig& local = config.local.learner;
+  const std::string folder = JoinPath(config.local.out, "weights");
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  BUTTRESS_ASSIGN_OR_RETURN(started->server_,
+                            WeightServer::Start(folder, local.listen, credentials));
+  WeightStoreOptions options;
+  options.folder = folder;
+  options.run_id = source.run_id();
+  options.sources = {local.advertise.empty() ? started->server_->address() : local.advertise};
+  BUTTRESS_ASSIGN_OR_RETURN(started->publisher_, WeightPublisher::Create(options));
+  started->sync_ = std::make_unique<WeightSync>(
+      *started->publisher_, [&source](const WeightManifest& m) { return source.Announce(m); });
+  return started;
+}
+
+Status Publication::Publish(const PolicyVersion& version, Transformer& model) {
+  std::vector<Canary> canaries;
+  if (NeedsCanaries(config_.local)) {
+    BUTTRESS_ASSIGN_OR_RETURN(canaries, GreedyCanaries(model));
+  }
+  return sync_->Publish(version, model.parameters(), std::move(canaries));
+}
+
+void Publication::Measure(StepMeasurements& measured) {
+  measured.seconds_wait_weights = sync_->seconds_waited() - seconds_waited_;
+  seconds_waited_ = sync_->seconds_waited();
+  measured.unchanged_versions = static_cast<double>(sync_->unchanged_versions());
 }
 
 }  // namespace buttress

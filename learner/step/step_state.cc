@@ -1,4 +1,4 @@
-#include "learner/step/fetch_groups.h"
+#include "learner/step/step_state.h"
 
 #include <c10/util/StringUtil.h>
 

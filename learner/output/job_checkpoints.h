@@ -1,0 +1,115 @@
+// When a job writes checkpoints, which ones it keeps (run.checkpoints), and the check that the
+// ranks hold the same weights before one is written. Torch.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "learner/coordinator_source.h"
+#include "learner/optimizer/optimizer.h"
+#include "learner/output/checkpoint.h"
+#include "learner/output/publication.h"
+#include "learner/step_reports.h"
+#include "learner/trainer.h"
+#include "lib/base/report/status.h"
+#include "lib/collectives/collective.h"
+#include "lib/config/run_config.h"
+#include "lib/policy/transformer.h"
+
+namespace buttress {
+
+// Returns a number that changes with any one bit of the tensors, and with the order of their names
+// but not of their elements.
+std::int64_t DigestOf(const NamedTensors& tensors);
+
+// Compares the digests of all ranks; every rank calls it and gets the same answer. kDataLoss names
+// the first rank whose tensors `what` differ from those of rank 0.
+Status CompareReplicas(const std::string& what, const NamedTensors& tensors, Collective& control,
+                       std::chrono::milliseconds timeout);
+
+// Scores checkpoints: by the held-out accuracy of their weights where the run is evaluated, else by
+// the mean raw reward of the run.checkpoint_interval steps up to them. For rank 0. Not thread-safe.
+class KeptCheckpoints {
+ public:
+  explicit KeptCheckpoints(const RunConfig& config) : config_(config) {}
+
+  // Takes the mean reward of the next step; after a restart, those of the steps before it first.
+  void AddStep(std::int64_t step, double reward_mean);
+
+  // Returns the mean reward up to a checkpoint of the step that was added last; nullopt if run.eval
+  // scores, if that step is no multiple of the interval, or without a reward.
+  std::optional<double> RewardOfLastStep() const;
+
+  // Returns the steps of `checkpoints` that are kept for their score: the keep_best best, older
+  // ones first where scores are equal, and those whose weights still wait for their evaluation.
+  std::set<std::int64_t> Kept(std::span<const std::int64_t> checkpoints) const;
+
+ private:
+  bool by_eval() const { return config_.run.eval.every > 0; }
+
+  const RunConfig& config_;
+  std::deque<double> rewards_;               // of the last checkpoint_interval steps
+  std::map<std::int64_t, double> rewarded_;  // mean reward by step of a checkpoint
+  std::int64_t last_step_ = 0;
+};
+
+// The checkpoints of a job in <out>/checkpoint, and the best model by reward. Every rank calls
+// Write; the rest is for rank 0. Not thread-safe.
+class JobCheckpoints {
+ public:
+  // The arguments must outlive the object.
+  JobCheckpoints(const RunConfig& config, Collective& control, Transformer& model, Trainer& trainer,
+                 CoordinatorSource& source, LearnerMetrics& metrics);
+
+  const std::string& folder() const { return folder_; }
+
+  // Loads the newest complete checkpoint into model and optimizer, and its state into `state`,
+  // which stays without one. kInvalidArgument if it was written with other settings of `run`.
+  Status Load(CheckpointState& state);
+
+  // Renames the checkpoints after `step`, which is trained from.
+  Status PutAsideAfter(std::int64_t step) { return store_.PutAsideAfter(step); }
+
+  // Takes the mean reward of the next step (KeptCheckpoints::AddStep).
+  void AddStep(std::int64_t step, double reward_mean) { kept_.AddStep(step, reward_mean); }
+
+  // Writes the checkpoint of `version` on rank 0, once the state is found to be the same on all
+  // ranks and `publication` (rank 0) is announced. Does nothing if it exists already.
+  Status Write(const PolicyVersion& version, Publication* publication);
+
+  // Reports that the run ends with the newest checkpoint, so that workers and coordinator leave.
+  Status ReportEnd(const std::string& why);
+
+  // The step of the newest durable checkpoint, -1 without one; set on the ranks that do not load.
+  std::int64_t step() const { return step_; }
+
+  void SetStep(std::int64_t step) { step_ = step; }
+
+  // The seconds that Write took since the last call.
+  double TakeSeconds() { return std::exchange(seconds_, 0); }
+
+ private:
+  void KeepBestByReward();
+
+  const RunConfig& config_;
+  const std::string folder_;
+  Collective& control_;
+  Transformer& model_;
+  Trainer& trainer_;
+  CoordinatorSource& source_;
+  LearnerMetrics& metrics_;
+  CheckpointStore store_;
+  KeptCheckpoints kept_;
+  std::int64_t step_ = -1;
+  std::string digest_;  // of the newest checkpoint
+  double seconds_ = 0;
+};
+
+}  // namespace buttress
