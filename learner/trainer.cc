@@ -59,7 +59,7 @@ std::string SizesToLower(const LearnerConfig& local) {
 Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* reference,
                  Collective& control, Collective& tensors, BatchSource& source)
     : options_(std::move(options)),
-      assignment_options_(AssignmentOptions::From(options_.run, options_.learner, control.size())),
+      assignment_options_{options_.run, options_.learner.micro_batch_tokens, control.size()},
       timeout_(options_.learner.collective_timeout_ms),
       model_(model),
       reference_(reference),
@@ -435,7 +435,7 @@ void Trainer::MeasureDrift(StepState& state) {
   if (config.every == 0 || options_.run.algorithm.kl_coef > 0 || control_.rank() != 0) return;
   if (!std::exchange(drift_due_, false) && state.step % config.every != 0) return;
   const TokenBatch batch =
-      FirstCompletions(state.groups, {config.tokens, options_.learner.micro_batch_tokens});
+      FirstCompletions(state.groups, config.tokens, options_.learner.micro_batch_tokens);
   if (batch.empty()) return;
   phases_.WaitForDevice();
   const Stopwatch watch(state.measured.seconds_start_kl);

@@ -48,7 +48,7 @@ Status CheckOverrides(const std::vector<std::string>& overrides) {
 
 // The placement on ranks does not change what a replay reports.
 AssignmentOptions OptionsOf(const RunConfig& config) {
-  return AssignmentOptions::From(config.run, config.local.learner, 1);
+  return {config.run, config.local.learner.micro_batch_tokens, 1};
 }
 
 Result<ReplayedBatch> Compute(const Plan& plan, const AssignmentOptions& options, GateState& gate) {

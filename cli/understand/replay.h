@@ -77,9 +77,9 @@ class RunReplay {
 
   std::size_t plans() const { return plans_.size(); }
 
-  const AlgorithmConfig& trained_settings() const { return trained_.algorithm; }
+  const AlgorithmConfig& trained_settings() const { return trained_.run.algorithm; }
 
-  const AlgorithmConfig& replayed_settings() const { return replayed_.algorithm; }
+  const AlgorithmConfig& replayed_settings() const { return replayed_.run.algorithm; }
 
  private:
   RunReplay() = default;

@@ -32,7 +32,8 @@ Result<double> Measure(Transformer& model, const ModelPathConfig& start, const T
 
 }  // namespace
 
-TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, const StartKlBounds& bounds) {
+TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, std::int64_t trained_tokens,
+                            std::int64_t pass_tokens) {
   TokenBatch batch;
   for (const FetchedGroup& fetched : groups) {
     const v1::Group& group = fetched.group;
@@ -40,8 +41,8 @@ TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, const StartKlB
       const std::int64_t trained = group.head().trained_lengths(i);
       if (trained == 0) continue;
       const std::int64_t tokens = group.prompt_token_ids_size() + group.head().lengths(i);
-      const bool fits = batch.trained_tokens() + trained <= bounds.trained_tokens &&
-                        batch.input_tokens() + tokens <= bounds.pass_tokens;
+      const bool fits = batch.trained_tokens() + trained <= trained_tokens &&
+                        batch.input_tokens() + tokens <= pass_tokens;
       if (!batch.empty() && !fits) return batch;
       batch.Add(PromptOf(group), TokensOf(group, i), TrainedSpansOf(group, i));
     }

@@ -13,15 +13,10 @@
 
 namespace buttress {
 
-// What one measurement may run: trained tokens, and tokens of the pass with the prompts.
-struct StartKlBounds {
-  std::int64_t trained_tokens = 0;
-  std::int64_t pass_tokens = 0;
-};
-
-// Returns the first scorable completions of `groups` within the bounds, and at least one; an empty
-// batch if there is none. Pure.
-TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, const StartKlBounds& bounds);
+// Returns the first scorable completions of `groups` within the bounds, trained tokens and tokens
+// of the pass with the prompts, and at least one; an empty batch if there is none. Pure.
+TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, std::int64_t trained_tokens,
+                            std::int64_t pass_tokens);
 
 // Returns KL(model || start model) in nats per trained token of `batch`, estimator k3
 // (lib/rl/loss/kl.h). Loads the start model next to `model`, on its device, and frees it. The

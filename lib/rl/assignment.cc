@@ -45,7 +45,7 @@ std::vector<double> Components(const Plan& plan) {
 
 void AddGroup(const v1::GroupHead& group, bool masked, const AssignmentOptions& options,
               TrainedRows& rows) {
-  const OverlongConfig& overlong = options.algorithm.overlong;
+  const OverlongConfig& overlong = options.run.algorithm.overlong;
   for (int i = 0; i < group.outcomes_size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const std::int32_t trained = group.trained_lengths(i);
@@ -54,7 +54,7 @@ void AddGroup(const v1::GroupHead& group, bool masked, const AssignmentOptions& 
     rows.input.outcomes.push_back(masked ? Outcome::kUnscorable : OutcomeOf(group, at));
     rows.input.raw_rewards.push_back(group.raw_rewards(i));
     rows.input.rewards.push_back(group.rewards(i) +
-                                 OverlongPenalty(group.lengths(i), options.overlong_length,
+                                 OverlongPenalty(group.lengths(i), options.overlong_length(),
                                                  overlong.cache, overlong.penalty));
     rows.input.lengths.push_back(masked || filtered ? 0 : trained);
   }
@@ -82,7 +82,7 @@ TrainedRows ApplyMasks(const Plan& plan, std::span<const double> kl_penalties,
   input.collapse.step = {};
   for (const GroupHeadPtr& group : plan.groups) {
     const CollapseClass collapse = ClassOf(*group);
-    const bool masked = options.mask_zero_variance && collapse != CollapseClass::kMixed;
+    const bool masked = options.masks_zero_variance() && collapse != CollapseClass::kMixed;
     rows.masked.push_back(masked);
     rows.planned.Add(collapse);
     input.classes.push_back(masked ? CollapseClass::kUnscorable : collapse);
@@ -93,7 +93,7 @@ TrainedRows ApplyMasks(const Plan& plan, std::span<const double> kl_penalties,
   for (std::size_t row = 0; row < kl_penalties.size(); ++row)
     input.rewards[row] -= kl_penalties[row];
   input.left_out = LeftOut(plan.collapse.step, input.collapse.step);
-  input.key = AdvantageKey(options.seed, static_cast<std::int64_t>(plan.step));
+  input.key = AdvantageKey(options.run.seed, static_cast<std::int64_t>(plan.step));
   return rows;
 }
 
@@ -125,9 +125,9 @@ Placement Place(const Plan& plan, const TrainedRows& trained, const AdvantageOut
   }
   PlacementOptions placement;
   placement.ranks = options.ranks;
-  placement.updates = options.updates;
+  placement.updates = static_cast<std::int32_t>(options.run.batch.updates);
   placement.micro_batch_tokens = options.micro_batch_tokens;
-  placement.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.algorithm);
+  placement.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.run.algorithm);
   return PlaceGroups(loads, trained.input.group_offsets, placement);
 }
 
@@ -285,15 +285,19 @@ std::vector<double> WeightsOfUpdates(std::span<const std::int32_t> lengths,
                                      std::span<const std::int32_t> group_offsets,
                                      std::span<const std::int32_t> update,
                                      const AssignmentOptions& options) {
+  const AlgorithmConfig& algorithm = options.run.algorithm;
+  const double length_norm = algorithm.length_norm > 0
+                                 ? algorithm.length_norm
+                                 : static_cast<double>(options.run.sampling.max_tokens);
   std::vector<double> weights(lengths.size(), 0.0);
-  for (std::int32_t u = 0; u < options.updates; ++u) {
+  for (std::int32_t u = 0; u < options.run.batch.updates; ++u) {
     std::vector<std::int32_t> own(lengths.begin(), lengths.end());
     for (std::size_t row = 0; row < own.size(); ++row) {
       if (update[row] != u) own[row] = 0;
     }
     const std::vector<double> of_update =
-        TokenWeights(options.algorithm.aggregation, own, group_offsets,
-                     CountDenominators(own, group_offsets), options.length_norm);
+        TokenWeights(algorithm.aggregation, own, group_offsets,
+                     CountDenominators(own, group_offsets), length_norm);
     for (std::size_t row = 0; row < own.size(); ++row) weights[row] += of_update[row];
   }
   return weights;
@@ -309,23 +313,14 @@ double OverlongPenalty(std::int64_t tokens, std::int64_t length, std::int64_t ca
   return -penalty * static_cast<double>(beyond) / static_cast<double>(cache);
 }
 
-AssignmentOptions AssignmentOptions::From(const RunSettings& run, const LearnerConfig& learner,
-                                          int ranks) {
-  AssignmentOptions options;
-  options.algorithm = run.algorithm;
-  options.mask_zero_variance = run.batch.zero_variance == ZeroVariancePolicy::kMask ||
-                               run.batch.zero_variance == ZeroVariancePolicy::kResample;
-  options.length_norm = run.algorithm.length_norm > 0
-                            ? run.algorithm.length_norm
-                            : static_cast<double>(run.sampling.max_tokens);
-  const std::int64_t overlong = run.algorithm.overlong.length;
-  options.overlong_length = overlong > 0 ? overlong : run.sampling.max_tokens;
-  options.seed = run.seed;
-  options.ranks = ranks;
-  options.updates = static_cast<std::int32_t>(run.batch.updates);
-  options.mini_batch = run.batch.mini_batch;
-  options.micro_batch_tokens = learner.micro_batch_tokens;
-  return options;
+bool AssignmentOptions::masks_zero_variance() const {
+  return run.batch.zero_variance == ZeroVariancePolicy::kMask ||
+         run.batch.zero_variance == ZeroVariancePolicy::kResample;
+}
+
+std::int64_t AssignmentOptions::overlong_length() const {
+  const std::int64_t length = run.algorithm.overlong.length;
+  return length > 0 ? length : run.sampling.max_tokens;
 }
 
 Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
@@ -335,12 +330,13 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
   BUTTRESS_RETURN_IF_ERROR(CheckCounts(plan, trained.planned));
   trained.input.gate = gate;
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
-                            ComputeAdvantages(trained.input, options.algorithm));
+                            ComputeAdvantages(trained.input, options.run.algorithm));
   Assignment out;
   out.step = static_cast<std::int64_t>(plan.step);
-  out.update_of_row =
-      DrawMiniBatches(trained.input.group_offsets, options.updates, options.mini_batch,
-                      {MixSeed(options.seed, HashText("mini-batches")), plan.step});
+  out.update_of_row = DrawMiniBatches(
+      trained.input.group_offsets, static_cast<std::int32_t>(options.run.batch.updates),
+      options.run.batch.mini_batch,
+      {MixSeed(options.run.seed, HashText("mini-batches")), plan.step});
   const Placement placement = Place(plan, trained, advantages, out.update_of_row, options);
   summary = Summarize(plan, trained, advantages, placement);
 

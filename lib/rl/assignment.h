@@ -86,19 +86,16 @@ struct BatchSummary {
 };
 
 struct AssignmentOptions {
-  AlgorithmConfig algorithm;
-  // Leaves groups without a signal out of the loss, its denominators and the statistics of the
-  // estimator.
-  bool mask_zero_variance = false;
-  double length_norm = 0;            // L of seq_mean_token_sum_norm
-  std::int64_t overlong_length = 0;  // tokens at which the soft penalty is complete
-  std::uint64_t seed = 0;            // of the run
-  std::int32_t ranks = 1;
-  std::int32_t updates = 1;  // U
-  MiniBatchOf mini_batch = MiniBatchOf::kPrompts;
+  RunSettings run;
   std::int64_t micro_batch_tokens = 0;
+  std::int32_t ranks = 1;
 
-  static AssignmentOptions From(const RunSettings& run, const LearnerConfig& learner, int ranks);
+  // Whether groups without a signal are left out of the loss, its denominators and the statistics
+  // of the estimator.
+  bool masks_zero_variance() const;
+
+  // Tokens at which the soft overlong penalty is complete.
+  std::int64_t overlong_length() const;
 };
 
 // Soft overlong punishment (DAPO, arXiv 2503.14476, Eq 13): what is added to the reward of a

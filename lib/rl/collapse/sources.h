@@ -92,7 +92,7 @@ struct SourceMeasurements {
   void Add(const SourceMeasurements& other);
 };
 
-// Adds up the sources that have one reported name (source_names.h), in the order of the names. What
+// Adds up the sources that have one reported name, in the order of the names. What
 // has no name of its own has no gate either.
 std::vector<SourceMeasurements> ReportedSources(const std::vector<SourceMeasurements>& sources,
                                                 SourceNames& names);

@@ -11,48 +11,44 @@ constexpr std::array kPolicyLossInfos = {
     PolicyLossInfo{
         PolicyLoss::kPpo, "max(-A rho, -A clip(rho, 1 - el, 1 + eh)); A < 0: at most -A dual_clip",
         "-A rho; 0 if A > 0 and rho > 1 + eh, A < 0 and rho < 1 - el, or A < 0 and rho > dual_clip",
-        "arXiv 1707.06347", ReadsLogprobs::kOld, "clip_low, clip_high, dual_clip"},
+        "arXiv 1707.06347", "old", "clip_low, clip_high, dual_clip"},
     PolicyLossInfo{PolicyLoss::kDecoupledPpo,
                    "w * ppo, w = exp(old - sampler) by correction.mode, old the learner's own",
-                   "w times ppo's", "arXiv 2505.24298", ReadsLogprobs::kOldAndSampler,
+                   "w times ppo's", "arXiv 2505.24298", "old, sampler",
                    "clip_low, clip_high, dual_clip, correction"},
     PolicyLossInfo{
         PolicyLoss::kGspo,
         "max(-B s, -B clip(s, 1 - el, 1 + eh)), s = exp(mean d), B = mean A over the completion",
-        "-B s where s is not clipped", "arXiv 2507.18071", ReadsLogprobs::kOld,
-        "clip_low, clip_high"},
+        "-B s where s is not clipped", "arXiv 2507.18071", "old", "clip_low, clip_high"},
     PolicyLossInfo{PolicyLoss::kGspoToken,
                    "max(-A s, -A clip(s, 1 - el, 1 + eh)), s = sg[exp(mean d)] exp(lp - sg[lp])",
-                   "-A s where s is not clipped", "arXiv 2507.18071", ReadsLogprobs::kOld,
-                   "clip_low, clip_high"},
+                   "-A s where s is not clipped", "arXiv 2507.18071", "old", "clip_low, clip_high"},
     PolicyLossInfo{PolicyLoss::kCispo, "-sg[clip(rho, 1 - el, 1 + eh)] A lp",
-                   "-clip(rho, 1 - el, 1 + eh) A: never 0", "arXiv 2506.13585", ReadsLogprobs::kOld,
+                   "-clip(rho, 1 - el, 1 + eh) A: never 0", "arXiv 2506.13585", "old",
                    "clip_low, clip_high"},
     PolicyLossInfo{PolicyLoss::kGmpo,
                    "-B exp(mean c), c = d, at most eh if A > 0, at least -el if A < 0; B = mean A",
-                   "-B exp(mean c) where d is not clipped", "arXiv 2507.20673", ReadsLogprobs::kOld,
+                   "-B exp(mean c) where d is not clipped", "arXiv 2507.20673", "old",
                    "clip_low, clip_high: of d, the paper has 0.4"},
     PolicyLossInfo{PolicyLoss::kSapo, "-A (4 / tau) sigmoid(tau (rho - 1))",
-                   "-A rho 4 S (1 - S), S the sigmoid", "arXiv 2511.20347", ReadsLogprobs::kOld,
-                   "sapo"},
-    PolicyLossInfo{PolicyLoss::kGpg, "-A lp", "-A", "arXiv 2504.02546", ReadsLogprobs::kNone, ""},
+                   "-A rho 4 S (1 - S), S the sigmoid", "arXiv 2511.20347", "old", "sapo"},
+    PolicyLossInfo{PolicyLoss::kGpg, "-A lp", "-A", "arXiv 2504.02546", "", ""},
     PolicyLossInfo{PolicyLoss::kDppoTv,
                    "-A sg[min(rho, cap)] lp, 0 if A > 0 and p - q > eh, or A <= 0 and q - p > el",
-                   "-A min(rho, cap), or 0", "arXiv 2602.04879", ReadsLogprobs::kOld,
+                   "-A min(rho, cap), or 0", "arXiv 2602.04879", "old",
                    "clip_low, clip_high: of p - q = exp(lp) - exp(old); dppo"},
     PolicyLossInfo{PolicyLoss::kDppoKl,
                    "-A sg[min(rho, cap)] lp, 0 if K > eh and A > 0 and p > q, or K > el and A <= "
                    "0 and p < q; K = KL of (q, 1 - q) to (p, 1 - p)",
-                   "-A min(rho, cap), or 0", "arXiv 2602.04879", ReadsLogprobs::kOld,
+                   "-A min(rho, cap), or 0", "arXiv 2602.04879", "old",
                    "clip_low, clip_high: of K; dppo"},
     PolicyLossInfo{PolicyLoss::kClipCov,
                    "ppo, 0 for a random share of the tokens with a covariance within bounds",
-                   "ppo's, or 0", "arXiv 2505.22617", ReadsLogprobs::kOldAndSampler,
+                   "ppo's, or 0", "arXiv 2505.22617", "old, sampler",
                    "clip_low, clip_high, clip_cov"},
     PolicyLossInfo{PolicyLoss::kKlCov,
                    "-A rho; + coef |d| for the share of the tokens with the highest covariance",
-                   "-A rho; + coef sign(d)", "arXiv 2505.22617", ReadsLogprobs::kOldAndSampler,
-                   "kl_cov"},
+                   "-A rho; + coef sign(d)", "arXiv 2505.22617", "old, sampler", "kl_cov"},
 };
 
 static_assert(std::ranges::equal(kPolicyLossInfos, kChoices<PolicyLoss>, {}, &PolicyLossInfo::loss,
@@ -126,18 +122,6 @@ std::string Code(std::string_view text) {
   return text.empty() ? "" : code.append(Cell(text)).append("`");
 }
 
-std::string_view Reads(ReadsLogprobs reads) {
-  switch (reads) {
-    case ReadsLogprobs::kNone:
-      return "";
-    case ReadsLogprobs::kOld:
-      return "old";
-    case ReadsLogprobs::kOldAndSampler:
-      return "old, sampler";
-  }
-  return "";
-}
-
 void AppendRow(std::initializer_list<std::string> cells, std::string& text) {
   for (const std::string& cell : cells) text.append("| ").append(cell).append(" ");
   text += "|\n";
@@ -170,7 +154,7 @@ std::string LossTables() {
   AppendRow({"---", "---", "---", "---", "---", "---"}, text);
   for (const PolicyLossInfo& info : kPolicyLossInfos) {
     AppendRow({Code(info.name()), Code(info.formula), Code(info.gradient), Link(info.paper),
-               std::string(Reads(info.reads)), std::string(info.settings)},
+               std::string(info.reads), std::string(info.settings)},
               text);
   }
   AppendChoices("old_policy", "the ratio divides by", kOldPolicies, text);

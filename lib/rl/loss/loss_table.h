@@ -7,7 +7,6 @@
 // completion, el and eh clip_low and clip_high; sg[] has no gradient.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,19 +15,15 @@
 
 namespace buttress {
 
-// Log-probs that a policy loss reads in addition to those of the trained policy.
-enum class ReadsLogprobs : std::uint8_t {
-  kNone,
-  kOld,            // by algorithm.old_policy: recorded, or the learner's own
-  kOldAndSampler,  // the learner's own old ones and the recorded ones
-};
-
 struct PolicyLossInfo {
   PolicyLoss loss;
   std::string_view formula;   // loss of a token
   std::string_view gradient;  // of the loss with respect to lp
   std::string_view paper;
-  ReadsLogprobs reads = ReadsLogprobs::kOld;
+  // Log-probs that it reads in addition to those of the trained policy: "old" (by
+  // algorithm.old_policy the recorded ones, or the learner's own) and "sampler" (the recorded
+  // ones).
+  std::string_view reads;
   std::string_view settings;  // of run.algorithm that the loss reads
 
   std::string_view name() const { return ChoiceName(loss); }

@@ -24,18 +24,18 @@ FetchedGroup TwoCompletions() {
 
 TEST(StartKlTest, TakesTheFirstScorableCompletionsWithinTheBounds) {
   const std::vector<FetchedGroup> groups = {TwoCompletions(), TwoCompletions()};
-  EXPECT_EQ(FirstCompletions(groups, {100, 100}).trained_tokens(), 14);
-  EXPECT_EQ(FirstCompletions(groups, {7, 100}).trained_tokens(), 7);
-  EXPECT_EQ(FirstCompletions(groups, {1, 100}).trained_tokens(), 4);  // one at least
-  EXPECT_EQ(FirstCompletions(groups, {100, 8}).trained_tokens(), 4);
-  EXPECT_TRUE(FirstCompletions({}, {100, 100}).empty());
+  EXPECT_EQ(FirstCompletions(groups, 100, 100).trained_tokens(), 14);
+  EXPECT_EQ(FirstCompletions(groups, 7, 100).trained_tokens(), 7);
+  EXPECT_EQ(FirstCompletions(groups, 1, 100).trained_tokens(), 4);  // one at least
+  EXPECT_EQ(FirstCompletions(groups, 100, 8).trained_tokens(), 4);
+  EXPECT_TRUE(FirstCompletions({}, 100, 100).empty());
 }
 
 TEST(StartKlTest, IsZeroForTheStartModelAndTheMeanEstimateForAnother) {
   const TempDir folder;
   const auto start = SmallModel();
   const std::string path = Saved(*start, folder.path());
-  const TokenBatch batch = FirstCompletions(std::vector{TwoCompletions()}, {100, 100});
+  const TokenBatch batch = FirstCompletions(std::vector{TwoCompletions()}, 100, 100);
   const auto same = MeasureStartKl(*start, {path, ModelDtype::kFloat32}, batch, {});
   ASSERT_TRUE(same.ok()) << same.status().ToString();
   EXPECT_NEAR(*same, 0, 1e-9);
@@ -54,7 +54,7 @@ TEST(StartKlTest, IsZeroForTheStartModelAndTheMeanEstimateForAnother) {
 
 TEST(StartKlTest, AStartModelThatIsGoneIsAnError) {
   const auto model = SmallModel();
-  const TokenBatch batch = FirstCompletions(std::vector{TwoCompletions()}, {100, 100});
+  const TokenBatch batch = FirstCompletions(std::vector{TwoCompletions()}, 100, 100);
   EXPECT_FALSE(MeasureStartKl(*model, {"/nowhere", ModelDtype::kFloat32}, batch, {}).ok());
 }
 

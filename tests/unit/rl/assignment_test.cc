@@ -94,9 +94,9 @@ TEST_F(AssignmentTest, UnscorableCompletionsAreInNoLossAndNoDenominator) {
 
 TEST_F(AssignmentTest, MaskingAndReplacingLeaveTheRatesOverDrawnGroupsAlone) {
   plan = MakePlan({{10, {1, 0, 0, 0}}, {11, {0, 0, 0, 0}}, {12, {0, 0, 0, 0}}});
-  options.algorithm.advantage = Estimator::kAGrae;
+  options.run.algorithm.advantage = Estimator::kAGrae;
   const auto all = Assign();
-  options.mask_zero_variance = true;
+  options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   const auto masked = Assign();
   plan = MakePlan({{10, {1, 0, 0, 0}}});
   plan.collapse.step.Add(CollapseClass::kAllWrong);  // replaced
@@ -110,10 +110,10 @@ TEST_F(AssignmentTest, MaskingAndReplacingLeaveTheRatesOverDrawnGroupsAlone) {
 
 TEST_F(AssignmentTest, TheShareOfMixedGroupsIsOfThoseThatWereDrawn) {
   plan = MakePlan({{10, {1, 0, 0, 0}}, {11, {0, 0, 0, 0}}, {12, {0, 0, 0, 0}}});
-  options.algorithm.advantage = Estimator::kGpg;
-  options.algorithm.gpg.form = GpgForm::kOfficial;
+  options.run.algorithm.advantage = Estimator::kGpg;
+  options.run.algorithm.gpg.form = GpgForm::kOfficial;
   const auto all = Assign();
-  options.mask_zero_variance = true;
+  options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   const auto masked = Assign();
   plan = MakePlan({{10, {1, 0, 0, 0}}});
   plan.collapse.step.Add(CollapseClass::kAllWrong);  // replaced
@@ -142,7 +142,7 @@ TEST_F(AssignmentTest, ThePriceComparesWhatWasDrawnWithWhatIsKept) {
             (CollapseCounts{.groups = 3, .all_correct = 1, .mixed = 1, .unscorable = 1}));
   EXPECT_EQ(summary.kept,
             (DrawnTotals{.completions = 6, .scorable = 5, .tokens = 30, .raw_reward = 3}));
-  options.mask_zero_variance = true;
+  options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   ASSERT_TRUE(Assign().ok());
   EXPECT_EQ(summary.kept_collapse, (CollapseCounts{.groups = 1, .mixed = 1}));
   EXPECT_EQ(summary.kept,
@@ -159,8 +159,8 @@ TEST_F(AssignmentTest, EachSourceHasAGateOfItsOwn) {
                            {"hard", {.groups = 8, .mixed = 8}, {}}};
   for (std::size_t k = 0; k < 16; ++k)
     ChangeHead(plan, k, [k](v1::GroupHead& head) { head.set_source(k < 8 ? "easy" : "hard"); });
-  options.algorithm.advantage = Estimator::kAvspo;
-  options.algorithm.avspo.acr_threshold = 0.6;  // above the rate of all groups, one half
+  options.run.algorithm.advantage = Estimator::kAvspo;
+  options.run.algorithm.avspo.acr_threshold = 0.6;  // above the rate of all groups, one half
   ASSERT_TRUE(Assign().ok());
   EXPECT_EQ(summary.virtual_groups, 8);
   ASSERT_EQ(summary.sources.size(), 2U);
@@ -186,19 +186,19 @@ TEST_F(AssignmentTest, TheEffectiveRateCountsGroupsThatTeachNothingAfterEverythi
   EXPECT_EQ(summary.groups_without_advantage, 2);
   EXPECT_EQ(summary.near_collapse, 1);
   EXPECT_EQ(summary.comparable_groups, 4);
-  options.mask_zero_variance = true;
+  options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   ASSERT_TRUE(Assign().ok());
   EXPECT_EQ(summary.groups_without_advantage, 2);
-  options.mask_zero_variance = false;
-  options.algorithm.advantage = Estimator::kAvspo;
-  options.algorithm.avspo.mode = AvspoMode::kOpposite;
+  options.run.batch.zero_variance = ZeroVariancePolicy::kKeep;
+  options.run.algorithm.advantage = Estimator::kAvspo;
+  options.run.algorithm.avspo.mode = AvspoMode::kOpposite;
   ASSERT_TRUE(Assign().ok());
   EXPECT_EQ(summary.groups_without_advantage, 0);  // ACR 0.5 opens the gate
 }
 
 TEST_F(AssignmentTest, OnlyAnEstimatorThatReadsComponentsNeedsThem) {
   EXPECT_TRUE(Assign().ok());
-  options.algorithm.advantage = Estimator::kGdpo;
+  options.run.algorithm.advantage = Estimator::kGdpo;
   EXPECT_EQ(Assign().status().code(), StatusCode::kInvalidArgument);
 }
 
@@ -213,7 +213,7 @@ TEST_F(AssignmentTest, AGroupWithoutScorableCompletionsTrainsNothing) {
   add_components(0, {1, 0.5, 0, 0.25});  // group 11 has no scorable completion, so none
   add_components(2, {0, 0.5, 1, 0.25});
   for (const Estimator advantage : {Estimator::kGrpo, Estimator::kGdpo}) {
-    options.algorithm.advantage = advantage;
+    options.run.algorithm.advantage = advantage;
     const auto assigned = Assign();
     ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
     EXPECT_EQ(assigned->advantages[2], 0);
@@ -237,8 +237,8 @@ TEST_F(AssignmentTest, DecodeInvertsEncodeAndRejectsOtherBytes) {
 }
 
 TEST_F(AssignmentTest, TheGateContinuesFromItsState) {
-  options.algorithm.advantage = Estimator::kAvspo;
-  options.algorithm.avspo.mode = AvspoMode::kLadder;
+  options.run.algorithm.advantage = Estimator::kAvspo;
+  options.run.algorithm.avspo.mode = AvspoMode::kLadder;
   const GateState before{0.2, 0.5};  // ACR 1/3 is above, and J = 4/6 has risen
   ASSERT_TRUE(Assign(before).ok());
   ASSERT_TRUE(summary.gate.has_value());
@@ -250,7 +250,7 @@ TEST_F(AssignmentTest, TheGateContinuesFromItsState) {
 }
 
 TEST_F(AssignmentTest, RunsCompletionsWithEntropyAdvantages) {
-  options.algorithm.advantage = Estimator::kRlZvp;
+  options.run.algorithm.advantage = Estimator::kRlZvp;
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
   EXPECT_EQ(assigned->advantages[2], 0);
@@ -263,7 +263,7 @@ TEST_F(AssignmentTest, RunsCompletionsWithEntropyAdvantages) {
 }
 
 TEST_F(AssignmentTest, OverlongFilterExcludesCutCompletionsFromTheLossButNotFromTheirGroup) {
-  options.algorithm.overlong.filter = true;
+  options.run.algorithm.overlong.filter = true;
   ChangeHead(plan, 0,
              [](v1::GroupHead& head) { head.set_finish_reasons(1, v1::FINISH_REASON_LENGTH); });
   const auto assigned = Assign();
@@ -275,15 +275,15 @@ TEST_F(AssignmentTest, OverlongFilterExcludesCutCompletionsFromTheLossButNotFrom
   EXPECT_GT(assigned->advantages[0], 0);  // against the reward of the one that is left out
   EXPECT_DOUBLE_EQ(assigned->token_weights[0], 1.0 / 20);
   EXPECT_EQ(summary.overlong_filtered, 1);
-  options.algorithm.overlong.filter = false;
+  options.run.algorithm.overlong.filter = false;
   EXPECT_GE(Assign()->micro_batch[1], 0);
   EXPECT_EQ(summary.overlong_filtered, 0);
 }
 
 TEST_F(AssignmentTest, SoftOverlongPenaltyChangesRewardsAndNotCollapse) {
-  options.algorithm.advantage = Estimator::kDrGrpo;
-  options.algorithm.overlong.cache = 4;
-  options.overlong_length = 6;
+  options.run.algorithm.advantage = Estimator::kDrGrpo;
+  options.run.algorithm.overlong.cache = 4;
+  options.run.algorithm.overlong.length = 6;
   ChangeHead(plan, 1, [](v1::GroupHead& head) {
     head.set_lengths(0, 6);  // the whole penalty
     head.set_lengths(1, 4);  // half of it
@@ -297,8 +297,8 @@ TEST_F(AssignmentTest, SoftOverlongPenaltyChangesRewardsAndNotCollapse) {
 }
 
 TEST_F(AssignmentTest, AMaskedGroupIsReportedButInNoLossAndNoDenominator) {
-  options.algorithm.kl_coef = 0.1;  // would run it otherwise
-  options.mask_zero_variance = true;
+  options.run.algorithm.kl_coef = 0.1;  // would run it otherwise
+  options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   plan.collapse.step.Add(CollapseClass::kAllWrong);  // drawn for the step, and replaced
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
@@ -320,8 +320,8 @@ TEST_F(AssignmentTest, AMaskedGroupIsReportedButInNoLossAndNoDenominator) {
 // An estimator that looks at the whole batch sees the groups that train, as DAPO's filter comes
 // before its advantages.
 TEST_F(AssignmentTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
-  options.algorithm.advantage = Estimator::kReinforcePp;
-  options.mask_zero_variance = true;
+  options.run.algorithm.advantage = Estimator::kReinforcePp;
+  options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   const auto masked = Assign();
   ASSERT_TRUE(masked.ok()) << masked.status().ToString();
   plan = MakePlan({{10, {1, 0}}, {12, {0, 1}}});
@@ -334,7 +334,7 @@ TEST_F(AssignmentTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
 
 TEST_F(AssignmentTest, AStepOfOnlyMaskedGroupsRunsNothing) {
   plan = MakePlan({{10, {1, 1}}, {11, {0, 0}}});
-  options.mask_zero_variance = true;
+  options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
   EXPECT_EQ(assigned->rounds, std::vector<std::int32_t>{0});
@@ -343,10 +343,10 @@ TEST_F(AssignmentTest, AStepOfOnlyMaskedGroupsRunsNothing) {
 
 TEST_F(AssignmentTest, EachUpdateIsABatchOfItsOwn) {
   for (const MiniBatchOf of : {MiniBatchOf::kPrompts, MiniBatchOf::kCompletions}) {
-    options.updates = 3;
-    options.mini_batch = of;
+    options.run.batch.updates = 3;
+    options.run.batch.mini_batch = of;
     ChangeHead(plan, 0, [](v1::GroupHead& head) { head.set_trained_lengths(0, 3); });
-    options.algorithm.aggregation = Aggregation::kTokenMean;
+    options.run.algorithm.aggregation = Aggregation::kTokenMean;
     const auto assigned = Assign();
     ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
     EXPECT_EQ(assigned->updates(), 3);
@@ -358,7 +358,7 @@ TEST_F(AssignmentTest, EachUpdateIsABatchOfItsOwn) {
     }
     for (const double sum : sums) EXPECT_DOUBLE_EQ(sum, 1);
     EXPECT_EQ(*DecodeAssignment(EncodeAssignment(*assigned)), *assigned);
-    options.updates = 1;  // the advantages are those of the whole step
+    options.run.batch.updates = 1;  // the advantages are those of the whole step
     EXPECT_EQ(Assign()->advantages, assigned->advantages);
   }
 }
