@@ -269,13 +269,13 @@ Status Run(const ReplayFlags& flags) {
 
 void ReplayTotals::Add(const BatchSummary& summary) {
   ++steps;
-  groups += summary.groups;
+  groups += summary.plan_groups;
   groups_without_advantage += summary.groups_without_advantage;
-  virtual_groups += summary.virtual_groups;
-  tokens += summary.tokens;
+  virtual_groups += static_cast<std::int64_t>(summary.virtual_groups);
+  tokens += static_cast<std::int64_t>(summary.tokens);
   zero_advantage_tokens += summary.zero_advantage_tokens;
-  gated_steps += summary.gate ? 1 : 0;
-  open_gates += summary.gate && summary.gate->open ? 1 : 0;
+  gated_steps += std::isfinite(summary.gate_rate) ? 1 : 0;
+  open_gates += summary.gate_open == 1 ? 1 : 0;
   AddMass(summary.gradient, gradient);
 }
 

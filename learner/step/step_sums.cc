@@ -12,35 +12,9 @@
 namespace buttress {
 namespace {
 
-double Ratio(double part, double whole) {
-  return whole > 0 ? part / whole : StepMeasurements::kNotMeasured;
-}
+double Ratio(double part, double whole) { return StepMeasurements::Ratio(part, whole); }
 
 double Number(std::int64_t count) { return static_cast<double>(count); }
-
-void MeasureCollapse(const CollapseCounts& counts, StepMeasurements& measured) {
-  const double comparable = Number(counts.constant() + counts.mixed);
-  measured.acr = Ratio(Number(counts.constant()), comparable);
-  measured.acr_all_correct = Ratio(Number(counts.all_correct), comparable);
-  measured.acr_all_wrong = Ratio(Number(counts.all_wrong), comparable);
-  measured.acr_other = Ratio(Number(counts.other_constant), comparable);
-  measured.groups = Number(counts.groups);
-  measured.groups_informative = Number(counts.mixed);
-  measured.unscorable_groups = Number(counts.unscorable);
-}
-
-void MeasurePrice(const BatchSummary& batch, StepMeasurements& measured) {
-  const DrawnTotals& drawn = batch.drawn;
-  const DrawnTotals& kept = batch.kept;
-  measured.drawn_tokens = Number(drawn.tokens);
-  measured.drawn_reward_mean = Ratio(drawn.raw_reward, Number(drawn.scorable));
-  measured.drawn_per_kept = Ratio(Number(drawn.tokens), Number(kept.tokens));
-  measured.kept_groups = Number(batch.kept_collapse.groups);
-  measured.kept_tokens = Number(kept.tokens);
-  measured.kept_reward_mean = Ratio(kept.raw_reward, Number(kept.scorable));
-  const CollapseCounts& counts = batch.kept_collapse;
-  measured.kept_acr = Ratio(Number(counts.constant()), Number(counts.constant() + counts.mixed));
-}
 
 // The smallest age that `share` of the tokens do not exceed.
 double AgeQuantile(std::span<const double> counts, double tokens, double share) {
@@ -60,14 +34,6 @@ void MeasureAges(const StepSums& sums, StepMeasurements& measured) {
   measured.token_age_p50 = AgeQuantile(counts, tokens, 0.5);
   measured.token_age_p99 = AgeQuantile(counts, tokens, 0.99);
   measured.freshness = Ratio(sums[StepSums::kFreshTokens], tokens);
-}
-
-void MeasureGradient(const GradientMass& mass, StepMeasurements& measured) {
-  measured.collapsed_gradient_share = mass.share(mass.collapsed());
-  measured.collapsed_gradient_virtual = mass.share(mass.virtual_samples);
-  measured.collapsed_gradient_shaping = mass.share(mass.shaping);
-  measured.collapsed_gradient_estimator = mass.share(mass.estimator);
-  measured.collapsed_gradient_kl = mass.share(mass.kl);
 }
 
 }  // namespace
@@ -171,40 +137,15 @@ void MeasureSums(const StepSums& sums, double updates, StepMeasurements& measure
 
 void MeasureBatch(const BatchSummary& batch, const StepSums& sums, double epochs,
                   StepMeasurements& measured) {
-  MeasureCollapse(batch.collapse, measured);
-  measured.acr_effective = Ratio(Number(batch.groups_without_advantage), Number(batch.groups));
-  measured.acr_expected = batch.expected_acr.rate;
-  measured.acr_expected_high = batch.expected_acr.high;
-  measured.acr_excess = measured.acr - measured.acr_expected;
-  measured.near_collapse = Ratio(Number(batch.near_collapse), Number(batch.comparable_groups));
-  measured.truncated_share = Ratio(Number(batch.truncated), Number(batch.completions));
-  measured.length_mean = Ratio(Number(batch.generated_tokens), Number(batch.completions));
-  MeasurePrice(batch, measured);
-  measured.sources = batch.sources;
-  measured.groups_replaced = Number(batch.groups_replaced);
-  measured.groups_masked = Number(batch.groups_masked);
-  measured.reward_mean = batch.reward_mean;
-  measured.accuracy = batch.accuracy;
-  measured.completions = Number(batch.completions);
-  measured.unscorable = Number(batch.unscorable);
-  measured.tokens = Number(batch.tokens);
-  measured.zero_advantage_share = Ratio(Number(batch.zero_advantage_tokens), Number(batch.tokens));
-  measured.overlong_filtered = Number(batch.overlong_filtered);
-  measured.generated_tokens = Number(batch.generated_tokens);
-  measured.groups_trained = Number(batch.groups_trained);
-  measured.virtual_groups = Number(batch.virtual_groups);
-  measured.virtual_weight = batch.virtual_weight;
+  static_cast<BatchMeasurements&>(measured) = batch;
   GradientMass gradient = batch.gradient;
   gradient.all += Ratio(sums[StepSums::kKlMass], epochs);
   gradient.kl = Ratio(sums[StepSums::kConstantKlMass], epochs);
-  MeasureGradient(gradient, measured);
-  if (batch.gate) {
-    measured.gate_rate = batch.gate->rate;
-    measured.gate_threshold = batch.gate->threshold;
-    measured.gate_open = batch.gate->open ? 1 : 0;
-  }
-  measured.age_mean = batch.age_mean;
-  measured.age_max = Number(batch.age_max);
+  measured.collapsed_gradient_share = gradient.share(gradient.collapsed());
+  measured.collapsed_gradient_virtual = gradient.share(gradient.virtual_samples);
+  measured.collapsed_gradient_shaping = gradient.share(gradient.shaping);
+  measured.collapsed_gradient_estimator = gradient.share(gradient.estimator);
+  measured.collapsed_gradient_kl = gradient.share(gradient.kl);
 }
 
 }  // namespace buttress

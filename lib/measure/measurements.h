@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "lib/rl/collapse/sources.h"
+#include "lib/rl/batch_measurements.h"
 
 namespace buttress {
 
@@ -63,22 +62,11 @@ std::string_view AlarmName(Alarm alarm);
 
 // The measurements of one step. MeasurementTable() documents each field. NaN means "not measured";
 // it is null in JSON.
-struct StepMeasurements {
-  static constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
-
+struct StepMeasurements : BatchMeasurements {
   double step = 0;
   double time_unix = 0;
 
-  double reward_mean = 0, accuracy = 0;
-  double acr = 0, acr_all_correct = 0, acr_all_wrong = 0, acr_other = 0;
-  double acr_effective = 0, acr_expected = 0, acr_expected_high = 0, acr_excess = 0;
-  double acr_100 = 0, acr_sigma = 0, near_collapse = 0;
-  double truncated_share = 0, length_mean = 0;
-  double groups = 0, unscorable_groups = 0, groups_replaced = 0, groups_masked = 0;
-  double groups_informative = 0;
-  double completions = 0, unscorable = 0;
-  double drawn_tokens = 0, drawn_reward_mean = kNotMeasured, drawn_per_kept = kNotMeasured;
-  double kept_groups = 0, kept_tokens = 0, kept_reward_mean = kNotMeasured, kept_acr = kNotMeasured;
+  double acr_100 = 0, acr_sigma = 0;
 
   double entropy = 0, entropy_exact = 0, entropy_coef = 0;
   double kl = 0, kl_k1 = 0, old_kl = 0, ref_kl = 0, kl_average = 0, start_kl = kNotMeasured;
@@ -98,18 +86,13 @@ struct StepMeasurements {
   double unchanged_versions = 0;
   double updates = 0, updates_stopped = 0, skipped = 0, zero_gradient = 0;
 
-  double tokens = 0, trained_tokens = 0, dropped_tokens = 0, zero_advantage_share = 0;
-  double overlong_filtered = 0, generated_tokens = 0, tokens_per_second = 0;
-  double accepted_tokens = 0;
+  double trained_tokens = 0, dropped_tokens = 0, tokens_per_second = 0, accepted_tokens = 0;
   double token_age_mean = 0, token_age_p50 = 0, token_age_p99 = 0, freshness = 0;
   double speed_wall = 0, speed_busy = 0, speed_fresh = 0;
-  double groups_trained = 0, virtual_groups = 0, virtual_weight = 0;
 
   double collapsed_gradient_share = 0, collapsed_gradient_virtual = 0;
   double collapsed_gradient_shaping = 0, collapsed_gradient_estimator = 0;
   double collapsed_gradient_kl = 0;
-  double gate_rate = kNotMeasured, gate_threshold = kNotMeasured, gate_open = kNotMeasured;
-  double age_mean = 0, age_max = 0;
 
   double reduced_bytes = 0;
   double seconds_step = 0, seconds_wait = 0, seconds_fetch = 0, seconds_forward = 0;
@@ -118,8 +101,7 @@ struct StepMeasurements {
   double seconds_wait_weights = 0, seconds_wait_peers = 0, seconds_start_kl = 0;
   double seconds_busy = 0;
 
-  std::vector<SourceMeasurements> sources;  // in the order of the names
-  std::vector<Alarm> alarms;                // the alarms that begin with this step
+  std::vector<Alarm> alarms;  // that begin with this step
 
   // Seconds of the step in which this rank waited for somebody else: for groups, for the weights
   // before to be published, or for other ranks.

@@ -131,17 +131,36 @@ Placement Place(const Plan& plan, const TrainedRows& trained, const AdvantageOut
   return PlaceGroups(loads, trained.input.group_offsets, placement);
 }
 
+double Number(std::int64_t count) { return static_cast<double>(count); }
+
+double Ratio(double part, double whole) { return BatchMeasurements::Ratio(part, whole); }
+
 void SummarizeAges(const Plan& plan, BatchSummary& summary) {
-  std::int64_t sum = 0;
+  double sum = 0;
   for (const GroupHeadPtr& group : plan.groups) {
     const std::uint64_t oldest = group->versions_size() == 0 ? 0 : group->versions(0).step();
-    const std::int64_t age = std::max<std::int64_t>(
-        0, static_cast<std::int64_t>(plan.step) - 1 - static_cast<std::int64_t>(oldest));
+    const double age = Number(std::max<std::int64_t>(
+        0, static_cast<std::int64_t>(plan.step) - 1 - static_cast<std::int64_t>(oldest)));
     sum += age;
     summary.age_max = std::max(summary.age_max, age);
   }
-  if (!plan.groups.empty())
-    summary.age_mean = static_cast<double>(sum) / static_cast<double>(plan.groups.size());
+  if (!plan.groups.empty()) summary.age_mean = sum / static_cast<double>(plan.groups.size());
+}
+
+void SummarizeCollapse(const CollapseSnapshot& collapse, BatchSummary& summary) {
+  const CollapseCounts& counts = collapse.step;
+  const double comparable = Number(counts.constant() + counts.mixed);
+  summary.acr = Ratio(Number(counts.constant()), comparable);
+  summary.acr_all_correct = Ratio(Number(counts.all_correct), comparable);
+  summary.acr_all_wrong = Ratio(Number(counts.all_wrong), comparable);
+  summary.acr_other = Ratio(Number(counts.other_constant), comparable);
+  const ExpectedRate expected = ExpectedAcr(collapse);
+  summary.acr_expected = expected.rate;
+  summary.acr_expected_high = expected.high;
+  summary.acr_excess = summary.acr - expected.rate;
+  summary.groups = Number(counts.groups);
+  summary.groups_informative = Number(counts.mixed);
+  summary.unscorable_groups = Number(counts.unscorable);
 }
 
 std::int64_t CountWithoutAdvantage(std::span<const std::int32_t> offsets,
@@ -162,14 +181,13 @@ bool IsJudged(Outcome outcome) {
 
 void SummarizeRows(const Plan& plan, const TrainedRows& trained, const AdvantageOutput& advantages,
                    BatchSummary& summary) {
-  std::int64_t scorable = 0, correct = 0, judged = 0;
-  double rewards = 0;
+  double scorable = 0, correct = 0, judged = 0, rewards = 0, truncated = 0;
   std::size_t row = 0;
   for (const GroupHeadPtr& group : plan.groups) {
     for (std::size_t i = 0; i < CompletionsOf(*group); ++i, ++row) {
       ++summary.completions;
       summary.generated_tokens += group->lengths(static_cast<int>(i));
-      summary.truncated += IsTruncated(*group, i) ? 1 : 0;
+      truncated += IsTruncated(*group, i) ? 1 : 0;
       const Outcome outcome = OutcomeOf(*group, i);
       if (outcome == Outcome::kUnscorable) {
         ++summary.unscorable;
@@ -184,20 +202,35 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
         summary.zero_advantage_tokens += trained.input.lengths[row];
     }
   }
-  if (scorable > 0) summary.reward_mean = rewards / static_cast<double>(scorable);
-  if (judged > 0) summary.accuracy = static_cast<double>(correct) / static_cast<double>(judged);
+  summary.reward_mean = Ratio(rewards, scorable);
+  summary.accuracy = Ratio(correct, judged);
+  summary.truncated_share = Ratio(truncated, summary.completions);
+  summary.length_mean = Ratio(summary.generated_tokens, summary.completions);
+  summary.zero_advantage_share = Ratio(Number(summary.zero_advantage_tokens), summary.tokens);
 }
 
-// Sums over the completions of the groups of the plan that are not masked, and counts the groups
-// that are one completion away from constant.
+// Measures the price: what was drawn against the groups of the plan that are not masked. Counts the
+// groups that are one completion away from constant.
 void SummarizeGroups(const Plan& plan, const TrainedRows& trained, BatchSummary& summary) {
+  DrawnTotals kept;
+  CollapseCounts counts;
+  double near_collapse = 0;
   for (std::size_t k = 0; k < plan.groups.size(); ++k) {
     const v1::GroupHead& group = *plan.groups[k];
-    summary.near_collapse += IsNearCollapse(RawRewardsOf(group), OutcomesOf(group)) ? 1 : 0;
+    near_collapse += IsNearCollapse(RawRewardsOf(group), OutcomesOf(group)) ? 1 : 0;
     if (trained.masked[k]) continue;
-    summary.kept_collapse.Add(ClassOf(group));
-    summary.kept.Add(group);
+    counts.Add(ClassOf(group));
+    kept.Add(group);
   }
+  summary.near_collapse =
+      Ratio(near_collapse, Number(trained.planned.constant() + trained.planned.mixed));
+  summary.drawn_tokens = Number(plan.drawn.tokens);
+  summary.drawn_reward_mean = Ratio(plan.drawn.raw_reward, Number(plan.drawn.scorable));
+  summary.drawn_per_kept = Ratio(summary.drawn_tokens, Number(kept.tokens));
+  summary.kept_groups = Number(counts.groups);
+  summary.kept_tokens = Number(kept.tokens);
+  summary.kept_reward_mean = Ratio(kept.raw_reward, Number(kept.scorable));
+  summary.kept_acr = Ratio(Number(counts.constant()), Number(counts.constant() + counts.mixed));
 }
 
 // What the plan and the gates say of each source.
@@ -233,31 +266,33 @@ std::vector<SourceMeasurements> SummarizeSources(const Plan& plan, const Trained
 BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
                        const AdvantageOutput& advantages, const Placement& placement) {
   BatchSummary summary;
-  summary.collapse = plan.collapse.step;
-  summary.groups_replaced = plan.collapse.step.groups - trained.planned.groups;
-  summary.groups_masked = trained.input.collapse.step.unscorable - trained.planned.unscorable;
-  summary.overlong_filtered = trained.overlong_filtered;
-  summary.groups = trained.planned.groups;
-  summary.comparable_groups = trained.planned.constant() + trained.planned.mixed;
-  summary.expected_acr = ExpectedAcr(plan.collapse);
-  summary.groups_without_advantage = CountWithoutAdvantage(trained.input.group_offsets, advantages);
+  SummarizeCollapse(plan.collapse, summary);
   SummarizeRows(plan, trained, advantages, summary);
-  summary.drawn = plan.drawn;
   SummarizeGroups(plan, trained, summary);
+  SummarizeAges(plan, summary);
   summary.sources = SummarizeSources(plan, trained, advantages);
+  summary.plan_groups = trained.planned.groups;
+  summary.groups_without_advantage = CountWithoutAdvantage(trained.input.group_offsets, advantages);
+  summary.acr_effective =
+      Ratio(Number(summary.groups_without_advantage), Number(summary.plan_groups));
+  summary.groups_replaced = Number(plan.collapse.step.groups - trained.planned.groups);
+  summary.groups_masked =
+      Number(trained.input.collapse.step.unscorable - trained.planned.unscorable);
+  summary.overlong_filtered = Number(trained.overlong_filtered);
   for (const std::int32_t rank : placement.rank_of_group)
     summary.groups_trained += rank >= 0 ? 1 : 0;
-  double weights = 0;
   for (const VirtualDecision& decision : advantages.decisions) {
     if (!decision.injected) continue;
     ++summary.virtual_groups;
-    weights += decision.weight;
+    summary.virtual_weight += decision.weight;
   }
-  if (summary.virtual_groups > 0)
-    summary.virtual_weight = weights / static_cast<double>(summary.virtual_groups);
-  summary.gate = advantages.gate;
+  if (summary.virtual_groups > 0) summary.virtual_weight /= summary.virtual_groups;
+  if (advantages.gate) {
+    summary.gate_rate = advantages.gate->rate;
+    summary.gate_threshold = advantages.gate->threshold;
+    summary.gate_open = advantages.gate->open ? 1 : 0;
+  }
   summary.next_gate = advantages.next_gate;
-  SummarizeAges(plan, summary);
   return summary;
 }
 

@@ -7,8 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,9 +16,8 @@
 #include "lib/config/run_config.h"
 #include "lib/experience/plan.h"
 #include "lib/rl/advantage/advantage.h"
+#include "lib/rl/batch_measurements.h"
 #include "lib/rl/collapse/collapse_metrics.h"
-#include "lib/rl/collapse/difficulty.h"
-#include "lib/rl/collapse/sources.h"
 
 namespace buttress {
 
@@ -50,39 +47,12 @@ struct Assignment {
 };
 
 // What rank 0 knows about a step before any token is run.
-struct BatchSummary {
-  CollapseCounts collapse;           // of all groups drawn for the step, including replaced ones
-  std::int64_t groups_replaced = 0;  // groups drawn for the step that are not in the plan
-  std::int64_t groups_masked = 0;    // groups of the plan left out of the loss: zero variance
-  // NaN without a completion to take the mean over.
-  double reward_mean = std::numeric_limits<double>::quiet_NaN();  // shaped, of the scorable ones
-  double accuracy = std::numeric_limits<double>::quiet_NaN();     // correct / (correct + wrong)
-  std::int64_t completions = 0;                                   // of the plan
-  std::int64_t unscorable = 0;                                    // of them
-  std::int64_t overlong_filtered = 0;         // completions left out of the loss by overlong.filter
-  std::int64_t tokens = 0;                    // trained tokens in the denominator of the loss
-  std::int64_t generated_tokens = 0;          // of all completions
-  std::int64_t groups_trained = 0;            // groups that are run through the model
-  std::int64_t groups_without_advantage = 0;  // groups of the plan whose advantages are all 0
-  std::int64_t near_collapse = 0;             // groups of the plan
-  std::int64_t truncated = 0;                 // completions
-  std::int64_t groups = 0;                    // of the plan
-  std::int64_t comparable_groups = 0;         // of them: constant or mixed
-  ExpectedRate expected_acr;                  // of `collapse`
-  DrawnTotals drawn;                          // of all groups drawn for the step
-  DrawnTotals kept;                           // of those that are neither replaced nor masked
-  CollapseCounts kept_collapse;               // of these
-  std::vector<SourceMeasurements> sources;    // in the order of the names
-  std::int64_t zero_advantage_tokens = 0;
-  std::int64_t virtual_groups = 0;  // groups with virtual samples
-  double virtual_weight = 0;        // mean confidence weight of these groups
-  std::optional<GateReading> gate;  // nullopt for an estimator without a gate
-  GateState next_gate;              // for the next step
-  GradientMass gradient;            // of the policy loss
-  // Steps between the oldest version that sampled a group and the version that the step starts
-  // from.
-  double age_mean = 0;
-  std::int64_t age_max = 0;
+struct BatchSummary : BatchMeasurements {
+  std::int64_t plan_groups = 0;               // groups of the plan
+  std::int64_t groups_without_advantage = 0;  // of them: every advantage is 0
+  std::int64_t zero_advantage_tokens = 0;     // of `tokens`
+  GradientMass gradient;                      // of the policy loss
+  GateState next_gate;                        // for the next step
 };
 
 struct AssignmentOptions {

@@ -66,7 +66,7 @@ TEST_F(TrainerTest, APlanWithDamagedGroupsIsAskedForAgainButNotForEver) {
   const StepState report = Step(1);
   EXPECT_EQ(report.end, StepEnd::kTrained);
   EXPECT_EQ(source.plans, 3);
-  EXPECT_EQ(report.summary.groups, 6);
+  EXPECT_EQ(report.summary.plan_groups, 6);
   EXPECT_EQ(report.groups.size(), 6);
   source.damaged_plans = 100;
   EXPECT_EQ(trainer->Step(2, Never).status().code(), StatusCode::kDataLoss);
@@ -83,8 +83,8 @@ TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
   EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
   EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
   EXPECT_EQ(report.summary.groups_trained, 4);  // 6 groups, two of them constant
-  EXPECT_EQ(report.summary.collapse.all_correct, 1);
-  EXPECT_EQ(report.summary.collapse.all_wrong, 1);
+  EXPECT_DOUBLE_EQ(report.summary.acr_all_correct, 1.0 / 6);
+  EXPECT_DOUBLE_EQ(report.summary.acr_all_wrong, 1.0 / 6);
   EXPECT_EQ(report.summary.unscorable, 1);
   EXPECT_LT(report.measured.trained_tokens, report.measured.tokens);
   EXPECT_NEAR(report.measured.entropy, std::log(13.0) + 0.05,
@@ -174,7 +174,7 @@ TEST_F(TrainerTest, KlInTheRewardGivesConstantGroupsAdvantagesAndLeavesCollapseA
   const StepState report = Step(1);
   EXPECT_EQ(report.summary.groups_trained, 6);
   EXPECT_EQ(report.summary.zero_advantage_tokens, 0);
-  EXPECT_EQ(report.summary.collapse.all_correct, 1);
+  EXPECT_DOUBLE_EQ(report.summary.acr_all_correct, 1.0 / 6);
   EXPECT_EQ(report.measured.kl_loss, 0);
   EXPECT_NEAR(report.measured.ref_kl, 0, 1e-6);  // of the policy; the sampler is another
   run.algorithm = {};
@@ -266,11 +266,10 @@ TEST_F(TrainerTest, TheGateKeepsItsStateBetweenSteps) {
   trainer->Resume(
       {.skipped_in_a_row = 0, .gate = {0.25, -1.0}, .entropy = {}});  // any reward is better
   const StepState report = Step(1);
-  ASSERT_TRUE(report.summary.gate.has_value());
-  EXPECT_EQ(report.summary.gate->threshold, 0.25);
+  EXPECT_EQ(report.summary.gate_threshold, 0.25);
   EXPECT_EQ(trainer->state().gate, report.summary.next_gate);
   EXPECT_GT(*trainer->state().gate.threshold, 0.25);  // towards the ACR of 1/3
-  EXPECT_EQ(Step(2).summary.gate->threshold, *report.summary.next_gate.threshold);
+  EXPECT_EQ(Step(2).summary.gate_threshold, *report.summary.next_gate.threshold);
 }
 
 TEST_F(TrainerTest, AnEntropyBonusMakesConstantGroupsRun) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "lib/rl/collapse/acr.h"
 #include "tests/support/make_head.h"
 
@@ -79,6 +81,9 @@ TEST_F(AssignmentTest, AssignsEachGroupToARankAndEachCompletionWithAnAdvantageTo
   EXPECT_EQ(summary.age_max, 2);
   EXPECT_NEAR(summary.age_mean, 2.0 / 3, 1e-12);
   EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
+  EXPECT_DOUBLE_EQ(summary.zero_advantage_share, 8.0 / 24);
+  EXPECT_DOUBLE_EQ(summary.acr, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(summary.acr_all_correct, 1.0 / 3);
 }
 
 TEST_F(AssignmentTest, UnscorableCompletionsAreInNoLossAndNoDenominator) {
@@ -137,16 +142,18 @@ TEST_F(AssignmentTest, ThePriceComparesWhatWasDrawnWithWhatIsKept) {
   plan.collapse.step.Add(CollapseClass::kAllWrong);  // replaced
   plan.drawn = {.completions = 8, .scorable = 7, .tokens = 40, .raw_reward = 3};
   ASSERT_TRUE(Assign().ok());
-  EXPECT_EQ(summary.drawn, plan.drawn);
-  EXPECT_EQ(summary.kept_collapse,
-            (CollapseCounts{.groups = 3, .all_correct = 1, .mixed = 1, .unscorable = 1}));
-  EXPECT_EQ(summary.kept,
-            (DrawnTotals{.completions = 6, .scorable = 5, .tokens = 30, .raw_reward = 3}));
+  EXPECT_DOUBLE_EQ(summary.drawn_reward_mean, 3.0 / 7);
+  EXPECT_DOUBLE_EQ(summary.drawn_per_kept, 40.0 / 30);
+  EXPECT_EQ(summary.kept_groups, 3);
+  EXPECT_DOUBLE_EQ(summary.kept_acr, 0.5);
+  EXPECT_DOUBLE_EQ(summary.kept_reward_mean, 3.0 / 5);
   options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   ASSERT_TRUE(Assign().ok());
-  EXPECT_EQ(summary.kept_collapse, (CollapseCounts{.groups = 1, .mixed = 1}));
-  EXPECT_EQ(summary.kept,
-            (DrawnTotals{.completions = 2, .scorable = 2, .tokens = 10, .raw_reward = 1}));
+  EXPECT_EQ(summary.drawn_tokens, 40);
+  EXPECT_EQ(summary.kept_tokens, 10);
+  EXPECT_EQ(summary.kept_groups, 1);
+  EXPECT_EQ(summary.kept_acr, 0);
+  EXPECT_DOUBLE_EQ(summary.kept_reward_mean, 0.5);
 }
 
 // Eight groups of source "easy", all correct, and eight of "hard", all mixed.
@@ -182,10 +189,10 @@ TEST_F(AssignmentTest, TheEffectiveRateCountsGroupsThatTeachNothingAfterEverythi
   plan = MakePlan({{10, {1, 0, 0, 0}}, {11, {0, 0, 0, 0}}, {12, {1, 1, 1, 1}}, {13, {1, 1, 0, 0}}});
   plan.collapse.cumulative = plan.collapse.step;
   ASSERT_TRUE(Assign().ok());
-  EXPECT_EQ(summary.groups, 4);
+  EXPECT_EQ(summary.plan_groups, 4);
   EXPECT_EQ(summary.groups_without_advantage, 2);
-  EXPECT_EQ(summary.near_collapse, 1);
-  EXPECT_EQ(summary.comparable_groups, 4);
+  EXPECT_EQ(summary.acr_effective, 0.5);
+  EXPECT_EQ(summary.near_collapse, 0.25);
   options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   ASSERT_TRUE(Assign().ok());
   EXPECT_EQ(summary.groups_without_advantage, 2);
@@ -241,9 +248,8 @@ TEST_F(AssignmentTest, TheGateContinuesFromItsState) {
   options.run.algorithm.avspo.mode = AvspoMode::kLadder;
   const GateState before{0.2, 0.5};  // ACR 1/3 is above, and J = 4/6 has risen
   ASSERT_TRUE(Assign(before).ok());
-  ASSERT_TRUE(summary.gate.has_value());
-  EXPECT_TRUE(summary.gate->open);
-  EXPECT_EQ(summary.gate->threshold, 0.2);
+  EXPECT_EQ(summary.gate_open, 1);
+  EXPECT_EQ(summary.gate_threshold, 0.2);
   EXPECT_EQ(summary.virtual_groups, 1);
   EXPECT_NEAR(*summary.next_gate.threshold, 0.2 + 0.01 * (1.0 / 3 - 0.2), 1e-15);
   EXPECT_NEAR(*summary.next_gate.reward_mean, 4.0 / 6, 1e-15);
@@ -292,7 +298,7 @@ TEST_F(AssignmentTest, SoftOverlongPenaltyChangesRewardsAndNotCollapse) {
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
   EXPECT_NEAR(assigned->advantages[2], -0.25, 1e-12);
   EXPECT_NEAR(assigned->advantages[3], 0.25, 1e-12);
-  EXPECT_EQ(summary.collapse.all_correct, 1);  // raw rewards are equal all the same
+  EXPECT_GT(summary.acr_all_correct, 0);  // raw rewards are equal all the same
   EXPECT_GE(assigned->micro_batch[2], 0);
 }
 
@@ -313,7 +319,7 @@ TEST_F(AssignmentTest, AMaskedGroupIsReportedButInNoLossAndNoDenominator) {
   EXPECT_EQ(summary.groups_replaced, 1);
   EXPECT_EQ(summary.groups_trained, 2);
   EXPECT_EQ(summary.tokens, 16);
-  EXPECT_EQ(summary.collapse.all_correct, 1);  // raw
+  EXPECT_GT(summary.acr_all_correct, 0);  // raw
   EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
 }
 
@@ -339,6 +345,14 @@ TEST_F(AssignmentTest, AStepOfOnlyMaskedGroupsRunsNothing) {
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
   EXPECT_EQ(assigned->rounds, std::vector<std::int32_t>{0});
   EXPECT_EQ(summary.tokens, 0);
+}
+
+TEST_F(AssignmentTest, WhatABatchWithoutScorableCompletionsCannotKnowIsNotMeasured) {
+  plan = MakePlan({{10, {kUnscored, kUnscored}}});
+  ASSERT_TRUE(Assign().ok());
+  for (const double rate :
+       {summary.acr, summary.acr_all_wrong, summary.reward_mean, summary.accuracy})
+    EXPECT_TRUE(std::isnan(rate));
 }
 
 TEST_F(AssignmentTest, EachUpdateIsABatchOfItsOwn) {

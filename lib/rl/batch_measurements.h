@@ -1,0 +1,34 @@
+// The measurements of a step that its batch decides before any token is run.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "lib/rl/collapse/sources.h"
+
+namespace buttress {
+
+// MeasurementTable() (lib/measure/measurements.h) documents each field. NaN means "not measured".
+struct BatchMeasurements {
+  static constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+
+  // NaN for nothing.
+  static double Ratio(double part, double whole) { return whole > 0 ? part / whole : kNotMeasured; }
+
+  double reward_mean = 0, accuracy = 0;
+  double acr = 0, acr_all_correct = 0, acr_all_wrong = 0, acr_other = 0;
+  double acr_effective = 0, acr_expected = 0, acr_expected_high = 0, acr_excess = 0;
+  double near_collapse = 0, truncated_share = 0, length_mean = 0;
+  double groups = 0, unscorable_groups = 0, groups_replaced = 0, groups_masked = 0;
+  double groups_informative = 0, completions = 0, unscorable = 0;
+  double drawn_tokens = 0, drawn_reward_mean = kNotMeasured, drawn_per_kept = kNotMeasured;
+  double kept_groups = 0, kept_tokens = 0, kept_reward_mean = kNotMeasured, kept_acr = kNotMeasured;
+  double tokens = 0, zero_advantage_share = 0, overlong_filtered = 0, generated_tokens = 0;
+  double groups_trained = 0, virtual_groups = 0, virtual_weight = 0;
+  double gate_rate = kNotMeasured, gate_threshold = kNotMeasured, gate_open = kNotMeasured;
+  double age_mean = 0, age_max = 0;
+
+  std::vector<SourceMeasurements> sources;  // in the order of the names
+};
+
+}  // namespace buttress
