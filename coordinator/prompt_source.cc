@@ -8,7 +8,6 @@
 
 #include "lib/base/report/check.h"
 #include "lib/base/text/random.h"
-#include "lib/rl/passed_over.h"
 #include "lib/data/prompt_set.h"
 #include "lib/rl/prompt_selection.h"
 

@@ -17,7 +17,6 @@
 #include "lib/base/report/status.h"
 #include "lib/config/data_config.h"
 #include "lib/config/run_config.h"
-#include "lib/config/sampling_config.h"
 #include "lib/data/prompt_file.h"
 #include "lib/data/prompt_set.h"
 #include "lib/ledger/rows.h"

@@ -17,7 +17,7 @@
 #include "lib/config/load.h"
 #include "lib/data/json_rows.h"
 #include "lib/experience/group_offsets.h"
-#include "lib/rl/advantage/avspo.h"
+#include "lib/rl/advantage/virtual_samples.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {

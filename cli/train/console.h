@@ -16,9 +16,8 @@
 #include "lib/base/net/credentials.h"
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
-#include "lib/measure/eval_file.h"
-#include "lib/measure/measurements.h"
 #include "lib/measure/eval_files.h"
+#include "lib/measure/measurements.h"
 #include "lib/measure/steps_file.h"
 
 namespace buttress {

@@ -19,7 +19,6 @@
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"
 #include "lib/experience/collapse.h"
-#include "lib/rl/passed_over.h"
 #include "lib/rl/prompt_selection.h"
 
 namespace buttress {

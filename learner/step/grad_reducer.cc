@@ -8,9 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "learner/step/unit_buffer.h"
 #include "lib/base/os/memory.h"
-#include "lib/base/os/heap.h"
 #include "lib/base/report/check.h"
 
 namespace buttress {

@@ -17,8 +17,6 @@
 
 #include "lib/base/net/address.h"
 #include "lib/base/os/fd.h"
-#include "lib/measure/pending_evals.h"
-#include "lib/checks/port.h"
 #include "lib/config/load_credentials.h"
 #include "lib/measure/eval_files.h"
 

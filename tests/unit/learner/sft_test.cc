@@ -6,8 +6,6 @@
 #include <filesystem>
 
 #include "cli/prepare/new_model.h"
-#include "learner/step/token_batch.h"
-#include "cli/prepare/new_model_folder.h"
 #include "learner/step/micro_batch.h"
 #include "lib/base/os/file.h"
 #include "lib/policy/transformer.h"
