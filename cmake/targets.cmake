@@ -33,6 +33,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json"
     <CLI/CLI.hpp> <nlohmann/json.hpp>)
   _buttress_precompiled_header(buttress_test_pch GTest::gmock <gmock/gmock.h> <gtest/gtest.h>)
+  target_compile_options(buttress_test_pch PRIVATE -O0)
 endif()
 
 # The header was compiled with -fPIC and would be invalid with the -fPIE of programs. g++ 12 reports
@@ -108,11 +109,13 @@ function(buttress_test name)
   if(BUTTRESS_SANITIZER STREQUAL "thread")
     target_link_libraries(${name} PRIVATE buttress_tsan_grpc)
   endif()
-  target_compile_options(${name} PRIVATE -O1)  # compiling them takes longer than running them
   _buttress_unity(${name} 8)
+  # Compiling a test takes longer than running it. A precompiled header is for one of -O0 and -O1.
   if(ARG_TORCH)
+    target_compile_options(${name} PRIVATE -O1)
     _buttress_torch_target(${name})
   else()
+    target_compile_options(${name} PRIVATE -O0)
     _buttress_precompiled(${name} buttress_test_pch)
   endif()
   add_test(NAME ${name} COMMAND ${name})
