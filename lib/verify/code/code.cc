@@ -11,9 +11,9 @@
 #include <random>
 
 #include "lib/base/text/bounded_json.h"
-#include "lib/verify/code/harness.h"
 #include "lib/verify/code/tests.h"
 #include "lib/verify/extract.h"
+#include "lib/verify/python_programs.h"
 #include "lib/verify/sandbox/sandbox.h"
 #include "lib/verify/verifiers.h"
 

@@ -1,4 +1,4 @@
-// Verifier python:FILE:FUNCTION: unchanged reward functions of verl or TRL (python_program.h has
+// Verifier python:FILE:FUNCTION: unchanged reward functions of verl or TRL (python_worker.py has
 // the adapters).
 //
 // Each of `workers` processes scores one batch at a time. A batch waits for an idle process, for at
@@ -7,19 +7,205 @@
 // after a pause that grows while starting fails. A process that has scored `restart_after` batches,
 // or holds more than `memory_mb`, is ended after its answer, and the next batch starts another.
 // Exceptions, None and NaN are unscorable with the reason.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <map>
 #include <utility>
 
 #include "lib/base/net/retry.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/report/log.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/base/thread/sync.h"
+#include "lib/verify/process/spawn.h"
+#include "lib/verify/python_programs.h"
 #include "lib/verify/remote/batch.h"
-#include "lib/verify/remote/python_process.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {
 namespace {
+
+struct PythonFunction {
+  std::string interpreter;
+  std::string file;
+  std::string name;
+  ChatForm chat = ChatForm::kAuto;
+  std::map<std::string, std::string> arguments = {};  // each value JSON or else text
+};
+
+constexpr std::size_t kMaxReplyBytes = kMaxReferenceBytes;
+// How long the kernel may take to end killed processes.
+constexpr std::chrono::milliseconds kEndingTime(5000);
+
+std::vector<std::string> OwnEnvironment() {
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.emplace_back(*variable);
+  return environment;
+}
+
+Status NoGreeting(const std::string& line) {
+  return Internal("the Python process does not greet: " + line.substr(0, 200));
+}
+
+// The third argument of the program (python_worker.py).
+std::string Options(const PythonFunction& function) {
+  nlohmann::json arguments = nlohmann::json::object();
+  for (const auto& [name, text] : function.arguments) {
+    const Result<nlohmann::json> value = ParseBoundedJson(text);
+    arguments[name] = value.ok() ? *value : nlohmann::json(text);
+  }
+  return nlohmann::json{{"chat", ChoiceName(function.chat)}, {"arguments", std::move(arguments)}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// A process that scores one batch at a time. Thread safety: none.
+class PythonProcess {
+ public:
+  // Starts Python and imports the function. Returns
+  //   kInvalidArgument   the file or the function cannot be used; the message says why;
+  //   kDeadlineExceeded  the import takes longer than `timeout_ms`;
+  //   kUnavailable       Python does not start.
+  static Result<std::unique_ptr<PythonProcess>> Start(const PythonFunction& function,
+                                                      std::int64_t timeout_ms);
+
+  // Kills the process and every process that it started, whatever their groups and sessions are.
+  ~PythonProcess();
+
+  PythonProcess(const PythonProcess&) = delete;
+  PythonProcess& operator=(const PythonProcess&) = delete;
+
+  // Sends `line` and returns the line that answers it. After an error the process cannot be used
+  // again: kDeadlineExceeded, kUnavailable if the process has ended, kResourceExhausted if the
+  // answer is too long.
+  Result<std::string> Call(std::string_view line, std::int64_t timeout_ms);
+
+  // Whether the function takes the token ids of the completions.
+  bool wants_token_ids() const { return wants_token_ids_; }
+
+  // Returns the resident memory of the process, without that of its children; 0 if it has ended.
+  std::int64_t ResidentBytes() const;
+
+ private:
+  PythonProcess(pid_t pid, OwnedFd socket) : pid_(pid), socket_(std::move(socket)) {}
+
+  Status ReadGreeting(const std::string& line);
+  Status Send(std::string_view bytes, std::int64_t deadline_ms);
+  Result<std::string> Receive(std::int64_t deadline_ms);
+  Status Wait(short events, std::int64_t deadline_ms) const;
+
+  const pid_t pid_;    // of the keeper (python_worker.py)
+  pid_t scoring_ = 0;  // of the process that calls the function
+  // A stream socket instead of pipes: MSG_NOSIGNAL suppresses the signal for writing to a process
+  // that has ended.
+  const OwnedFd socket_;
+  std::string received_;
+  bool wants_token_ids_ = false;
+};
+
+Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction& function,
+                                                            std::int64_t timeout_ms) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Unavailable(std::string("socketpair: ") + std::strerror(errno));
+  OwnedFd ours(ends[0]);
+  OwnedFd theirs(ends[1]);
+  SpawnRequest request;
+  request.argv = {
+      "/usr/bin/env", function.interpreter, "-c", std::string(kPythonWorker), function.file,
+      function.name,  Options(function)};
+  request.environment = OwnEnvironment();
+  request.fds = {theirs.get(), theirs.get(), STDERR_FILENO};
+  BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Spawn(request));
+  theirs.Close();  // Receive sees the end of the process only if no other copy stays open.
+  std::unique_ptr<PythonProcess> process(new PythonProcess(pid, std::move(ours)));
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  const std::string what = function.file + ":" + function.name;
+  const Result<std::string> greeting = process->Receive(RealClock().MonotonicMs() + timeout_ms);
+  if (!greeting.ok()) return greeting.status().Annotate(what + " with " + function.interpreter);
+  BUTTRESS_RETURN_IF_ERROR(process->ReadGreeting(*greeting).Annotate(what));
+  return process;
+}
+
+PythonProcess::~PythonProcess() { EndAndReap(pid_, kEndingTime); }
+
+Result<std::string> PythonProcess::Call(std::string_view line, std::int64_t timeout_ms) {
+  const std::int64_t deadline_ms = RealClock().MonotonicMs() + timeout_ms;
+  BUTTRESS_RETURN_IF_ERROR(Send(std::string(line) + "\n", deadline_ms));
+  return Receive(deadline_ms);
+}
+
+std::int64_t PythonProcess::ResidentBytes() const {
+  std::ifstream file("/proc/" + std::to_string(scoring_) + "/statm");
+  std::int64_t pages = 0;
+  std::int64_t resident_pages = 0;
+  if (!(file >> pages >> resident_pages)) return 0;
+  return resident_pages * ::sysconf(_SC_PAGESIZE);
+}
+
+Status PythonProcess::ReadGreeting(const std::string& line) {
+  const Result<nlohmann::json> greeting = ParseBoundedJson(line);
+  if (!greeting.ok() || !greeting->is_object()) return NoGreeting(line);
+  if (greeting->contains("error") && (*greeting)["error"].is_string())
+    return InvalidArgument((*greeting)["error"].get<std::string>());
+  if (!greeting->contains("ready") || !(*greeting)["pid"].is_number_integer())
+    return NoGreeting(line);
+  scoring_ = (*greeting)["pid"].get<pid_t>();
+  wants_token_ids_ = greeting->contains("token_ids") && (*greeting)["token_ids"] == true;
+  return OkStatus();
+}
+
+Status PythonProcess::Send(std::string_view bytes, std::int64_t deadline_ms) {
+  while (!bytes.empty()) {
+    BUTTRESS_RETURN_IF_ERROR(Wait(POLLOUT, deadline_ms));
+    const ssize_t sent =
+        ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (sent < 0)
+      return Unavailable(std::string("the Python process has ended: ") + std::strerror(errno));
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return OkStatus();
+}
+
+Result<std::string> PythonProcess::Receive(std::int64_t deadline_ms) {
+  while (true) {
+    const std::size_t end = received_.find('\n');
+    if (end != std::string::npos) {
+      std::string line = received_.substr(0, end);
+      received_.erase(0, end + 1);
+      return line;
+    }
+    BUTTRESS_RETURN_IF_ERROR(Wait(POLLIN, deadline_ms));
+    if (ReadSome(socket_.get(), kMaxReplyBytes, received_)) continue;
+    if (received_.size() > kMaxReplyBytes)
+      return ResourceExhausted(
+          fmt::format("the Python function answers with more than {} bytes", kMaxReplyBytes));
+    if (received_.find('\n') == std::string::npos)
+      return Unavailable("the Python process has ended");
+  }
+}
+
+Status PythonProcess::Wait(short events, std::int64_t deadline_ms) const {
+  while (true) {
+    const std::int64_t left_ms = deadline_ms - RealClock().MonotonicMs();
+    if (left_ms <= 0) return DeadlineExceeded("timeout");
+    pollfd entry{socket_.get(), events, 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left_ms, 1000)));
+    if (ready > 0) return OkStatus();
+    if (ready < 0 && errno != EINTR)
+      return Unavailable(std::string("poll: ") + std::strerror(errno));
+  }
+}
 
 // A slot for a process, which may be empty.
 struct Slot {

@@ -1,15 +1,11 @@
-// The Python program that runs a response inside the sandbox.
-#pragma once
+"""Runs a response inside the sandbox.
 
-#include <string_view>
+Reads one JSON object from stdin, {"function", "calls": [[...], ...]} or {"setup", "asserts": [...],
+"word"}, and runs /work/main.py. Then it writes one line for each call, {"value": ...} or
+{"error": ...}, or the word and a number for each assert that holds. Output of the response is
+discarded. If the response ends the interpreter, the lines are missing.
+"""
 
-namespace buttress {
-
-// Reads one JSON object from stdin, {"function", "calls": [[...], ...]} or {"setup", "asserts":
-// [...], "word"}, and runs /work/main.py. Then it writes one line for each call, {"value": ...} or
-// {"error": ...}, or the word and a number for each assert that holds. Output of the response is
-// discarded. If the response ends the interpreter, the lines are missing.
-inline constexpr std::string_view kPythonHarness = R"(
 import json, os, sys
 
 def main():
@@ -37,6 +33,3 @@ def main():
 
 sys.setrecursionlimit(10000)
 main()
-)";
-
-}  // namespace buttress

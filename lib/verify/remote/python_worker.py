@@ -1,31 +1,27 @@
-// The Python program behind verifier python:FILE:FUNCTION.
-#pragma once
+"""Scores completions with the reward function of verifier python:FILE:FUNCTION.
 
-#include <string_view>
+Arguments: FILE FUNCTION OPTIONS, the last {"chat": "auto", "arguments": {"name": value}}.
 
-namespace buttress {
+Writes {"ready": kind, "pid": of the process that scores, "token_ids": whether it wants them} or
+{"error": why}, then a line of results for each line of items (lib/verify/remote/batch.h). What the
+function prints goes to stderr line by line, and so do the traceback of the first exception of each
+kind and what the function gives to log_metric and log_extra. Awaitables run on one event loop,
+which lives as long as the process. The program ends when its input ends or at SIGTERM, with every
+process that the function has started: its first process is their keeper, the parent of all who
+have lost theirs.
 
-// Arguments: FILE FUNCTION OPTIONS, the last {"chat": "auto", "arguments": {"name": value}}.
-//
-// Writes {"ready": kind, "pid": of the process that scores, "token_ids": whether it wants them} or
-// {"error": why}, then a line of results for each line of items (lib/verify/remote/batch.h). What
-// the function prints goes to stderr line by line, and so do the traceback of the first exception
-// of each kind and what the function gives to log_metric and log_extra. Awaitables run on one event
-// loop, which lives as long as the process. The program ends when its input ends or at SIGTERM,
-// with every process that the function has started: its first process is their keeper, the parent
-// of all who have lost theirs.
-//
-//   verl        compute_score(data_source, solution_str, ground_truth, extra_info)
-//               Returns a number, or a dict with "score" and optionally "acc".
-//   verl batch  compute_score(data_sources, solution_strs, ground_truths, extra_infos)
-//               Returns a list of what verl's other form returns.
-//   trl         reward(prompts, completions, completion_ids, trainer_state, log_extra, log_metric,
-//               **columns)
-//               Returns a list of numbers, or None where the function does not apply. `columns` are
-//               the fields of the rows.
-//
-// A function without ** gets only the arguments that it names.
-inline constexpr std::string_view kPythonWorker = R"py(
+  verl        compute_score(data_source, solution_str, ground_truth, extra_info)
+              Returns a number, or a dict with "score" and optionally "acc".
+  verl batch  compute_score(data_sources, solution_strs, ground_truths, extra_infos)
+              Returns a list of what verl's other form returns.
+  trl         reward(prompts, completions, completion_ids, trainer_state, log_extra, log_metric,
+              **columns)
+              Returns a list of numbers, or None where the function does not apply. `columns` are
+              the fields of the rows.
+
+A function without ** gets only the arguments that it names.
+"""
+
 import asyncio, ctypes, importlib.util, inspect, json, math, os, signal, sys, time, traceback
 import types
 
@@ -272,6 +268,3 @@ def main(path, name, options):
         say({"results": results})
 
 main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
-)py";
-
-}  // namespace buttress
