@@ -81,31 +81,24 @@ bool IsBare(std::string_view rest) {
   return rest.find_first_not_of(" \t*$)}]\"'`.:\\") == std::string_view::npos;
 }
 
-class ChoiceVerifier : public Verifier {
- public:
-  Verdict Verify(const VerifyRequest& request) const override {
-    std::string_view rest;
-    const std::optional<char> gold = LeadingChoice(Trim(request.answer), rest);
-    if (!gold) return Unscorable("answer: no letter from A to J");
-    const std::string gold_text(1, *gold);
-    const auto found = FindFinalAnswer(request);
-    if (!found) return Wrong("", gold_text);
-    const bool whole = found->anchor == "whole";
-    const auto given = LeadingChoice(whole ? LastLine(found->text) : found->text, rest);
-    if (!given || (whole && !IsBare(rest))) return Wrong("", gold_text);
-    const bool another = NamesAnother(rest, *given);
-    const std::string given_text = std::string(1, *given) + (another ? " and another" : "");
-    Verdict verdict =
-        *given == *gold && !another ? Correct(given_text, gold_text) : Wrong(given_text, gold_text);
-    verdict.anchor = found->anchor;
-    return verdict;
-  }
-};
-
 }  // namespace
 
-std::unique_ptr<Verifier> MakeChoice(const RewardConfig& /*config*/) {
-  return std::make_unique<ChoiceVerifier>();
+Verdict JudgeChoice(const VerifyRequest& request, const RewardConfig& /*config*/) {
+  std::string_view rest;
+  const std::optional<char> gold = LeadingChoice(Trim(request.answer), rest);
+  if (!gold) return Unscorable("answer: no letter from A to J");
+  const std::string gold_text(1, *gold);
+  const auto found = FindFinalAnswer(request);
+  if (!found) return Wrong("", gold_text);
+  const bool whole = found->anchor == "whole";
+  const auto given = LeadingChoice(whole ? LastLine(found->text) : found->text, rest);
+  if (!given || (whole && !IsBare(rest))) return Wrong("", gold_text);
+  const bool another = NamesAnother(rest, *given);
+  const std::string given_text = std::string(1, *given) + (another ? " and another" : "");
+  Verdict verdict =
+      *given == *gold && !another ? Correct(given_text, gold_text) : Wrong(given_text, gold_text);
+  verdict.anchor = found->anchor;
+  return verdict;
 }
 
 }  // namespace buttress

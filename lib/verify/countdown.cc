@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"
@@ -15,6 +16,128 @@ namespace buttress {
 namespace {
 
 using nlohmann::json;
+
+// Returns the text in ASCII without white space. Refuses digits that only white space separates,
+// because they would become one number.
+Result<std::string> Compact(std::string_view text) {
+  constexpr std::pair<std::string_view, char> kSigns[] = {
+      {"×", '*'}, {"·", '*'}, {"÷", '/'}, {"−", '-'}};
+  std::string compact;
+  bool space = false;
+  while (!text.empty()) {
+    char c = text.front();
+    std::size_t bytes = 1;
+    for (const auto& [sign, ascii] : kSigns) {
+      if (text.starts_with(sign)) {
+        c = ascii;
+        bytes = sign.size();
+      }
+    }
+    text.remove_prefix(bytes);
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+      space = true;
+      continue;
+    }
+    const auto digit = [](char d) { return d >= '0' && d <= '9'; };
+    if (space && digit(c) && !compact.empty() && digit(compact.back()))
+      return InvalidArgument("two numbers without an operator between them");
+    compact.push_back(c);
+    space = false;
+  }
+  return compact;
+}
+
+class ExpressionParser {
+ public:
+  explicit ExpressionParser(std::string text) { expression_.text = std::move(text); }
+
+  Result<Expression> Parse() && {
+    BUTTRESS_ASSIGN_OR_RETURN(expression_.value, Sum(0));
+    if (at_ < expression_.text.size()) return Unexpected();
+    return std::move(expression_);
+  }
+
+ private:
+  Result<Rational> Sum(int depth) {
+    BUTTRESS_ASSIGN_OR_RETURN(Rational value, Product(depth));
+    while (Peek() == '+' || Peek() == '-') {
+      const char op = TakeOperator();
+      BUTTRESS_ASSIGN_OR_RETURN(const Rational right, Product(depth));
+      if (op == '+') {
+        value += right;
+      } else {
+        value -= right;
+      }
+    }
+    return value;
+  }
+
+  Result<Rational> Product(int depth) {
+    BUTTRESS_ASSIGN_OR_RETURN(Rational value, Factor(depth));
+    while (Peek() == '*' || Peek() == '/') {
+      const char op = TakeOperator();
+      BUTTRESS_ASSIGN_OR_RETURN(const Rational right, Factor(depth));
+      if (op == '*') {
+        value *= right;
+      } else if (right == 0) {
+        return InvalidArgument("division by zero");
+      } else {
+        value /= right;
+      }
+    }
+    return value;
+  }
+
+  Result<Rational> Factor(int depth) {
+    if (depth >= kMaxExpressionDepth)
+      return InvalidArgument("expression nests deeper than " + std::to_string(kMaxExpressionDepth));
+    if (Peek() == '-') {
+      ++at_;
+      BUTTRESS_ASSIGN_OR_RETURN(const Rational value, Factor(depth + 1));
+      return Rational(-value);
+    }
+    if (Peek() == '(') {
+      ++at_;
+      BUTTRESS_ASSIGN_OR_RETURN(Rational value, Sum(depth + 1));
+      if (Peek() != ')') return Unexpected();
+      ++at_;
+      return value;
+    }
+    return Number();
+  }
+
+  Result<Rational> Number() {
+    const std::string& text = expression_.text;
+    std::int64_t number = 0;
+    const char* begin = text.data() + at_;
+    if (Peek() < '0' || Peek() > '9') return Unexpected();  // from_chars would accept a sign
+    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
+    if (error != std::errc())
+      return InvalidArgument("number with too many digits at " + std::to_string(at_));
+    if (*begin == '0' && end - begin > 1)
+      return InvalidArgument("number with a leading zero at " + std::to_string(at_));
+    at_ += static_cast<std::size_t>(end - begin);
+    expression_.numbers.push_back(number);
+    return Rational(static_cast<signed long>(number));
+  }
+
+  // Returns 0 at the end.
+  char Peek() const { return at_ < expression_.text.size() ? expression_.text[at_] : '\0'; }
+
+  char TakeOperator() {
+    const char op = expression_.text[at_++];
+    if (expression_.operators.find(op) == std::string::npos) expression_.operators.push_back(op);
+    return op;
+  }
+
+  Status Unexpected() const {
+    if (at_ >= expression_.text.size()) return InvalidArgument("expression ends early");
+    return InvalidArgument("unexpected character at " + std::to_string(at_));
+  }
+
+  Expression expression_;
+  std::size_t at_ = 0;
+};
 
 constexpr std::size_t kMaxNumbers = 64;
 
@@ -89,38 +212,50 @@ std::optional<Claim> FindClaim(const VerifyRequest& request) {
   return Claim{Trim(text.substr(0, equals)), Trim(text.substr(equals + 1))};
 }
 
-class Countdown : public Verifier {
- public:
-  explicit Countdown(NumberUse use) : use_(use) {}
-
-  Verdict Verify(const VerifyRequest& request) const override {
-    const Result<CountdownProblem> problem = ParseCountdown(request.answer);
-    if (!problem.ok()) return Unscorable("answer: " + problem.status().message());
-    const std::string gold = CanonicalForm(*problem);
-    const std::optional<Claim> claim = FindClaim(request);
-    if (!claim) return Wrong("", gold);
-    const Result<Expression> expression = EvaluateExpression(claim->expression);
-    if (!expression.ok()) return Wrong("", gold);
-    const std::string given = expression->text + " = " + ToString(expression->value);
-    if (claim->value && ParseDecimal(*claim->value) != expression->value) return Wrong(given, gold);
-    return CheckSolution(*problem, *expression, use_).ok() ? Correct(given, gold)
-                                                           : Wrong(given, gold);
+// Returns whether `expression` solves `problem`.
+bool Solves(const CountdownProblem& problem, const Expression& expression, bool use_all) {
+  const auto allowed = [&](char op) { return problem.operators.find(op) != std::string::npos; };
+  if (!std::ranges::all_of(expression.operators, allowed)) return false;
+  std::vector<std::int64_t> left = problem.numbers;
+  for (const std::int64_t number : expression.numbers) {
+    const auto at = std::ranges::find(left, number);
+    if (at == left.end()) return false;
+    left.erase(at);
   }
-
- private:
-  const NumberUse use_;
-};
+  return (left.empty() || !use_all) &&
+         expression.value == Rational(static_cast<signed long>(problem.target));
+}
 
 }  // namespace
+
+Result<Expression> EvaluateExpression(std::string_view text) {
+  if (text.size() > kMaxExpressionBytes)
+    return InvalidArgument("expression of more than " + std::to_string(kMaxExpressionBytes) +
+                           " bytes");
+  BUTTRESS_ASSIGN_OR_RETURN(std::string compact, Compact(text));
+  return ExpressionParser(std::move(compact)).Parse();
+}
+
+Verdict JudgeCountdown(const VerifyRequest& request, const RewardConfig& config) {
+  const Result<CountdownProblem> problem = ParseCountdown(request.answer);
+  if (!problem.ok()) return Unscorable("answer: " + problem.status().message());
+  const std::string gold = CanonicalForm(*problem);
+  const std::optional<Claim> claim = FindClaim(request);
+  if (!claim) return Wrong("", gold);
+  const Result<Expression> expression = EvaluateExpression(claim->expression);
+  if (!expression.ok()) return Wrong("", gold);
+  const std::string given = expression->text + " = " + ToString(expression->value);
+  if (claim->value && ParseDecimal(*claim->value) != expression->value) return Wrong(given, gold);
+  return Solves(*problem, *expression, config.use_all) ? Correct(given, gold) : Wrong(given, gold);
+}
 
 Result<CountdownProblem> ParseCountdown(std::string_view text) {
   text = Trim(text);
   BUTTRESS_ASSIGN_OR_RETURN(CountdownProblem problem,
                             text.starts_with('{') ? ParseJson(text) : ParseCompact(text));
-  if (problem.numbers.empty() || problem.numbers.size() > kMaxNumbers) {
+  if (problem.numbers.empty() || problem.numbers.size() > kMaxNumbers)
     return InvalidArgument(
         fmt::format("{} numbers; 1 to {} are expected", problem.numbers.size(), kMaxNumbers));
-  }
   return problem;
 }
 
@@ -136,31 +271,6 @@ std::string CanonicalForm(const CountdownProblem& problem) {
   std::string form;
   for (const std::int64_t number : sorted) form += std::to_string(number) + " ";
   return form + "> " + std::to_string(problem.target);
-}
-
-Status CheckSolution(const CountdownProblem& problem, const Expression& expression, NumberUse use) {
-  for (const char op : expression.operators) {
-    if (problem.operators.find(op) == std::string::npos)
-      return InvalidArgument(std::string("uses the operator ") + op);
-  }
-  std::vector<std::int64_t> left = problem.numbers;
-  for (const std::int64_t number : expression.numbers) {
-    const auto at = std::find(left.begin(), left.end(), number);
-    if (at == left.end())
-      return InvalidArgument("uses " + std::to_string(number) + " more often than it is given");
-    left.erase(at);
-  }
-  if (use == NumberUse::kExactlyOnce && !left.empty())
-    return InvalidArgument("does not use " + std::to_string(left.front()));
-  if (expression.value != Rational(static_cast<signed long>(problem.target))) {
-    return InvalidArgument("the value is " + ToString(expression.value));
-  }
-  return OkStatus();
-}
-
-std::unique_ptr<Verifier> MakeCountdown(const RewardConfig& config) {
-  return std::make_unique<Countdown>(config.use_all ? NumberUse::kExactlyOnce
-                                                    : NumberUse::kAtMostOnce);
 }
 
 }  // namespace buttress

@@ -52,6 +52,12 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kWhiteSpace) - begin + 1);
 }
 
+std::string LowerAscii(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = absl::ascii_tolower(c);
+  return lower;
+}
+
 std::string_view FirstBytes(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
@@ -115,8 +121,8 @@ std::optional<std::string_view> InLastFence(std::string_view text, std::string_v
     if (line_end == std::string_view::npos) break;
     const std::size_t close = text.find(kFence, line_end);
     if (close == std::string_view::npos) break;
-    std::string language(Trim(text.substr(open + kFence.size(), line_end - open - kFence.size())));
-    for (char& c : language) c = absl::ascii_tolower(c);
+    const std::string language =
+        LowerAscii(Trim(text.substr(open + kFence.size(), line_end - open - kFence.size())));
     const std::string_view inside = text.substr(line_end + 1, close - line_end - 1);
     if (language.empty()) plain = inside;
     if (!language.empty() && HasWord(languages, language)) named = inside;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace buttress {
@@ -11,6 +12,9 @@ struct VerifyRequest;
 
 // Returns the text without white space at its ends.
 std::string_view Trim(std::string_view text);
+
+// Returns the text with ASCII letters in lower case.
+std::string LowerAscii(std::string_view text);
 
 // Returns the first `bytes` bytes of `text`, or a few fewer so that no UTF-8 character is cut.
 std::string_view FirstBytes(std::string_view text, std::size_t bytes);

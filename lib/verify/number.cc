@@ -142,24 +142,17 @@ Answer FindAnswer(std::string_view text, bool truncated) {
   return numeral ? Answer{numeral->value, numeral->text} : Answer{};
 }
 
-class Number : public Verifier {
- public:
-  Verdict Verify(const VerifyRequest& request) const override {
-    const Answer gold = FindAnswer(request.answer, /*truncated=*/false);
-    if (!gold.value) return Unscorable("answer: no number");
-    const Answer given = FindAnswer(request.response, request.truncated);
-    if (!given.value)
-      return Wrong(std::string(FirstBytes(given.text, kShownBytes)), ToString(*gold.value));
-    const bool equal = *given.value == *gold.value;
-    return equal ? Correct(ToString(*given.value), ToString(*gold.value))
-                 : Wrong(ToString(*given.value), ToString(*gold.value));
-  }
-};
-
 }  // namespace
 
-std::unique_ptr<Verifier> MakeNumber(const RewardConfig& /*config*/) {
-  return std::make_unique<Number>();
+Verdict JudgeNumber(const VerifyRequest& request, const RewardConfig& /*config*/) {
+  const Answer gold = FindAnswer(request.answer, /*truncated=*/false);
+  if (!gold.value) return Unscorable("answer: no number");
+  const Answer given = FindAnswer(request.response, request.truncated);
+  if (!given.value)
+    return Wrong(std::string(FirstBytes(given.text, kShownBytes)), ToString(*gold.value));
+  const bool equal = *given.value == *gold.value;
+  return equal ? Correct(ToString(*given.value), ToString(*gold.value))
+               : Wrong(ToString(*given.value), ToString(*gold.value));
 }
 
 }  // namespace buttress

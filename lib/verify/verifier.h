@@ -47,12 +47,12 @@ struct VerdictPart {
 
 struct Verdict {
   Outcome outcome = Outcome::kUnscorable;
-  double raw_reward = 0;           // 1 correct, 0 wrong, or partial credit
-  std::string unscorable_reason;   // set if unscorable
-  std::string given;               // canonical form of the answer in the response
-  std::string gold;                // canonical form of the reference
-  std::string anchor;              // the rule that located the answer, if there are several
-  std::vector<VerdictPart> parts;  // of a weighted sum; empty for a single verifier
+  double raw_reward = 0;                // 1 correct, 0 wrong, or partial credit
+  std::string unscorable_reason = {};   // set if unscorable
+  std::string given = {};               // canonical form of the answer in the response
+  std::string gold = {};                // canonical form of the reference
+  std::string anchor = {};              // the rule that located the answer, if there are several
+  std::vector<VerdictPart> parts = {};  // of a weighted sum; empty for a single verifier
   // Unscorable because the verifier is not for this row, which is no failure: in a weighted sum the
   // part is left out.
   bool not_applicable = false;
@@ -108,8 +108,7 @@ struct VerifierEntry {
 std::span<const VerifierEntry> VerifierTable();
 
 // Makes the verifier that `text` names ("math"), or a weighted sum ("math + 0.2 * format"; see
-// lib/config/reward_text.h), and tests it on its known answers. Returns kInvalidArgument
-// with the
+// lib/config/reward_text.h), and tests it on its known answers. Returns kInvalidArgument with the
 // known names for a name that is unknown.
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const RewardConfig& config);
 

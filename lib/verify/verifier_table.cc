@@ -10,13 +10,41 @@ using enum Outcome;
 
 using Made = Result<std::unique_ptr<Verifier>>;
 
+// A verifier that is a function.
+class FunctionVerifier : public Verifier {
+ public:
+  FunctionVerifier(JudgeFunction* judge, const RewardConfig& config)
+      : judge_(judge), config_(config) {}
+
+  Verdict Verify(const VerifyRequest& request) const override { return judge_(request, config_); }
+
+ private:
+  JudgeFunction* const judge_;
+  const RewardConfig config_;
+};
+
 // Adapts the factory of a verifier that takes no argument.
 template <auto Make>
 Made Plain(const RewardConfig& config, std::string_view argument) {
   if (!argument.empty())
     return InvalidArgument("'" + std::string(argument) +
                            "': this verifier takes nothing behind its name");
-  return Made(Make(config));
+  return Make(config);
+}
+
+template <JudgeFunction* judge>
+Made MakeFunction(const RewardConfig& config) {
+  return Made(std::make_unique<FunctionVerifier>(judge, config));
+}
+
+template <JudgeFunction* judge>
+constexpr auto kFunction = Plain<MakeFunction<judge>>;
+
+Made MakeOverlong(const RewardConfig& config) {
+  if (config.length.overlong_tokens > 0) return MakeFunction<JudgeOverlong>(config);
+  return InvalidArgument(
+      "run.reward.length.overlong_tokens = 0: verifier overlong needs the number of tokens that is "
+      "too many");
 }
 
 constexpr KnownAnswer kExactAnswers[] = {
@@ -107,49 +135,49 @@ constexpr KnownAnswer kInstructionsAnswers[] = {
 
 constexpr VerifierEntry kTable[] = {
     {.name = ChoiceName(VerifierId::kExact),
-     .make = Plain<MakeExact>,
+     .make = kFunction<JudgeExact>,
      .meaning = "the response equals the answer, except for white space at the ends",
      .known_answers = kExactAnswers},
     {.name = ChoiceName(VerifierId::kNumber),
-     .make = Plain<MakeNumber>,
+     .make = kFunction<JudgeNumber>,
      .meaning = "the final number of a worked solution (after ####, in \\boxed{}, after 'answer "
                 "is', else the last one) equals that of the answer",
      .source = "GSM8K, arXiv 2110.14168",
      .known_answers = kNumberAnswers},
     {.name = ChoiceName(VerifierId::kMath),
-     .make = Plain<MakeMath>,
+     .make = kFunction<JudgeMath>,
      .meaning = "the final answer (\\boxed{}, 'final answer is', ####, 'Answer:', else the last "
                 "expression) has the meaning of the reference",
      .settings = "run.reward.math",
      .known_answers = kMathAnswers},
     {.name = ChoiceName(VerifierId::kArithmetic),
-     .make = Plain<MakeArithmetic>,
+     .make = kFunction<JudgeArithmetic>,
      .meaning = "the response, or the content of its <answer> tags, is the integer of the answer "
                 "and nothing else",
      .known_answers = kArithmeticAnswers},
     {.name = ChoiceName(VerifierId::kCountdown),
-     .make = Plain<MakeCountdown>,
+     .make = kFunction<JudgeCountdown>,
      .meaning =
          "the response is an expression over the given numbers that equals the target exactly",
      .settings = "run.reward.use_all",
      .known_answers = kCountdownAnswers},
     {.name = ChoiceName(VerifierId::kNormalized),
-     .make = Plain<MakeNormalized>,
+     .make = kFunction<JudgeNormalized>,
      .meaning = "the response has the words of the answer, or of one of a JSON list, regardless of "
                 "case, punctuation, articles and white space",
      .source = "SQuAD, arXiv 1606.05250",
      .known_answers = kNormalizedAnswers},
     {.name = ChoiceName(VerifierId::kChoice),
-     .make = Plain<MakeChoice>,
+     .make = kFunction<JudgeChoice>,
      .meaning = "the response names the letter of the answer, A to J",
      .known_answers = kChoiceAnswers},
     {.name = ChoiceName(VerifierId::kFormat),
-     .make = Plain<MakeFormat>,
+     .make = kFunction<JudgeFormat>,
      .meaning = "the response consists of the configured tags in their order, each once",
      .settings = "run.reward.format",
      .known_answers = kFormatAnswers},
     {.name = ChoiceName(VerifierId::kLength),
-     .make = Plain<MakeLength>,
+     .make = kFunction<JudgeLength>,
      .meaning = "the length of the response is between min and max",
      .settings = "run.reward.length"},
     {.name = ChoiceName(VerifierId::kOverlong),
@@ -160,12 +188,12 @@ constexpr VerifierEntry kTable[] = {
      .source = "DAPO, arXiv 2503.14476, eq. 13",
      .known_answers = kOverlongAnswers},
     {.name = ChoiceName(VerifierId::kJsonSchema),
-     .make = Plain<MakeJsonSchema>,
+     .make = kFunction<JudgeJsonSchema>,
      .meaning = "the response contains JSON that fits the schema in the answer",
      .source = "JSON Schema, draft 2020-12",
      .known_answers = kJsonSchemaAnswers},
     {.name = ChoiceName(VerifierId::kInstructions),
-     .make = Plain<MakeInstructions>,
+     .make = kFunction<JudgeInstructions>,
      .meaning = "the response follows every instruction in the answer or row (instruction_id_list "
                 "and kwargs)",
      .source = "IFEval, arXiv 2311.07911",

@@ -4,7 +4,7 @@
 
 #include "lib/base/os/file.h"
 #include "lib/verify/audit/variants.h"
-#include "lib/verify/expression.h"
+#include "lib/verify/countdown.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/equal.h"

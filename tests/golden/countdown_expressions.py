@@ -4,7 +4,7 @@ fractions.Fraction.
     python3 tests/golden/countdown_expressions.py > tests/golden/countdown_expressions.json
 
 A row is [text, value or null, numbers]; null where the text is no expression of the grammar in
-lib/verify/expression.h, or divides by zero. Mutated texts are judged by ast too, with the grammar's
+lib/verify/countdown.h, or divides by zero. Mutated texts are judged by ast too, with the grammar's
 rules on top: only + - * / parentheses, unary minus and plain integers. """
 
 import ast

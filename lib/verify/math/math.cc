@@ -1,20 +1,144 @@
 // Verifier math: compares mathematical answers by meaning. equal.h defines when two answers are
 // equal, and answer.h where they are found. The reference is read like a response, because it may
 // be a whole solution.
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/equal.h"
-#include "lib/verify/math/forms.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/parser.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {
 namespace {
+
+// Answers outside the grammar of expressions are choices with a text after the letter, numerals
+// with letters as digits, and numbers with blanks between thousands.
+constexpr std::string_view kTextPrefixes[] = {"\\text{",   "\\textbf{", "\\textrm{", "\\mathrm{",
+                                              "\\mathbf{", "\\mbox{",   "\\bold{"};
+constexpr std::string_view kChoiceWords[] = {"option ", "choice ", "answer "};
+constexpr char kLastChoice = 'J';
+
+bool Skip(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+// Moves past a command that typesets the following text. Returns whether there was one.
+bool SkipTextCommand(std::string_view& text) {
+  return std::any_of(std::begin(kTextPrefixes), std::end(kTextPrefixes),
+                     [&](std::string_view command) { return Skip(text, command); });
+}
+
+void SkipBlanks(std::string_view& text) {
+  while (Skip(text, " ") || Skip(text, "\\ ") || Skip(text, "~") || Skip(text, "\\quad") ||
+         Skip(text, "\\,")) {
+  }
+}
+
+bool SkipChoiceWord(std::string_view& text) {
+  for (const std::string_view word : kChoiceWords) {
+    const std::string_view start = text.substr(0, word.size());
+    const bool same = std::equal(
+        start.begin(), start.end(), word.begin(), word.end(),
+        [](char a, char b) { return a == b || (absl::ascii_isupper(a) && a - 'A' + 'a' == b); });
+    if (same) return text.remove_prefix(word.size()), true;
+  }
+  return false;
+}
+
+// Returns the text without enclosing dollars.
+std::string_view Bare(std::string_view text) {
+  text = Trim(text);
+  while (text.size() > 1 && text.front() == '$' && text.back() == '$')
+    text = Trim(text.substr(1, text.size() - 2));
+  return text;
+}
+
+int DigitValue(char c) {
+  if (absl::ascii_isdigit(c)) return c - '0';
+  return absl::ascii_isupper(c) ? c - 'A' + 10 : 36;
+}
+
+// A choice, A to J: "(C) 12", "\textbf{(C)}\ 12", "C: 12", "C. 12", "Option C", "C)".
+struct LabelledChoice {
+  char letter;
+  std::string text;  // after the letter; may be empty
+};
+
+std::optional<LabelledChoice> ReadChoice(std::string_view answer) {
+  std::string_view text = Bare(answer);
+  bool in_text = SkipTextCommand(text);
+  SkipBlanks(text);
+  const bool word = SkipChoiceWord(text);
+  const bool bracket = Skip(text, "(");
+  if (text.empty() || text.front() < 'A' || text.front() > kLastChoice) return std::nullopt;
+  const char letter = text.front();
+  text.remove_prefix(1);
+  const bool closed = Skip(text, ")");
+  if (bracket != closed && bracket) return std::nullopt;
+  const bool marked = Skip(text, ":") || Skip(text, ".");
+  if (in_text && Skip(text, "}")) in_text = false;
+  const bool blank =
+      text.empty() || text.front() == ' ' || text.front() == '\\' || text.front() == '$';
+  if (!word && !closed && !(marked && blank)) return std::nullopt;
+  if (word && !blank && !closed) return std::nullopt;
+  SkipBlanks(text);
+  if (in_text && text.ends_with('}')) text.remove_suffix(1);
+  text = Trim(text);
+  if (!closed && word && !text.empty() && !marked) return std::nullopt;  // "Choice B is wrong"
+  return LabelledChoice{letter, std::string(text)};
+}
+
+// Reads "A3F_{16}" or "\text{2E}_{16}": at least one letter, and a base above every digit and at
+// most 36.
+std::optional<MathNode> ReadBasedNumeral(std::string_view answer) {
+  std::string_view text = Bare(answer);
+  const bool in_text = SkipTextCommand(text);
+  const bool bracket = Skip(text, "(");
+  const auto* const end =
+      std::find_if(text.begin(), text.end(), [](char c) { return DigitValue(c) == 36; });
+  const std::string digits(text.begin(), end);
+  text.remove_prefix(digits.size());
+  if (digits.empty() || !std::any_of(digits.begin(), digits.end(), absl::ascii_isupper))
+    return std::nullopt;
+  if ((bracket && !Skip(text, ")")) || (in_text && !Skip(text, "}")) || !Skip(text, "_"))
+    return std::nullopt;
+  const bool brace = Skip(text, "{");
+  int base = 0;
+  std::size_t length = 0;
+  while (length < text.size() && length < 2 && absl::ascii_isdigit(text[length]))
+    base = 10 * base + (text[length++] - '0');
+  text.remove_prefix(length);
+  if ((brace && !Skip(text, "}")) || !text.empty() || base > 36) return std::nullopt;
+  const auto below = [base](char c) { return DigitValue(c) < base; };
+  if (!std::all_of(digits.begin(), digits.end(), below)) return std::nullopt;
+  return MakeNode(MathKind::kBased, {MakeNumber(base)}, digits);
+}
+
+// Reads "1 234 567".
+std::optional<MathNode> ReadSpacedNumber(std::string_view answer) {
+  const std::string_view text = Bare(answer);
+  const std::size_t first = std::min(text.find(' '), text.size());
+  if (first == 0 || first > 3 || (text.size() - first) % 4 != 0 || first == text.size())
+    return std::nullopt;
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool blank = i >= first && (i - first) % 4 == 0;
+    if (blank ? text[i] != ' ' : !absl::ascii_isdigit(text[i])) return std::nullopt;
+    if (!blank) digits.push_back(text[i]);
+  }
+  const auto value = ParseDecimal(digits);
+  return value ? std::optional(MakeNumber(*value)) : std::nullopt;
+}
 
 struct Answer {
   std::string anchor;
@@ -143,63 +267,49 @@ std::optional<Restatement> FindContradiction(const VerifyRequest& request,
   return later;
 }
 
-class Math : public Verifier {
- public:
-  explicit Math(const MathConfig& config)
-      : mode_(config.mode), anchors_(config.anchors), gold_anchors_(WithTheRest(config.anchors)) {}
+// Returns whether the budget of steps is too small for the reference, whatever the response.
+bool IsTooMuch(const Answer& gold, const MathComparison& how) {
+  if (how.steps_left >= 0) return false;
+  MathComparison alone{.mode = how.mode};
+  CompareMath(gold.node, gold.node, alone);
+  return alone.steps_left < 0;
+}
 
-  Verdict Verify(const VerifyRequest& request) const override {
-    MathComparison how{.mode = mode_};
-    const auto gold = ReadAnswer(request.answer, /*truncated=*/false, gold_anchors_, how);
-    if (!gold) return Unscorable("answer: none found in the reference");
-    auto given = ReadAnswer(request.response, request.truncated, anchors_, how);
-    if (!given) return Wrong("", Shown(gold->node));
-    if (auto later = FindContradiction(request, anchors_, *given, how)) {
-      if (!later->retracts)
-        return Wrong(Shown(given->node) + ", then " + later->number, Shown(gold->node));
-      given = Answer{std::move(later->anchor), later->number,
-                     *ReadNode(later->number, CommaReading::kThousands), 0};
-    }
-    Verdict verdict = Judge(*given, *gold, how);
-    verdict.anchor = given->anchor;
-    return verdict;
+Verdict Compare(const Answer& given, const Answer& gold, MathComparison& how) {
+  switch (CompareReadings(given, gold, how)) {
+    case Sameness::kSame:
+      return Correct(Shown(given.node), Shown(gold.node));
+    case Sameness::kDifferent:
+      if (IsTooMuch(gold, how)) return Unscorable("answer: takes too many steps to compare");
+      return Wrong(Shown(given.node), Shown(gold.node));
+    case Sameness::kUndecided:
+      break;
   }
-
- private:
-  // Returns whether the budget of steps is too small for the reference, whatever the response.
-  static bool IsTooMuch(const Answer& gold, const MathComparison& how) {
-    if (how.steps_left >= 0) return false;
-    MathComparison alone{.mode = how.mode};
-    CompareMath(gold.node, gold.node, alone);
-    return alone.steps_left < 0;
-  }
-
-  static Verdict Judge(const Answer& given, const Answer& gold, MathComparison& how) {
-    switch (CompareReadings(given, gold, how)) {
-      case Sameness::kSame:
-        return Correct(Shown(given.node), Shown(gold.node));
-      case Sameness::kDifferent:
-        if (IsTooMuch(gold, how)) return Unscorable("answer: takes too many steps to compare");
-        return Wrong(Shown(given.node), Shown(gold.node));
-      case Sameness::kUndecided:
-        break;
-    }
-    Verdict verdict =
-        Unscorable("answer: cannot be computed, and the response's is written differently");
-    verdict.given = Shown(given.node);
-    verdict.gold = Shown(gold.node);
-    return verdict;
-  }
-
-  const MathMode mode_;
-  const std::vector<std::string> anchors_;
-  const std::vector<std::string> gold_anchors_;
-};
+  Verdict verdict =
+      Unscorable("answer: cannot be computed, and the response's is written differently");
+  verdict.given = Shown(given.node);
+  verdict.gold = Shown(gold.node);
+  return verdict;
+}
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeMath(const RewardConfig& config) {
-  return std::make_unique<Math>(config.math);
+Verdict JudgeMath(const VerifyRequest& request, const RewardConfig& config) {
+  const std::vector<std::string>& anchors = config.math.anchors;
+  MathComparison how{.mode = config.math.mode};
+  const auto gold = ReadAnswer(request.answer, /*truncated=*/false, WithTheRest(anchors), how);
+  if (!gold) return Unscorable("answer: none found in the reference");
+  auto given = ReadAnswer(request.response, request.truncated, anchors, how);
+  if (!given) return Wrong("", Shown(gold->node));
+  if (auto later = FindContradiction(request, anchors, *given, how)) {
+    if (!later->retracts)
+      return Wrong(Shown(given->node) + ", then " + later->number, Shown(gold->node));
+    given = Answer{std::move(later->anchor), later->number,
+                   *ReadNode(later->number, CommaReading::kThousands), 0};
+  }
+  Verdict verdict = Compare(*given, *gold, how);
+  verdict.anchor = given->anchor;
+  return verdict;
 }
 
 }  // namespace buttress

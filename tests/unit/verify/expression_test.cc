@@ -1,11 +1,10 @@
-#include "lib/verify/expression.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "lib/base/os/file.h"
+#include "lib/verify/countdown.h"
 
 namespace buttress {
 namespace {

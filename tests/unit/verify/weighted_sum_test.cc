@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/verify/verifiers.h"
+#include "lib/verify/verifier.h"
 
 namespace buttress {
 namespace {

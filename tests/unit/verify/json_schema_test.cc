@@ -1,8 +1,9 @@
+#include "lib/verify/json_schema.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/base/text/bounded_json.h"
-#include "lib/verify/json/schema.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {

@@ -1,16 +1,87 @@
+#include "lib/verify/verifier.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
+#include "lib/base/os/clock.h"
 #include "lib/base/report/check.h"
+#include "lib/config/forms/reward_text.h"
 #include "lib/config/paths.h"
-#include "lib/verify/verifier.h"
-#include "lib/verify/verifiers.h"
 
 namespace buttress {
 namespace {
+
+// One part of a weighted sum.
+struct WeightedVerifier {
+  SumTerm term;
+  std::unique_ptr<Verifier> verifier;
+};
+
+// Combines verifiers as a weighted sum (lib/config/forms/reward_text.h).
+//
+// The first part determines the outcome, raw reward and answers of the verdict, so that shaping
+// never changes which groups count as collapsed. Verdict::parts holds the reward and weight of
+// every part, and ShapedReward adds them up. An unscorable part makes the whole verdict unscorable.
+class WeightedSum : public Verifier {
+ public:
+  explicit WeightedSum(std::vector<WeightedVerifier> parts) : parts_(std::move(parts)) {}
+
+  Verdict Verify(const VerifyRequest& request) const override {
+    return std::move(VerifyBatch({&request, 1}).front());
+  }
+
+  std::size_t batch() const override {
+    std::size_t most = 1;
+    for (const WeightedVerifier& part : parts_) most = std::max(most, part.verifier->batch());
+    return most;
+  }
+
+  bool bounds_time() const override {
+    return std::ranges::any_of(
+        parts_, [](const WeightedVerifier& part) { return part.verifier->bounds_time(); });
+  }
+
+  std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
+    std::vector<Verdict> sums(requests.size());
+    for (const WeightedVerifier& part : parts_) {
+      const std::size_t step = part.verifier->batch();
+      for (std::size_t begin = 0; begin < requests.size(); begin += step) {
+        const auto some = requests.subspan(begin, std::min(step, requests.size() - begin));
+        const double started = MonotonicSeconds();
+        std::vector<Verdict> verdicts = part.verifier->VerifyBatch(some);
+        const double seconds = (MonotonicSeconds() - started) / static_cast<double>(some.size());
+        for (std::size_t i = 0; i < some.size(); ++i)
+          Add(part.term, std::move(verdicts[i]), seconds, sums[begin + i]);
+      }
+    }
+    return sums;
+  }
+
+ private:
+  static void Add(const SumTerm& term, Verdict verdict, double seconds, Verdict& sum) {
+    VerdictPart part{
+        term.name, term.weight, verdict.outcome, verdict.raw_reward, verdict.unscorable_reason,
+        seconds};
+    part.not_applicable = verdict.not_applicable;
+    // The first part that applies decides.
+    const bool first = sum.parts.empty() || sum.not_applicable;
+    const bool fails = verdict.outcome == Outcome::kUnscorable && !verdict.not_applicable;
+    std::vector<VerdictPart> parts = std::move(sum.parts);
+    if (first) sum = std::move(verdict);
+    if (fails && (first || sum.outcome != Outcome::kUnscorable)) {
+      sum.outcome = Outcome::kUnscorable;
+      sum.raw_reward = 0;
+      sum.unscorable_reason = term.name + ": " + part.unscorable_reason;
+    }
+    sum.parts = std::move(parts);
+    sum.parts.push_back(std::move(part));
+  }
+
+  const std::vector<WeightedVerifier> parts_;
+};
 
 class ConfiguredVerifiers : public VerifierSet {
  public:
@@ -79,6 +150,37 @@ Result<std::unique_ptr<Verifier>> MakeOne(std::string_view text, const RewardCon
 
 }  // namespace
 
+Verdict Correct(std::string given, std::string gold) {
+  return {.outcome = Outcome::kCorrect,
+          .raw_reward = 1,
+          .given = std::move(given),
+          .gold = std::move(gold)};
+}
+
+Verdict Wrong(std::string given, std::string gold) {
+  return {.outcome = Outcome::kWrong, .given = std::move(given), .gold = std::move(gold)};
+}
+
+Verdict Unscorable(std::string reason) { return {.unscorable_reason = std::move(reason)}; }
+
+Verdict NotApplicable(std::string reason) {
+  return {.unscorable_reason = std::move(reason), .not_applicable = true};
+}
+
+double ShapedReward(const Verdict& verdict) {
+  if (verdict.parts.empty()) return verdict.raw_reward;
+  double total = 0;
+  for (const VerdictPart& part : verdict.parts) total += part.weight * part.raw_reward;
+  return total;
+}
+
+std::vector<Verdict> Verifier::VerifyBatch(std::span<const VerifyRequest> requests) const {
+  std::vector<Verdict> verdicts;
+  verdicts.reserve(requests.size());
+  for (const VerifyRequest& request : requests) verdicts.push_back(Verify(request));
+  return verdicts;
+}
+
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const RewardConfig& config) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<SumTerm> terms, ParseSum(text));
   if (terms.size() == 1 && terms.front().weight == 1) return MakeOne(terms.front().name, config);
@@ -87,19 +189,18 @@ Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const Rewa
     BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Verifier> verifier, MakeOne(term.name, config));
     parts.push_back({{term.weight, WithFileNames(term.name)}, std::move(verifier)});
   }
-  return MakeWeightedSum(std::move(parts));
+  return std::unique_ptr<Verifier>(std::make_unique<WeightedSum>(std::move(parts)));
 }
 
 Status CheckKnownAnswers(std::string_view name, const Verifier& verifier,
                          std::span<const KnownAnswer> known_answers) {
   for (const KnownAnswer& known : known_answers) {
     const Verdict verdict = verifier.Verify({{}, known.response, known.answer, {}, false});
-    if (verdict.outcome != known.outcome) {
+    if (verdict.outcome != known.outcome)
       return Internal(fmt::format(
           "verifier '{}' fails its self-test: response '{}' to answer '{}' is judged {}, not {}",
           name, known.response, known.answer, OutcomeName(verdict.outcome),
           OutcomeName(known.outcome)));
-    }
   }
   return OkStatus();
 }

@@ -1,26 +1,157 @@
-#include "lib/verify/instructions/instructions.h"
+#include "lib/verify/instructions.h"
 
+#include <fmt/core.h>
 #include <re2/re2.h>
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
+#include <vector>
 
+#include "lib/base/report/check.h"
 #include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/instructions/arguments.h"
-#include "lib/verify/instructions/text_counts.h"
+#include "lib/verify/verifiers.h"
 
 namespace buttress {
 namespace {
 
+using nlohmann::json;
 using Text = std::string_view;
+
+// Reads the arguments of an instruction, checks their types and keeps the first error.
+class InstructionArguments {
+ public:
+  // REQUIRES: `kwargs` is an object and outlives this instance.
+  explicit InstructionArguments(const json& kwargs) : kwargs_(kwargs) {}
+
+  // Count, Text and Texts return 0, "" or {} if the argument is missing or of another type;
+  // status() is then an error.
+  std::int64_t Count(const char* name) {
+    const json* const value = Find(name, "a number");
+    if (value == nullptr) return 0;
+    constexpr double kMost = 1e9;
+    const double number = value->get<double>();  // rows of IFEval contain 3.0 for 3
+    const auto count = number >= 0 && number <= kMost ? static_cast<std::int64_t>(number) : -1;
+    if (static_cast<double>(count) == number) return count;
+    Refuse("argument '{}' = {}; expected an integer, 0 or more", name, value->dump());
+    return 0;
+  }
+
+  std::string Text(const char* name) {
+    const json* const value = Find(name, "a text");
+    return value == nullptr ? "" : value->get<std::string>();
+  }
+
+  std::vector<std::string> Texts(const char* name) {
+    std::vector<std::string> texts;
+    const json* const value = Find(name, "a list of texts");
+    for (const json& item : value == nullptr ? json::array() : *value) {
+      if (IsText(item)) {
+        texts.push_back(item.get<std::string>());
+      } else {
+        Refuse("argument '{}' holds {}; expected texts", name, item.dump());
+      }
+    }
+    return texts;
+  }
+
+  // Returns whether `found` and the argument `name` satisfy the relation in the argument
+  // `relation_name`.
+  bool Holds(std::int64_t found, const char* name, const char* relation_name) {
+    const std::int64_t count = Count(name);
+    const std::string relation = Text(relation_name);
+    if (relation == "at least") return found >= count;
+    if (relation == "less than") return found < count;
+    Refuse("argument '{}' = \"{}\"; expected \"at least\" or \"less than\"", relation_name,
+           relation);
+    return false;
+  }
+
+  const Status& status() const { return status_; }
+
+ private:
+  static bool IsText(const json& value) {
+    return value.is_string() && !value.get_ref<const std::string&>().empty();
+  }
+
+  template <class... Values>
+  void Refuse(fmt::format_string<Values...> what, Values&&... values) {
+    if (status_.ok()) status_ = InvalidArgument(fmt::format(what, std::forward<Values>(values)...));
+  }
+
+  const json* Find(const char* name, std::string_view expected) {
+    const auto found = kwargs_.find(name);
+    const bool absent = found == kwargs_.end();
+    const bool fits = !absent && (expected == "a text"     ? IsText(*found)
+                                  : expected == "a number" ? found->is_number()
+                                                           : found->is_array() && !found->empty());
+    if (fits) return &*found;
+    Refuse("argument '{}' = {}; expected {}", name, absent ? "nothing" : found->dump(), expected);
+    return nullptr;
+  }
+
+  const json& kwargs_;
+  Status status_;
+};
+
+// Returns the parts between occurrences of `separator`, including empty ones.
+std::vector<std::string_view> Split(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + separator.size());
+  }
+}
+
+// Returns the matches of an RE2 pattern (UTF-8; ^ and $ match at lines), without overlap. REQUIRES:
+// `pattern` compiles.
+std::vector<std::string_view> FindMatches(std::string_view text, const std::string& pattern) {
+  RE2::Options options;
+  options.set_log_errors(false);
+  const RE2 compiled("(?m)(" + pattern + ")", options);
+  BUTTRESS_CHECK(compiled.ok(), compiled.error());
+  re2::StringPiece rest(text.data(), text.size());
+  std::vector<std::string_view> matches;
+  re2::StringPiece match;
+  while (RE2::FindAndConsume(&rest, compiled, &match)) {
+    matches.emplace_back(match.data(), match.size());
+    if (!match.empty()) continue;
+    if (rest.empty()) break;
+    rest.remove_prefix(1);
+  }
+  return matches;
+}
+
+std::int64_t CountMatches(std::string_view text, const std::string& pattern) {
+  return static_cast<std::int64_t>(FindMatches(text, pattern).size());
+}
+
+// Counts runs of letters, digits and _.
+std::int64_t CountWords(std::string_view text) { return CountMatches(text, "[\\pL\\pM\\pN_]+"); }
+
+// Counts an unfinished sentence too.
+std::int64_t CountSentences(std::string_view text) {
+  const std::string_view whole = Trim(text);
+  if (whole.empty()) return 0;
+  const std::int64_t ends = CountMatches(whole, "[.!?]+[\"')\\]*_]*(?:\\s+|\\z)");
+  const std::size_t last = whole.find_last_not_of("\"')]*_");
+  const bool open = last == std::string_view::npos ||
+                    std::string_view(".!?").find(whole[last]) == std::string_view::npos;
+  return ends + (open ? 1 : 0);
+}
+
+std::int64_t CountCapitalWords(std::string_view text) {
+  std::int64_t count = 0;
+  for (const std::string_view word : FindMatches(text, "[\\pL\\pM\\pN_'-]+"))
+    count += CountMatches(word, "\\p{Ll}") == 0 && CountMatches(word, "\\p{Lu}") > 0 ? 1 : 0;
+  return count;
+}
 
 // Returns `pattern` with case ignored.
 std::string AnyCase(const std::string& text) { return "(?i)" + RE2::QuoteMeta(text); }
-
-std::int64_t Size(const std::vector<Text>& parts) {
-  return static_cast<std::int64_t>(parts.size());
-}
 
 bool IsBlank(Text text) { return Trim(text).empty(); }
 
@@ -60,7 +191,7 @@ bool NumberWords(Text response, InstructionArguments& arguments) {
 // Paragraphs between *** may be blank only at the ends of the text.
 bool NumberParagraphs(Text response, InstructionArguments& arguments) {
   const auto paragraphs = Split(response, "***");
-  std::int64_t count = Size(paragraphs);
+  auto count = static_cast<std::int64_t>(paragraphs.size());
   for (std::size_t i = 0; i < paragraphs.size(); ++i) {
     if (!IsBlank(paragraphs[i])) continue;
     if (i != 0 && i + 1 != paragraphs.size()) return false;
@@ -217,9 +348,37 @@ constexpr Instruction kInstructions[] = {
     {"punctuation:no_comma", NoComma},
 };
 
+constexpr std::string_view kIds = "instruction_id_list";
+constexpr std::string_view kArguments = "kwargs";
+constexpr std::size_t kMaxInstructions = 64;
+
+// Returns the row of instructions after checking that both lists have the same length.
+Result<json> ReadRow(const VerifyRequest& request) {
+  Result<json> row = ParseBoundedJson(request.answer);
+  if (!row.ok() || !row->is_object() || !row->contains(kIds))
+    row = ParseBoundedJson(request.extra_json);
+  if (!row.ok() || !row->is_object() || !row->contains(kIds))
+    return InvalidArgument("neither the answer nor the row has 'instruction_id_list'");
+  json& ids = (*row)[kIds];
+  if (!ids.is_array() || ids.empty() || ids.size() > kMaxInstructions)
+    return InvalidArgument("'instruction_id_list' is not a list of 1 to 64 ids");
+  json& arguments = (*row)[kArguments];
+  if (arguments.is_null()) arguments = json::array();
+  if (!arguments.is_array() || (!arguments.empty() && arguments.size() != ids.size()))
+    return InvalidArgument("'kwargs' is not a list with an object for each instruction");
+  while (arguments.size() < ids.size()) arguments.push_back(json::object());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (arguments[i].is_null()) arguments[i] = json::object();
+    if (!ids[i].is_string() || !arguments[i].is_object())
+      return InvalidArgument("instruction " + std::to_string(i) +
+                             " is not an id with an object of arguments");
+  }
+  return row;
+}
+
 }  // namespace
 
-Result<bool> FollowsInstruction(const std::string& id, const nlohmann::json& kwargs,
+Result<bool> FollowsInstruction(const std::string& id, const json& kwargs,
                                 std::string_view response) {
   const auto* const found = std::find_if(std::begin(kInstructions), std::end(kInstructions),
                                          [&](const Instruction& i) { return i.id == id; });
@@ -229,6 +388,22 @@ Result<bool> FollowsInstruction(const std::string& id, const nlohmann::json& kwa
   const bool follows = found->follows(response, arguments);
   if (!arguments.status().ok()) return arguments.status().Annotate(id);
   return follows;
+}
+
+Verdict JudgeInstructions(const VerifyRequest& request, const RewardConfig& /*config*/) {
+  const Result<json> row = ReadRow(request);
+  if (!row.ok()) return Unscorable("instructions: " + row.status().message());
+  const json& ids = (*row)[kIds];
+  std::string broken;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto& id = ids[i].get_ref<const std::string&>();
+    const Result<bool> follows = FollowsInstruction(id, (*row)[kArguments][i], request.response);
+    if (!follows.ok()) return Unscorable("instructions: " + follows.status().message());
+    if (!*follows) broken += (broken.empty() ? "not " : ", ") + id;
+  }
+  // As in IFEval, an empty response follows no instruction.
+  if (Trim(request.response).empty()) return Wrong("empty", ids.dump());
+  return broken.empty() ? Correct("", ids.dump()) : Wrong(broken, ids.dump());
 }
 
 }  // namespace buttress

@@ -1,4 +1,8 @@
-// Instructions that a program can check, with the names and meanings of IFEval (arXiv 2311.07911,
+// Verifier instructions: a response is correct if it follows every instruction of its prompt. The
+// instructions are in the answer, else in the dataset's row, in the form of IFEval:
+// {"instruction_id_list": [...], "kwargs": [{...}, ...]}.
+//
+// A program can check these, with the names and meanings of IFEval (arXiv 2311.07911,
 // instructions_registry.py).
 //
 //   keywords:existence                           {keywords}

@@ -1,4 +1,7 @@
-// JSON Schema (draft 2020-12), the keywords that constrain a value:
+// JSON Schema (draft 2020-12), and verifier json_schema: its reference answer is a schema, and the
+// value is the text in <answer> tags, else in the last ```json fence, else the whole response.
+//
+// The keywords that constrain a value:
 //
 //   any      type, enum, const, allOf, anyOf, oneOf, not, true, false,
 //            $ref to "#", "#/$defs/NAME" or "#/definitions/NAME"

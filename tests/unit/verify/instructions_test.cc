@@ -1,6 +1,6 @@
 // The meaning of each instruction follows IFEval: instructions.py of
 // google-research/instruction_following_eval.
-#include "lib/verify/instructions/instructions.h"
+#include "lib/verify/instructions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
