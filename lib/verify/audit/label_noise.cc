@@ -37,10 +37,9 @@ double ErrorRate::high() const {
 double ExpectedAcr(const std::vector<LabelledGroup>& groups, double false_positive,
                    double false_negative) {
   double sum = 0;
-  for (const LabelledGroup& group : groups) {
+  for (const LabelledGroup& group : groups)
     sum += std::pow(1 - false_negative, group.correct) * std::pow(false_positive, group.wrong) +
            std::pow(false_negative, group.correct) * std::pow(1 - false_positive, group.wrong);
-  }
   return groups.empty() ? 0 : sum / static_cast<double>(groups.size());
 }
 

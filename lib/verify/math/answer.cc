@@ -8,13 +8,210 @@
 #include <vector>
 
 #include "lib/verify/extract.h"
-#include "lib/verify/math/boxes.h"
-#include "lib/verify/math/clean.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/node.h"
 
 namespace buttress {
 namespace {
+
+constexpr std::size_t kMaxBetween = 60;  // bytes between boxes of one list
+constexpr int kMaxWords = 3;
+constexpr std::size_t kMaxBoxes = 64;
+
+struct Box {
+  std::size_t begin;  // of the command
+  std::size_t end;    // after the closing brace
+  std::string_view inside;
+};
+
+// Returns the length of the box command at `at` with the blanks after it; 0 if there is none.
+std::size_t BoxCommand(std::string_view text, std::size_t at) {
+  for (const std::string_view command : {"\\boxed", "\\fbox"}) {
+    if (!text.substr(at).starts_with(command)) continue;
+    std::size_t end = at + command.size();
+    while (end < text.size() && text[end] == ' ') ++end;
+    return end - at;
+  }
+  return 0;
+}
+
+// Returns the boxes that close, in the order of their ends. One pass with a stack of open braces.
+std::vector<Box> AllBoxes(std::string_view text) {
+  struct Open {
+    std::size_t at;
+    std::size_t command;  // npos: the brace does not belong to a box
+  };
+
+  std::vector<Box> boxes;
+  std::vector<Open> open;
+  std::size_t box_brace = std::string_view::npos;
+  std::size_t box_command = std::string_view::npos;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      const std::size_t length = BoxCommand(text, i);
+      if (length == 0) {
+        // \{ and \} are characters. \\\\ before a letter is a command with a doubled backslash.
+        if (i + 1 < text.size() && !absl::ascii_isalpha(text[i + 1]) && text[i + 1] != '\\') ++i;
+        continue;
+      }
+      const std::size_t behind = i + length;
+      if (behind < text.size() && text[behind] == '{') {
+        box_brace = behind;
+        box_command = i;
+      } else if (behind < text.size() && text[behind] >= '0' && text[behind] <= '9') {
+        boxes.push_back({i, behind + 1, text.substr(behind, 1)});  // TeX: \boxed 2
+      }
+      i = behind - 1;
+    } else if (text[i] == '{') {
+      open.push_back({i, i == box_brace ? box_command : std::string_view::npos});
+    } else if (text[i] == '}' && !open.empty()) {
+      const Open last = open.back();
+      open.pop_back();
+      if (last.command != std::string_view::npos)
+        boxes.push_back({last.command, i + 1, text.substr(last.at + 1, i - last.at - 1)});
+    }
+  }
+  return boxes;
+}
+
+// Returns whether the text between two boxes joins them to one list.
+bool Joins(std::string_view between) {
+  if (between.size() > kMaxBetween) return false;
+  int words = 0;
+  bool separates = false;
+  for (std::size_t i = 0; i < between.size();) {
+    if (absl::ascii_isalpha(between[i])) {
+      std::size_t end = i;
+      while (end < between.size() && absl::ascii_isalpha(between[end])) ++end;
+      const std::string_view word = between.substr(i, end - i);
+      const bool command = i > 0 && between[i - 1] == '\\';
+      if (word == "and" || word == "or") separates = true;
+      if (!command && ++words > kMaxWords) return false;
+      i = end;
+      continue;
+    }
+    if (between[i] == ',' || between[i] == ';') separates = true;
+    if (std::string_view(" \t\r\n$,;\\{}()[]&!*").find(between[i]) == std::string_view::npos)
+      return false;
+    ++i;
+  }
+  return separates;
+}
+
+// Returns the contents, from left to right, of the last \boxed{} or \fbox{} that closes and of the
+// boxes before it that only commas, "and", "or" or up to three words separate from it. Linear in
+// the text.
+std::vector<std::string_view> LastBoxes(std::string_view text) {
+  const std::vector<Box> boxes = AllBoxes(text);
+  std::vector<std::string_view> last;
+  std::size_t begin = text.size();
+  for (auto box = boxes.rbegin(); box != boxes.rend() && last.size() < kMaxBoxes; ++box) {
+    if (!last.empty()) {
+      if (box->end > begin) continue;  // nested in the box after it
+      if (!Joins(text.substr(box->end, begin - box->end))) break;
+    }
+    last.push_back(box->inside);
+    begin = box->begin;
+  }
+  std::reverse(last.begin(), last.end());
+  return last;
+}
+
+constexpr std::string_view kTags[] = {
+    "</s>",  "<s>",   "</answer>",     "<answer>",        "</think>", "<eos>",
+    "<bos>", "<pad>", "<end_of_turn>", "<start_of_turn>", "[/INST]",  "[INST]"};
+
+constexpr std::string_view kCommandMarks = "%$!,;{}";  // \% and the like
+
+bool IsOperand(char c) { return absl::ascii_isalpha(c) || (c >= '0' && c <= '9') || c == ')'; }
+
+// Returns whether every run of backslashes is even and one of them precedes a command.
+bool IsDoubled(std::string_view text) {
+  bool command = false;
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t end = i;
+    while (end < text.size() && text[end] == '\\') ++end;
+    if ((end - i) % 2 != 0) return false;
+    const bool names =
+        end < text.size() &&
+        (absl::ascii_isalpha(text[end]) || kCommandMarks.find(text[end]) != std::string_view::npos);
+    if (end > i && names) command = true;
+    i = end + 1;
+  }
+  return command;
+}
+
+// Returns the end of the special token at `at`, or `at` if there is none.
+std::size_t SkipSpecialToken(std::string_view text, std::size_t at) {
+  const std::string_view rest = text.substr(at);
+  for (const std::string_view tag : kTags) {
+    if (rest.starts_with(tag)) return at + tag.size();
+  }
+  if (!rest.starts_with("<|")) return at;
+  constexpr std::size_t kLongestToken = 64;
+  const std::size_t end = rest.substr(0, kLongestToken).find("|>");
+  return end == std::string_view::npos ? at : at + end + 2;
+}
+
+// Chinese and Japanese texts write "（１，２）" with U+FF01 to U+FF5E, which are ASCII plus 0xfee0.
+std::string WithoutFullWidth(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = [&](std::size_t ahead) {
+      return i + ahead < text.size() ? static_cast<unsigned char>(text[i + ahead]) : 0U;
+    };
+    const unsigned code = (byte(1) & 0x3fU) << 6 | (byte(2) & 0x3fU);
+    const bool full_width = byte(0) == 0xefU && (byte(1) & 0xc0U) == 0x80U &&
+                            (byte(2) & 0xc0U) == 0x80U && code >= 0xf01U && code <= 0xf5eU;
+    plain.push_back(full_width ? static_cast<char>(code - 0xf01U + 0x21U) : text[i]);
+    if (full_width) i += 2;
+  }
+  return plain;
+}
+
+// Removes Markdown's quote sign at the start and emphasis around the whole.
+std::string_view WithoutEmphasis(std::string_view text) {
+  if (text.starts_with("> ")) text = Trim(text.substr(2));
+  for (const std::string_view sign : {"__", "*"}) {
+    if (text.size() <= 2 * sign.size() || !text.starts_with(sign) || !text.ends_with(sign))
+      continue;
+    const std::string_view inside = text.substr(sign.size(), text.size() - 2 * sign.size());
+    if (inside.find(sign[0]) == std::string_view::npos) text = Trim(inside);
+  }
+  return text;
+}
+
+// Removes Markdown's stars, special tokens (<|im_end|>, </s>), nested boxes, and blanks and a full
+// stop at the end. If all backslashes are doubled ("\\frac" in JSON that was escaped twice), makes
+// them single.
+std::string CleanAnswer(std::string_view written) {
+  const std::string narrow = WithoutFullWidth(written);
+  const std::string_view text = narrow;
+  const bool doubled = IsDoubled(text);
+  std::string clean;
+  clean.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '<' || text[i] == '[') {
+      const std::size_t behind = SkipSpecialToken(text, i);
+      if (behind != i) {
+        i = behind;
+        continue;
+      }
+    }
+    const bool power = !clean.empty() && IsOperand(clean.back()) && i + 2 < text.size() &&
+                       (IsOperand(text[i + 2]) || text[i + 2] == '(');
+    if (text.substr(i).starts_with("**") && !power) {
+      i += 2;  // bold; x**3 is a power
+      continue;
+    }
+    clean.push_back(text[i]);
+    i += doubled && text[i] == '\\' ? 2 : 1;
+  }
+  std::string_view trimmed = WithoutEmphasis(Trim(clean));
+  while (trimmed.ends_with('.')) trimmed = Trim(trimmed.substr(0, trimmed.size() - 1));
+  return std::string(WithoutEmphasis(trimmed));
+}
 
 constexpr std::size_t kMaxWholeBytes = 300;
 constexpr int kMaxWholeWords = 2;

@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxUnordered = 64;  // largest list or set whose members are matched
 
-Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
-
 std::int64_t Nodes(const MathNode& node) {
   std::int64_t nodes = 1;
   for (const MathNode& part : node.parts) nodes += Nodes(part);
@@ -273,10 +271,9 @@ Sameness CompareChoice(const MathNode& choice, const MathNode& other, MathCompar
 }
 
 Sameness CompareDifferentKinds(const MathNode& given, const MathNode& gold, MathComparison& how) {
-  if (!how.lenient()) {
+  if (!how.lenient())
     return IsComposite(given) || IsComposite(gold) ? Sameness::kDifferent
                                                    : CompareScalars(given, gold, how);
-  }
   if (given.kind == MathKind::kChoice) return CompareChoice(given, gold, how);
   if (gold.kind == MathKind::kChoice) return CompareChoice(gold, given, how);
   if (IsDefinition(given) && !IsComposite(given.parts[1]))

@@ -53,6 +53,8 @@ struct MathComparison {
 // kUndecided: neither side is a number that can be computed, and the two are written differently.
 enum class Sameness { kSame, kDifferent, kUndecided };
 
+inline Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
+
 Sameness CompareMath(const MathNode& given, const MathNode& gold, MathComparison& how);
 
 // Compares two values that are neither lists nor relations (scalar.cc).
@@ -71,7 +73,7 @@ Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign
 // not a set whose bounds are known numbers.
 std::optional<bool> SameRealSet(const MathNode& given, const MathNode& gold, MathComparison& how);
 
-// Returns the interval of an inequality in one symbol, such as x < 3 or 1 ≤ x < 3 (relation.cc).
+// Returns the interval of an inequality in one symbol, such as x < 3 or 1 ≤ x < 3 (real_set.cc).
 std::optional<MathNode> ToInterval(const MathNode& node);
 
 // Returns whether an equation may define the node: x, f(x).

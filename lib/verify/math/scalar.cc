@@ -5,7 +5,6 @@
 
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/evaluate.h"
-#include "lib/verify/math/rational_value.h"
 
 namespace buttress {
 namespace {
@@ -32,8 +31,6 @@ Rational HalfUnit(int decimals) {
   mpz_ui_pow_ui(ten.get_mpz_t(), 10, static_cast<unsigned long>(decimals));
   return Rational(1) / Rational(2 * ten);
 }
-
-Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
 
 // Returns whether a decimal with that many digits after the point has three significant digits. A
 // coarser one says too little: 0.3 would be 1/3 and 0.1 would be 1/8.

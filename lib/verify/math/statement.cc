@@ -7,8 +7,7 @@
 #include <string>
 
 #include "lib/verify/extract.h"
-#include "lib/verify/math/syntax/node.h"
-#include "lib/verify/math/syntax/number_reader.h"
+#include "lib/verify/math/syntax/lexer.h"
 
 namespace buttress {
 namespace {
@@ -42,8 +41,7 @@ std::string Around(std::string_view text, std::string_view span, bool of_sentenc
   const std::size_t last = end;
   while (end < text.size() && end - last < kMaxClauseBytes && !EndsAt(text, end, of_sentence))
     ++end;
-  std::string around(text.substr(begin, end - begin));
-  for (char& c : around) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::string around = LowerAscii(text.substr(begin, end - begin));
   if (end < text.size() && text[end] == '?') around += " maybe";
   return around;
 }
@@ -153,9 +151,7 @@ std::optional<std::string_view> PlainNumber(std::string_view text) {
 }
 
 bool Retracts(std::string_view between) {
-  std::string lower(between);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return AnyWord(lower, [](std::string_view word, std::size_t) {
+  return AnyWord(LowerAscii(between), [](std::string_view word, std::size_t) {
     return std::ranges::find(kRetractions, word) != kRetractions.end();
   });
 }

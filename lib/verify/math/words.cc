@@ -107,7 +107,7 @@ constexpr std::string_view kNumberWords[] = {
 constexpr std::string_view kTens[] = {"twenty", "thirty",  "forty",  "fifty",
                                       "sixty",  "seventy", "eighty", "ninety"};
 
-constexpr std::string_view kFunctions[] = {
+constexpr std::string_view kFunctionNames[] = {
     "sin",  "cos",  "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh",
     "cosh", "tanh", "ln",  "log", "lg",  "exp", "abs",    "floor",  "ceil",   "sqrt"};
 
@@ -254,7 +254,7 @@ std::optional<char> RaisedOrLowered(std::string_view utf8, bool& raised) {
   return kPlain[static_cast<std::size_t>(down - std::begin(kLowered))];
 }
 
-bool IsFunctionName(std::string_view name) { return Holds(kFunctions, name); }
+bool IsFunctionName(std::string_view name) { return Holds(kFunctionNames, name); }
 
 std::optional<std::string_view> PlainCommand(std::string_view name) {
   return Find(kCommands, name);

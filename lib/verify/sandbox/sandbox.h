@@ -8,7 +8,7 @@
 //                (seccomp.cc)
 //   limits       CPU time, address space, open files and their size of every process, bubblewrap's
 //                included; processes; the program cannot raise them
-//   totals       memory and files of all processes together, measured while they run (usage.cc)
+//   totals       memory and files of all processes together, measured while they run
 //   /proc        without the first process, which is bubblewrap's own
 //   inheritance  no environment, no terminal, no descriptor except stdin (a sealed file), stdout
 //                and stderr

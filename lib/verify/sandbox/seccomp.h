@@ -3,6 +3,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/base/os/fd.h"
+#include "lib/verify/process/spawn.h"
 
 namespace buttress {
 

@@ -2,6 +2,7 @@
 // (\left, \,, \displaystyle) and thousands separators are dropped.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,21 @@ enum class CommaReading {
   kDecimal,
   kSeparator,
 };
+
+// A numeral in a text.
+struct ReadNumber {
+  std::string digits;  // without separators: "1234.50"
+  Rational value;
+  int decimals = -1;  // -1: no point, or a repeating decimal, which is exact
+  std::size_t end = 0;
+};
+
+// Returns whether a numeral begins at `at`.
+bool StartsNumber(std::string_view text, std::size_t at);
+
+// Reads "1,234", "1{,}234", "1,\!234", "1\,234", "0.5", "0{,}5", "0.1\overline{6}" or "1.5e3".
+// Returns kInvalidArgument above kMaxDigits.
+Result<ReadNumber> ReadNumberAt(std::string_view text, std::size_t at, CommaReading commas);
 
 enum class MathTokenKind { kNumber, kSymbol, kWord, kCommand, kMark, kEnd };
 

@@ -1,6 +1,10 @@
 #include "lib/verify/math/syntax/node.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 namespace buttress {
@@ -15,30 +19,36 @@ std::string Join(const std::vector<MathNode>& parts, std::string_view separator)
   return text;
 }
 
+// How the parts of a kind are joined.
+struct Form {
+  MathKind kind;
+  std::string_view before;
+  std::string_view between;
+  std::string_view after;
+};
+
+constexpr Form kForms[] = {
+    {MathKind::kSum, "(", " + ", ")"},
+    {MathKind::kProduct, "", "*", ""},
+    {MathKind::kQuotient, "(", "/", ")"},
+    {MathKind::kPower, "(", "^", ")"},
+    {MathKind::kRoot, "root(", ", ", ")"},
+    {MathKind::kRatio, "", ":", ""},
+    {MathKind::kTuple, "(", ", ", ")"},
+    {MathKind::kSet, "{", ", ", "}"},
+    {MathKind::kList, "", ", ", ""},
+    {MathKind::kUnion, "", " union ", ""},
+    {MathKind::kIntersection, "", " intersection ", ""},
+    {MathKind::kDifference, "", " without ", ""},
+};
+
 std::string RelationText(const MathNode& node) {
+  // In the order of kRelationLetters.
+  constexpr std::string_view kOperators[] = {"=", "<", ">", "<=", ">=", "!=", "~", "in", "=="};
   std::string text = ToText(node.parts.front());
   for (std::size_t i = 1; i < node.parts.size(); ++i) {
-    const char letter = node.text[i - 1];
-    switch (letter) {
-      case 'l':
-        text += " <= ";
-        break;
-      case 'g':
-        text += " >= ";
-        break;
-      case '!':
-        text += " != ";
-        break;
-      case 'e':
-        text += " in ";
-        break;
-      case 'm':
-        text += " == ";
-        break;
-      default:
-        text += std::string(" ") + letter + " ";
-    }
-    text += ToText(node.parts[i]);
+    const std::size_t letter = std::string_view(kRelationLetters).find(node.text[i - 1]);
+    text += fmt::format(" {} {}", kOperators[letter], ToText(node.parts[i]));
   }
   return text;
 }
@@ -88,25 +98,15 @@ bool Contains(const MathNode& node, MathKind kind) {
 }
 
 std::string ToText(const MathNode& node) {
+  if (const auto* const form = std::ranges::find(kForms, node.kind, &Form::kind);
+      form != std::end(kForms))
+    return fmt::format("{}{}{}", form->before, Join(node.parts, form->between), form->after);
   const auto part = [&](std::size_t i) { return ToText(node.parts[i]); };
   switch (node.kind) {
     case MathKind::kNumber:
       return ToString(node.value);
-    case MathKind::kSymbol:
-    case MathKind::kText:
-      return node.text;
-    case MathKind::kSum:
-      return "(" + Join(node.parts, " + ") + ")";
-    case MathKind::kProduct:
-      return Join(node.parts, "*");
-    case MathKind::kQuotient:
-      return "(" + Join(node.parts, "/") + ")";
     case MathKind::kNegate:
       return "-" + part(0);
-    case MathKind::kPower:
-      return "(" + Join(node.parts, "^") + ")";
-    case MathKind::kRoot:
-      return "root(" + Join(node.parts, ", ") + ")";
     case MathKind::kFunction:
       return node.text + "(" + Join(node.parts, ", ") + ")";
     case MathKind::kPlusMinus:
@@ -119,30 +119,17 @@ std::string ToText(const MathNode& node) {
       return part(0) + " " + node.text;
     case MathKind::kBased:
       return node.text + "_" + part(0);
-    case MathKind::kRatio:
-      return Join(node.parts, ":");
-    case MathKind::kTuple:
-      return "(" + Join(node.parts, ", ") + ")";
     case MathKind::kInterval:
       return node.text.front() + Join(node.parts, ", ") + node.text.back();
-    case MathKind::kSet:
-      return "{" + Join(node.parts, ", ") + "}";
-    case MathKind::kList:
-      return Join(node.parts, ", ");
-    case MathKind::kUnion:
-      return Join(node.parts, " union ");
-    case MathKind::kIntersection:
-      return Join(node.parts, " intersection ");
-    case MathKind::kDifference:
-      return Join(node.parts, " without ");
     case MathKind::kChoice:
       return node.text + ": " + part(0);
     case MathKind::kRelation:
       return RelationText(node);
     case MathKind::kMatrix:
       return MatrixText(node);
+    default:
+      return node.text;  // of symbols and texts
   }
-  return {};
 }
 
 }  // namespace buttress

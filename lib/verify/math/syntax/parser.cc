@@ -15,7 +15,6 @@
 #include <array>
 #include <utility>
 
-#include "lib/verify/math/syntax/math_parser.h"
 #include "lib/verify/math/words.h"
 
 namespace buttress {

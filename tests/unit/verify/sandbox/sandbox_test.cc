@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "lib/base/os/fd.h"
+#include "lib/verify/process/spawn.h"
 
 namespace buttress {
 namespace {
