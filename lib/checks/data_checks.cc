@@ -13,6 +13,7 @@
 #include "lib/config/choice.h"
 #include "lib/config/sources.h"
 #include "lib/data/dataset_files.h"
+#include "lib/data/dataset.h"
 #include "lib/data/prompt_file.h"
 #include "lib/data/row_faults.h"
 

@@ -95,10 +95,9 @@ Status RunInChild(const std::function<Status()>& work, std::chrono::milliseconds
   if (pid < 0)
     return Unavailable(fmt::format("cannot start a process: {}", std::strerror(fork_error)));
   BUTTRESS_RETURN_IF_ERROR(received);
-  if (WIFSIGNALED(status)) {
+  if (WIFSIGNALED(status))
     return InvalidArgument(fmt::format("the process that read it was ended by signal {} ({})",
                                        WTERMSIG(status), ::strsignal(WTERMSIG(status))));
-  }
   if (text.empty()) return Internal("the child process said nothing");
   const auto code = static_cast<StatusCode>(text.front());
   return code == StatusCode::kOk ? OkStatus() : Status(code, text.substr(1));

@@ -21,12 +21,9 @@ Result<JsonRow> ParseRow(std::string_view text, std::int64_t line) {
   JsonRow row;
   row.fields = ordered_json::parse(text.begin(), text.end(), guard, /*allow_exceptions=*/false);
   row.line = line;
-  if (too_deep) {
-    return InvalidArgument(fmt::format("nested deeper than {}; flatten it", kDepthMax));
-  }
-  if (!row.fields.is_object()) {
+  if (too_deep) return InvalidArgument(fmt::format("nested deeper than {}; flatten it", kDepthMax));
+  if (!row.fields.is_object())
     return InvalidArgument("not a JSON object; each line is one, such as {\"id\": 1, ...}");
-  }
   const auto id = row.fields.find("id");
   row.id = id == row.fields.end() ? ordered_json(line) : *id;
   return row;
@@ -59,18 +56,16 @@ Status ForEachJsonRow(const std::string& path, const std::function<Status(JsonRo
 
 Result<std::vector<std::int32_t>> TokenIdsOf(const JsonRow& row, std::int64_t vocab_size) {
   const auto field = row.fields.find("token_ids");
-  if (field == row.fields.end() || !field->is_array() || field->empty()) {
+  if (field == row.fields.end() || !field->is_array() || field->empty())
     return InvalidArgument("no 'token_ids'; expected a list of one or more token ids");
-  }
   std::vector<std::int32_t> ids;
   ids.reserve(field->size());
   for (const ordered_json& value : *field) {
     const std::int64_t id = value.is_number_integer() ? value.get<std::int64_t>() : -1;
-    if (id < 0 || id >= vocab_size) {
+    if (id < 0 || id >= vocab_size)
       return InvalidArgument(fmt::format(
           "token_ids[{}] = {} is not an id of the vocabulary; expected a whole number from 0 to {}",
           ids.size(), value.dump(), vocab_size - 1));
-    }
     ids.push_back(static_cast<std::int32_t>(id));
   }
   return ids;

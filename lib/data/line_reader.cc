@@ -44,10 +44,9 @@ Result<bool> LineReader::Next(std::string_view& line) {
       ++number_;
       return true;
     }
-    if (buffer_.size() - begin_ > kMaxLineBytes) {
+    if (buffer_.size() - begin_ > kMaxLineBytes)
       return ResourceExhausted(
           fmt::format("{}:{}: a line above {} MiB", path_, number_ + 1, kMaxLineBytes >> 20));
-    }
     buffer_.erase(0, begin_);
     begin_ = 0;
     searched = buffer_.size();
@@ -56,10 +55,9 @@ Result<bool> LineReader::Next(std::string_view& line) {
     const int error = errno;
     buffer_.resize(searched + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && error == EINTR) continue;
-    if (got < 0) {
+    if (got < 0)
       return DataLoss(
           fmt::format("{}: cannot read after byte {}: {}", path_, bytes_, std::strerror(error)));
-    }
     bytes_ += got;
     if (got > 0) continue;
     if (buffer_.empty()) return false;

@@ -38,11 +38,10 @@ class PromptFile::Check {
     const auto [first, last] = row_by_id_hash_.equal_range(HashText(id));
     for (auto other = first; other != last; ++other) {
       const auto prompt = file.Read(other->second);
-      if (prompt.ok() && prompt->id == id) {
+      if (prompt.ok() && prompt->id == id)
         return Reject(file.Place(file.rows_[row].line),
                       "id '" + id + "' appears in " + file.Place(file.rows_[other->second].line) +
                           " already");
-      }
     }
     row_by_id_hash_.emplace(HashText(id), row);
   }
@@ -163,9 +162,8 @@ Result<Prompt> PromptFile::ReadRow(std::size_t row) const {
     return InvalidArgument("longer than " + std::to_string(kMaxRowBytes) + " bytes");
   std::string text(place.bytes, '\0');
   const ssize_t n = ::pread(file_.fd(), text.data(), text.size(), static_cast<off_t>(place.offset));
-  if (n != static_cast<ssize_t>(text.size())) {
+  if (n != static_cast<ssize_t>(text.size()))
     return DataLoss("the row is not what it was at start; prompts must not change during a run");
-  }
   return parser_.Parse(text, place.line);
 }
 

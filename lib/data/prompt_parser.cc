@@ -31,13 +31,11 @@ Result<ordered_json> ParseObject(std::string_view row) {
   };
   ordered_json object =
       ordered_json::parse(row.begin(), row.end(), guard, /*allow_exceptions=*/false);
-  if (too_deep) {
+  if (too_deep)
     return InvalidArgument("nested deeper than " + std::to_string(kMaxDepth) + " levels");
-  }
   if (object.is_discarded()) return InvalidArgument("not JSON");
-  if (!object.is_object()) {
+  if (!object.is_object())
     return InvalidArgument("expected an object, found " + std::string(object.type_name()));
-  }
   if (!repeated.empty()) return InvalidArgument("field '" + repeated + "' appears twice");
   return object;
 }
@@ -49,16 +47,14 @@ Result<std::string> NameField(ordered_json& row, const std::string& path,
   if (!found || found.value().is_null()) return if_absent;
   const ordered_json& value = found.value();
   if (value.is_number()) return value.dump();
-  if (!value.is_string()) {
+  if (!value.is_string())
     return InvalidArgument(
         fmt::format("'{}': expected text, found {}", path, DescribeValue(value, path)));
-  }
   const std::string& name = value.get_ref<const std::string&>();
   if (name.empty()) return InvalidArgument("'" + path + "' is empty");
-  if (name.size() > kMaxNameBytes) {
+  if (name.size() > kMaxNameBytes)
     return InvalidArgument(
         fmt::format("'{}' has {} bytes; expected at most {}", path, name.size(), kMaxNameBytes));
-  }
   return name;
 }
 
@@ -76,16 +72,14 @@ Result<std::string> AnswerField(ordered_json& row, const std::string& path, cons
     return InvalidArgument(key + " is empty, but the row's verifier needs an answer");
   }
   const FoundField found = FindField(row, path);
-  if (!found) {
+  if (!found)
     return InvalidArgument(DescribeMissing(row, path) + "; " + key +
                            " names the field of the answer");
-  }
   const ordered_json& value = found.value();
-  if (!HasForm(value, form)) {
+  if (!HasForm(value, form))
     return InvalidArgument(
         fmt::format("'{}' is {}; the row's verifier needs a text, so name its field in {}", path,
                     DescribeValue(value, path), key));
-  }
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -101,18 +95,16 @@ Result<PromptParser> PromptParser::Create(const PromptDataset& dataset, const To
   const std::string& section = dataset.section;
   BUTTRESS_ASSIGN_OR_RETURN(TextEncoder encoder,
                             TextEncoder::Create(tokenizer, config.template_arguments));
-  if (!config.system_prompt.empty() && !config.chat_template) {
+  if (!config.system_prompt.empty() && !config.chat_template)
     return InvalidArgument(
         fmt::format("{0}.system_prompt is set but {0}.chat_template is false; a system message "
                     "needs the chat template",
                     section));
-  }
-  if (config.chat_template && !encoder.has_chat_template()) {
+  if (config.chat_template && !encoder.has_chat_template())
     return InvalidArgument(
         section +
         ".chat_template is true, but the model has no chat template; set it to false or "
         "give the model one");
-  }
   return PromptParser(dataset, std::move(encoder), std::move(answers));
 }
 
@@ -124,9 +116,8 @@ Result<std::vector<std::int32_t>> PromptParser::Encode(const ordered_json& asked
     if (text.empty()) return InvalidArgument(field + " is empty");
     if (!config_.chat_template) return encoder_.EncodeText(text);
     messages = ordered_json::array();
-    if (!config_.system_prompt.empty()) {
+    if (!config_.system_prompt.empty())
       messages.push_back(Message("system", config_.system_prompt));
-    }
     messages.push_back(Message("user", text));
   } else if (!asked.is_array()) {
     return InvalidArgument(field + ": expected text or a list of messages, found " +
@@ -158,10 +149,9 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
       prompt.answer,
       AnswerField(object, config_.answer_field, Key("answer_field"), answers_.For(prompt.source)));
   const FoundField asked = FindField(object, config_.prompt_field);
-  if (!asked) {
+  if (!asked)
     return InvalidArgument(DescribeMissing(object, config_.prompt_field) + "; " +
                            Key("prompt_field") + " names the field of the prompt");
-  }
   BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, Encode(asked.value()));
   if (prompt.token_ids.empty()) return InvalidArgument("the prompt has no tokens");
   if (static_cast<std::int64_t>(prompt.token_ids.size()) > config_.max_prompt_tokens) {

@@ -19,20 +19,17 @@ Status CheckMessage(const ordered_json& message) {
     // A message that only calls tools has no content.
     if (absent && key == std::string_view("content") && message.contains("tool_calls")) continue;
     if (absent) return InvalidArgument(fmt::format("no {}", key));
-    if (!found->is_string()) {
+    if (!found->is_string())
       return InvalidArgument(fmt::format("{} is {}, expected text", key, found->type_name()));
-    }
   }
   return OkStatus();
 }
 
 Status CheckMessages(const ordered_json& messages) {
-  if (!messages.is_array() || messages.empty()) {
+  if (!messages.is_array() || messages.empty())
     return InvalidArgument("contains no messages; expected a list of {\"role\", \"content\"}");
-  }
-  for (std::size_t i = 0; i < messages.size(); ++i) {
+  for (std::size_t i = 0; i < messages.size(); ++i)
     BUTTRESS_RETURN_IF_ERROR(CheckMessage(messages[i]).Annotate("message " + std::to_string(i)));
-  }
   return OkStatus();
 }
 
@@ -50,10 +47,9 @@ Result<TextEncoder> TextEncoder::Create(const Tokenizer& tokenizer,
   BUTTRESS_ASSIGN_OR_RETURN(encoder.chat_template_, ChatTemplate::Parse(tokenizer.chat_template()));
   for (const auto& [role, token] : tokenizer.special_tokens()) encoder.variables_[role] = token;
   for (const auto& [name, text] : arguments) {
-    if (name == "messages" || name == "add_generation_prompt") {
+    if (name == "messages" || name == "add_generation_prompt")
       return InvalidArgument("template_arguments: '" + name +
                              "' is set for each prompt; leave it out");
-    }
     if (NestedDeeper(text))
       return InvalidArgument("template_arguments: '" + name + "' is nested too deeply");
     ordered_json value = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -71,11 +67,10 @@ Result<std::string> TextEncoder::RenderMessages(const ordered_json& messages,
                                                 bool add_generation_prompt,
                                                 const ordered_json& tools) const {
   BUTTRESS_RETURN_IF_ERROR(CheckMessages(messages));
-  if (!chat_template_) {
+  if (!chat_template_)
     return InvalidArgument(
         "is a list of messages, but the model has no chat template; use text, or give the model "
         "one in chat_template.jinja");
-  }
   ordered_json variables = variables_;
   if (!tools.is_null()) variables["tools"] = tools;
   return chat_template_->Render(messages, add_generation_prompt, variables);
@@ -94,23 +89,19 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeRow(const JsonRow& row,
   const auto text = row.fields.find("text");
   const auto messages = row.fields.find("messages");
   const bool has_text = text != row.fields.end();
-  if (has_text == (messages != row.fields.end())) {
+  if (has_text == (messages != row.fields.end()))
     return InvalidArgument("expected one of 'text' and 'messages'");
-  }
   const ordered_json tools = row.fields.value("tools", ordered_json());
   if (!has_text) {
-    if (!tools.is_null() && !tools.is_array()) {
+    if (!tools.is_null() && !tools.is_array())
       return InvalidArgument(fmt::format("'tools' is {}; expected a list", tools.type_name()));
-    }
     auto tokens = EncodeMessages(*messages, encoding.add_generation_prompt, tools);
     return tokens.ok() ? std::move(tokens) : tokens.status().Annotate("'messages'");
   }
-  if (!tools.is_null()) {
+  if (!tools.is_null())
     return InvalidArgument("'tools' next to 'text'; a chat template reads messages");
-  }
-  if (!text->is_string()) {
+  if (!text->is_string())
     return InvalidArgument(fmt::format("'text' is {}; expected a string", text->type_name()));
-  }
   const std::string& content = text->get_ref<const std::string&>();
   return encoding.add_special_tokens ? EncodeText(content) : tokenizer_->Encode(content);
 }

@@ -1,9 +1,11 @@
+// Datasets in one text file: CSV and JSON arrays.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "lib/base/text/unicode.h"
@@ -11,6 +13,8 @@
 
 namespace buttress {
 namespace {
+
+using nlohmann::ordered_json;
 
 constexpr std::size_t kMaxRecordBytes = std::size_t{16} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -62,10 +66,9 @@ class CsvReader {
         ++line_;
         return false;
       }
-      if (quoted || byte == '"') {
+      if (quoted || byte == '"')
         return InvalidArgument(
             "a quote inside a field; expected the whole field in quotes, and \"\" for each quote");
-      }
       BUTTRESS_RETURN_IF_ERROR(Append(static_cast<char>(byte), field));
     }
     return false;
@@ -110,15 +113,54 @@ Status ReadRecords(CsvReader& reader, const RowSink& sink) {
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(auto fields, reader.Next());
     if (!fields) return OkStatus();
-    if (fields->size() != names->size()) {
+    if (fields->size() != names->size())
       return InvalidArgument(
           fmt::format("{} fields; the first record names {}", fields->size(), names->size()));
-    }
-    nlohmann::ordered_json row;
+    ordered_json row;
     for (std::size_t i = 0; i < names->size(); ++i) row[(*names)[i]] = std::move((*fields)[i]);
     BUTTRESS_RETURN_IF_ERROR(sink(row.dump()));
   }
 }
+
+using Event = ordered_json::parse_event_t;
+
+constexpr int kMaxValueDepth = 64;  // of a row; values are copied and printed recursively
+
+// Hands each element of the outer array to the sink as soon as it is parsed, and keeps none.
+class Elements {
+ public:
+  explicit Elements(const RowSink& sink) : sink_(sink) {}
+
+  bool Take(int depth, Event event, ordered_json& value) {
+    if (!status_.ok()) return false;
+    if (depth > kMaxValueDepth) {
+      Refuse(fmt::format("nested deeper than {} levels", kMaxValueDepth));
+    } else if (depth == 2 && event == Event::key) {
+      if (!names_.insert(value.get<std::string>()).second)
+        Refuse("field '" + value.get<std::string>() + "' appears twice");
+    } else if (depth == 1 && event == Event::object_end) {
+      ++row_;
+      names_.clear();
+      status_ = sink_(value.dump());
+      return false;
+    } else if (depth == 1 && (event == Event::value || event == Event::array_start)) {
+      Refuse("expected an object");
+    }
+    return status_.ok();
+  }
+
+  const Status& status() const { return status_; }
+
+ private:
+  void Refuse(const std::string& what) {
+    status_ = InvalidArgument(fmt::format("row {}: {}", row_ + 1, what));
+  }
+
+  const RowSink& sink_;
+  std::set<std::string> names_;  // of the row so far
+  std::size_t row_ = 0;
+  Status status_;
+};
 
 }  // namespace
 
@@ -127,6 +169,22 @@ Status ReadCsv(const std::string& path, const RowSink& sink) {
   if (!file) return NotFound("cannot read " + path);
   CsvReader reader(file);
   return ReadRecords(reader, sink).Annotate(fmt::format("{}, line {}", path, reader.line()));
+}
+
+Status ReadJsonArray(const std::string& path, const RowSink& sink) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return NotFound("cannot read " + path);
+  Elements elements(sink);
+  const auto take = [&elements](int depth, Event event, ordered_json& value) {
+    return elements.Take(depth, event, value);
+  };
+  try {
+    const ordered_json emptied = ordered_json::parse(file, take);
+  } catch (const ordered_json::exception& error) {
+    if (elements.status().ok())
+      return InvalidArgument(fmt::format("{} is not JSON: {}", path, error.what()));
+  }
+  return elements.status().Annotate(path);
 }
 
 }  // namespace buttress
