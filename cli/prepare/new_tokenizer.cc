@@ -13,8 +13,8 @@
 
 #include "cli/prepare/new_model.h"
 #include "lib/base/report/check.h"
-#include "lib/tokenizer/byte_level.h"
 #include "lib/tokenizer/pre_tokenizer.h"
+#include "lib/tokenizer/vocabulary.h"
 
 namespace buttress {
 namespace {

@@ -77,9 +77,8 @@ std::vector<AddedTokenPart> AddedTokenFinder::Split(std::string_view text) const
     std::size_t end = at + token->content.size();
     at = end;
     if (token->single_word &&
-        (EndsWithWord(text.substr(0, begin)) || StartsWithWord(text.substr(end)))) {
+        (EndsWithWord(text.substr(0, begin)) || StartsWithWord(text.substr(end))))
       continue;
-    }
     if (token->lstrip) begin = std::max(BeforeWhiteSpace(text, begin), done);
     if (token->rstrip) end = AfterWhiteSpace(text, end);
     if (begin > done) parts.push_back({std::nullopt, {done, begin}});

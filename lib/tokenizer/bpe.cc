@@ -53,15 +53,13 @@ Result<Bpe> Bpe::Create(Spec spec) {
     AppendUtf8(c, character);
     bpe.character_tokens_[c] = find(character);
   }
-  for (unsigned byte = 0; byte < 256; ++byte) {
+  for (unsigned byte = 0; byte < 256; ++byte)
     bpe.fallback_tokens_[byte] = spec.byte_fallback ? find(fmt::format("<0x{:02X}>", byte)) : -1;
-  }
   bpe.fuse_unk_ = spec.fuse_unk;
   if (!spec.unk_token.empty()) {
     bpe.unk_token_ = find(spec.unk_token);
-    if (bpe.unk_token_ < 0) {
+    if (bpe.unk_token_ < 0)
       return InvalidArgument("model.unk_token = '" + spec.unk_token + "' is not in model.vocab");
-    }
   }
   bpe.merges_.reserve(spec.merges.size());
   for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {

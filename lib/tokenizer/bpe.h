@@ -1,5 +1,5 @@
 // Byte pair encoding of words (Sennrich et al. 2016, arXiv 1508.07909), over characters. Byte-level
-// BPE writes each byte as a character (byte_level.h).
+// BPE writes each byte as a character (vocabulary.h).
 #pragma once
 
 #include <array>
@@ -16,7 +16,6 @@
 
 #include "lib/base/report/status.h"
 #include "lib/base/thread/sync.h"
-#include "lib/tokenizer/byte_level.h"
 #include "lib/tokenizer/vocabulary.h"
 
 namespace buttress {

@@ -29,9 +29,9 @@ class BpeTokenizer : public Tokenizer {
   std::int32_t AddedTokenId(std::string_view token) const override;
   std::string TokenBytes(std::int32_t token) const override;
 
-  std::int32_t eos_token_id() const override { return TokenId(config_.eos_token); }
+  std::int32_t eos_token_id() const override { return RoleId("eos_token"); }
 
-  std::int32_t pad_token_id() const override { return TokenId(config_.pad_token); }
+  std::int32_t pad_token_id() const override { return RoleId("pad_token"); }
 
   const std::map<std::string, std::string>& special_tokens() const override {
     return config_.special_tokens;
@@ -50,6 +50,7 @@ class BpeTokenizer : public Tokenizer {
   BpeTokenizer(TokenizerJson spec, std::vector<AddedToken> normalized, TokenizerConfig config);
 
   void AddToken(std::int32_t id, std::string_view text, bool special);
+  std::int32_t RoleId(const std::string& role) const;
   const TokenText* FindToken(std::int32_t id) const;
   void SetFrame();
   Status EncodePlain(std::string text, bool first, std::vector<std::int32_t>& tokens) const;

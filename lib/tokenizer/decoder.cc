@@ -10,10 +10,9 @@
 #include <utility>
 
 #include "lib/base/text/unicode.h"
-#include "lib/tokenizer/byte_level.h"
 #include "lib/tokenizer/json/json_fields.h"
-#include "lib/tokenizer/metaspace.h"
-#include "lib/tokenizer/split_pattern.h"
+#include "lib/tokenizer/pre_tokenizer.h"
+#include "lib/tokenizer/vocabulary.h"
 
 namespace buttress {
 namespace {
@@ -158,9 +157,8 @@ Result<std::string> Decoder::Decode(Tokens tokens) const {
 
 Result<std::string> Decoder::TokenBytes(const std::string& token) const {
   if (byte_level_) return TokenToBytes(token);
-  if (const int byte = FallbackByte(token); byte_fallback_ && byte >= 0) {
+  if (const int byte = FallbackByte(token); byte_fallback_ && byte >= 0)
     return std::string(1, static_cast<char>(byte));
-  }
   // A text may lose white space at its beginning, which is here another token's.
   const std::string before = "a";
   BUTTRESS_ASSIGN_OR_RETURN(const std::string first, Decode({before}));

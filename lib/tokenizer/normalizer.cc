@@ -7,7 +7,7 @@
 
 #include "lib/base/text/unicode.h"
 #include "lib/tokenizer/json/json_fields.h"
-#include "lib/tokenizer/split_pattern.h"
+#include "lib/tokenizer/pre_tokenizer.h"
 
 namespace buttress {
 
@@ -43,9 +43,8 @@ Result<Normalizer> Normalizer::FromJson(const json& spec) {
   }
   const json& list = MemberOrNull(spec, "normalizers");
   if (!list.is_array()) return InvalidArgument(path + ".normalizers is not a list");
-  for (std::size_t i = 0; i < list.size(); ++i) {
+  for (std::size_t i = 0; i < list.size(); ++i)
     BUTTRESS_RETURN_IF_ERROR(out.Add(list[i], fmt::format("{}.normalizers[{}]", path, i)));
-  }
   return out;
 }
 

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lib/tokenizer/byte_level.h"
 #include "lib/tokenizer/json/json_fields.h"
+#include "lib/tokenizer/vocabulary.h"
 
 namespace buttress {
 
@@ -33,8 +34,24 @@ constexpr std::string_view kPunctuation =
     R"(\x{1183b}-\x{11fff}\x{12ff1}\x{12ff2}\x{16d6d}-\x{16fe2}\x{1e5ff}-\x{1e95f}])\p{P})"
     R"(|[!-/:-@\[-`{-~\x{166d}\x{111c9}])";
 
-// The words of a text while the steps work on it.
-struct Words {
+std::string WriteSpaces(const Metaspace& metaspace, std::string_view word, bool begins) {
+  std::string out;
+  for (const char c : word) {
+    if (c == ' ') {
+      out += metaspace.replacement;
+    } else {
+      out += c;
+    }
+  }
+  const bool prepend = metaspace.prepend == Metaspace::Prepend::kAlways ||
+                       (metaspace.prepend == Metaspace::Prepend::kFirst && begins);
+  if (prepend && !out.starts_with(metaspace.replacement)) out.insert(0, metaspace.replacement);
+  return out;
+}
+
+}  // namespace
+
+struct PreTokenizer::Words {
   PreTokenizedText out;
   bool first;  // the first word begins the whole text
 
@@ -46,9 +63,8 @@ struct Words {
     std::vector<TextRange> words;
     for (const TextRange& word : out.words) {
       BUTTRESS_ASSIGN_OR_RETURN(const std::vector<TextRange> parts, pattern.Split(Of(word)));
-      for (const TextRange& part : parts) {
+      for (const TextRange& part : parts)
         words.push_back({word.begin + part.begin, word.begin + part.end});
-      }
     }
     if (words.empty() || words.front().begin != out.words.front().begin) first = false;
     out.words = std::move(words);
@@ -70,43 +86,171 @@ struct Words {
   }
 };
 
-std::string WriteSpaces(const Metaspace& metaspace, std::string_view word, bool begins) {
-  std::string out;
-  for (const char c : word) {
-    if (c == ' ') {
-      out += metaspace.replacement;
+Result<Regex> PatternMember(const json& spec, const std::string& path) {
+  const json& pattern = MemberOrNull(spec, "pattern");
+  const std::string member = path + ".pattern";
+  if (pattern.is_object() && pattern.size() == 1) {
+    const json& regex = MemberOrNull(pattern, "Regex");
+    if (regex.is_string()) {
+      Result<Regex> compiled = Regex::Compile(regex.get_ref<const std::string&>());
+      return compiled.ok() ? std::move(compiled) : compiled.status().Annotate(member);
+    }
+    const json& literal = MemberOrNull(pattern, "String");
+    if (literal.is_string() && !literal.get_ref<const std::string&>().empty())
+      return Regex::Literal(literal.get_ref<const std::string&>());
+  }
+  return InvalidArgument(member + " is neither {\"Regex\": text} nor {\"String\": text}");
+}
+
+Result<SplitPattern::Delimiters> BehaviorMember(const json& spec, const std::string& path,
+                                                const std::string& absent) {
+  using enum SplitPattern::Delimiters;
+  static constexpr std::pair<std::string_view, SplitPattern::Delimiters> kDelimiters[] = {
+      {"Removed", kRemoved},
+      {"Isolated", kIsolated},
+      {"MergedWithPrevious", kMergedWithPrevious},
+      {"MergedWithNext", kMergedWithNext},
+      {"Contiguous", kContiguous},
+  };
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string behavior,
+                            StringMember(spec, path, "behavior", absent));
+  const auto it = std::find_if(std::begin(kDelimiters), std::end(kDelimiters),
+                               [&](const auto& entry) { return entry.first == behavior; });
+  if (it == std::end(kDelimiters))
+    return InvalidArgument(
+        fmt::format("{}.behavior = '{}' is not Removed, Isolated, MergedWithPrevious, "
+                    "MergedWithNext or Contiguous",
+                    path, behavior));
+  return it->second;
+}
+
+Result<SplitPattern> SplitPattern::FromJson(const json& spec, const std::string& path) {
+  BUTTRESS_RETURN_IF_ERROR(
+      ExpectMembersAmong(spec, path, {"type", "pattern", "behavior", "invert"}));
+  BUTTRESS_ASSIGN_OR_RETURN(Regex pattern, PatternMember(spec, path));
+  BUTTRESS_ASSIGN_OR_RETURN(const Delimiters delimiters, BehaviorMember(spec, path, ""));
+  BUTTRESS_ASSIGN_OR_RETURN(const bool invert, BoolMember(spec, path, "invert", false));
+  return SplitPattern(std::move(pattern), delimiters, invert);
+}
+
+std::vector<SplitPattern::Part> SplitPattern::PartsOf(std::size_t size,
+                                                      const std::vector<TextRange>& matches) const {
+  std::vector<Part> parts;
+  std::size_t end = 0;
+  for (const TextRange& match : matches) {
+    if (match.begin > end) parts.push_back({{end, match.begin}, invert_});
+    parts.push_back({match, !invert_});
+    end = match.end;
+  }
+  if (end < size) parts.push_back({{end, size}, invert_});
+  return parts;
+}
+
+std::vector<TextRange> SplitPattern::WordsOf(std::vector<Part> parts) const {
+  const bool from_the_end = delimiters_ == Delimiters::kMergedWithNext;
+  if (from_the_end) std::reverse(parts.begin(), parts.end());
+  std::vector<TextRange> words;
+  bool previous_match = false;
+  for (const Part& part : parts) {
+    bool merge = false;
+    switch (delimiters_) {
+      case Delimiters::kRemoved:
+        if (part.match) continue;
+        break;
+      case Delimiters::kIsolated:
+        break;
+      case Delimiters::kContiguous:
+        merge = part.match == previous_match;
+        break;
+      case Delimiters::kMergedWithPrevious:
+      case Delimiters::kMergedWithNext:
+        merge = part.match && !previous_match;
+        break;
+    }
+    previous_match = part.match;
+    if (!merge || words.empty()) {
+      words.push_back(part.range);
+    } else if (from_the_end) {
+      words.back().begin = part.range.begin;
     } else {
-      out += c;
+      words.back().end = part.range.end;
     }
   }
-  const bool prepend = metaspace.prepend == Metaspace::Prepend::kAlways ||
-                       (metaspace.prepend == Metaspace::Prepend::kFirst && begins);
-  if (prepend && !out.starts_with(metaspace.replacement)) out.insert(0, metaspace.replacement);
+  if (from_the_end) std::reverse(words.begin(), words.end());
+  std::erase_if(words, [](const TextRange& word) { return word.begin == word.end; });
+  return words;
+}
+
+Result<std::vector<TextRange>> SplitPattern::Split(std::string_view text) const {
+  std::vector<TextRange> matches;
+  BUTTRESS_RETURN_IF_ERROR(pattern_.FindAll(text, matches));
+  return WordsOf(PartsOf(text.size(), matches));
+}
+
+Result<Metaspace> ParseMetaspace(const json& spec, const std::string& path) {
+  BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(
+      spec, path,
+      {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}));
+  Metaspace out;
+  BUTTRESS_ASSIGN_OR_RETURN(out.replacement,
+                            StringMember(spec, path, "replacement", out.replacement));
+  if (out.replacement.empty())
+    return InvalidArgument(path + ".replacement is empty; one character is expected");
+  BUTTRESS_ASSIGN_OR_RETURN(out.split, BoolMember(spec, path, "split", true));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string scheme,
+                            StringMember(spec, path, "prepend_scheme", "always"));
+  if (scheme == "first") {
+    out.prepend = Metaspace::Prepend::kFirst;
+  } else if (scheme == "never") {
+    out.prepend = Metaspace::Prepend::kNever;
+  } else if (scheme != "always") {
+    return InvalidArgument(
+        fmt::format("{}.prepend_scheme = '{}' is not always, first or never", path, scheme));
+  }
+  // Files of older versions have this member instead of prepend_scheme.
+  BUTTRESS_ASSIGN_OR_RETURN(const bool add, BoolMember(spec, path, "add_prefix_space", true));
+  if (!add) out.prepend = Metaspace::Prepend::kNever;
   return out;
 }
 
-}  // namespace
+PreTokenizer::Step PreTokenizer::SplitAt(SplitPattern pattern) {
+  return [pattern = std::make_shared<SplitPattern>(std::move(pattern))](Words& words) {
+    return words.SplitAll(*pattern);
+  };
+}
 
+// Writes the bytes of each word as characters (vocabulary.h), after a split.
 Result<PreTokenizer::Step> PreTokenizer::ParseByteLevel(const json& spec, const std::string& path) {
   // trim_offsets changes offsets only, which are not used here.
   BUTTRESS_RETURN_IF_ERROR(
       ExpectMembersAmong(spec, path, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
-  ByteLevel step;
-  BUTTRESS_ASSIGN_OR_RETURN(step.add_prefix_space,
-                            BoolMember(spec, path, "add_prefix_space", true));
+  BUTTRESS_ASSIGN_OR_RETURN(const bool prefix, BoolMember(spec, path, "add_prefix_space", true));
   BUTTRESS_ASSIGN_OR_RETURN(const bool use_regex, BoolMember(spec, path, "use_regex", true));
-  if (use_regex) {
-    BUTTRESS_ASSIGN_OR_RETURN(Regex pattern, Regex::Compile(kByteLevelPattern));
-    step.words.emplace(std::move(pattern), Delimiters::kIsolated);
-  }
-  return Step(std::move(step));
+  BUTTRESS_ASSIGN_OR_RETURN(Regex pattern, Regex::Compile(kByteLevelPattern));
+  add_prefix_space_ = add_prefix_space_ || prefix;
+  const Step split = SplitAt(SplitPattern(std::move(pattern), Delimiters::kIsolated));
+  return Step([prefix, use_regex, split](Words& words) {
+    if (prefix) {
+      words.Rewrite([](std::string_view word, bool) {
+        return (word.starts_with(' ') ? "" : " ") + std::string(word);
+      });
+    }
+    if (use_regex) BUTTRESS_RETURN_IF_ERROR(split(words));
+    words.Rewrite([](std::string_view word, bool) { return BytesToCharacters(word); });
+    return OkStatus();
+  });
 }
 
 Result<PreTokenizer::Step> PreTokenizer::ParseSpaces(const json& spec, const std::string& path) {
-  BUTTRESS_ASSIGN_OR_RETURN(Metaspace metaspace, ParseMetaspace(spec, path));
+  BUTTRESS_ASSIGN_OR_RETURN(const Metaspace metaspace, ParseMetaspace(spec, path));
   BUTTRESS_ASSIGN_OR_RETURN(Regex pattern, Regex::Literal(metaspace.replacement));
-  return Step(
-      Spaces{std::move(metaspace), SplitPattern(std::move(pattern), Delimiters::kMergedWithNext)});
+  add_prefix_space_ = add_prefix_space_ || metaspace.prepend != Metaspace::Prepend::kNever;
+  const Step split = SplitAt(SplitPattern(std::move(pattern), Delimiters::kMergedWithNext));
+  return Step([metaspace, split](Words& words) {
+    words.Rewrite(
+        [&](std::string_view word, bool begins) { return WriteSpaces(metaspace, word, begins); });
+    return metaspace.split ? split(words) : OkStatus();
+  });
 }
 
 Result<PreTokenizer::Step> PreTokenizer::ParseStep(const json& spec, const std::string& path) {
@@ -116,20 +260,20 @@ Result<PreTokenizer::Step> PreTokenizer::ParseStep(const json& spec, const std::
   if (type == "Metaspace") return ParseSpaces(spec, path);
   if (type == "Split") {
     BUTTRESS_ASSIGN_OR_RETURN(SplitPattern split, SplitPattern::FromJson(spec, path));
-    return Step(std::move(split));
+    return SplitAt(std::move(split));
   }
   if (type == "Digits") {
     BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(spec, path, {"type", "individual_digits"}));
     BUTTRESS_ASSIGN_OR_RETURN(const bool each, BoolMember(spec, path, "individual_digits", false));
     BUTTRESS_ASSIGN_OR_RETURN(Regex pattern, Regex::Compile(kNumeric));
-    return Step(
+    return SplitAt(
         SplitPattern(std::move(pattern), each ? Delimiters::kIsolated : Delimiters::kContiguous));
   }
   if (type == "Punctuation") {
     BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(spec, path, {"type", "behavior"}));
     BUTTRESS_ASSIGN_OR_RETURN(const Delimiters delimiters, BehaviorMember(spec, path, "Isolated"));
     BUTTRESS_ASSIGN_OR_RETURN(Regex pattern, Regex::Compile(kPunctuation));
-    return Step(SplitPattern(std::move(pattern), delimiters));
+    return SplitAt(SplitPattern(std::move(pattern), delimiters));
   }
   return InvalidArgument(
       fmt::format("{}.type = '{}' is not supported; Split, ByteLevel, Metaspace, Digits, "
@@ -142,55 +286,27 @@ Result<PreTokenizer> PreTokenizer::FromJson(const json& spec) {
   PreTokenizer out;
   if (spec.is_null()) return out;
   if (MemberOrNull(spec, "type") != "Sequence") {
-    BUTTRESS_ASSIGN_OR_RETURN(Step step, ParseStep(spec, path));
+    BUTTRESS_ASSIGN_OR_RETURN(Step step, out.ParseStep(spec, path));
     out.steps_.push_back(std::move(step));
     return out;
   }
   const json& list = MemberOrNull(spec, "pretokenizers");
-  if (!list.is_array() || list.empty() || list.size() > kPreTokenizersMax) {
+  if (!list.is_array() || list.empty() || list.size() > kPreTokenizersMax)
     return InvalidArgument(fmt::format("{}.pretokenizers is not a list of 1 to {} pre-tokenizers",
                                        path, kPreTokenizersMax));
-  }
   for (std::size_t i = 0; i < list.size(); ++i) {
     BUTTRESS_ASSIGN_OR_RETURN(Step step,
-                              ParseStep(list[i], fmt::format("{}.pretokenizers[{}]", path, i)));
+                              out.ParseStep(list[i], fmt::format("{}.pretokenizers[{}]", path, i)));
     out.steps_.push_back(std::move(step));
   }
   return out;
-}
-
-bool PreTokenizer::add_prefix_space() const {
-  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) {
-    const auto* byte_level = std::get_if<ByteLevel>(&step);
-    const auto* spaces = std::get_if<Spaces>(&step);
-    return (byte_level != nullptr && byte_level->add_prefix_space) ||
-           (spaces != nullptr && spaces->metaspace.prepend != Metaspace::Prepend::kNever);
-  });
 }
 
 Result<PreTokenizedText> PreTokenizer::Split(std::string text, bool first) const {
   Words words{.out = {.text = std::move(text), .words = {}}, .first = first};
   if (words.out.text.empty()) return std::move(words.out);
   words.out.words.push_back({0, words.out.text.size()});
-  for (const Step& step : steps_) {
-    if (const auto* split = std::get_if<SplitPattern>(&step)) {
-      BUTTRESS_RETURN_IF_ERROR(words.SplitAll(*split));
-    } else if (const auto* spaces = std::get_if<Spaces>(&step)) {
-      words.Rewrite([&](std::string_view word, bool begins) {
-        return WriteSpaces(spaces->metaspace, word, begins);
-      });
-      if (spaces->metaspace.split) BUTTRESS_RETURN_IF_ERROR(words.SplitAll(spaces->words));
-    } else {
-      const auto& byte_level = std::get<ByteLevel>(step);
-      if (byte_level.add_prefix_space) {
-        words.Rewrite([](std::string_view word, bool) {
-          return (word.starts_with(' ') ? "" : " ") + std::string(word);
-        });
-      }
-      if (byte_level.words) BUTTRESS_RETURN_IF_ERROR(words.SplitAll(*byte_level.words));
-      words.Rewrite([](std::string_view word, bool) { return BytesToCharacters(word); });
-    }
-  }
+  for (const Step& step : steps_) BUTTRESS_RETURN_IF_ERROR(step(words));
   return std::move(words.out);
 }
 

@@ -59,27 +59,24 @@ void BpeTokenizer::AddToken(std::int32_t id, std::string_view text, bool special
 
 Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Create(TokenizerJson spec,
                                                         TokenizerConfig config) {
-  if (config.add_prefix_space && !spec.pre_tokenizer.add_prefix_space()) {
+  if (config.add_prefix_space && !spec.pre_tokenizer.add_prefix_space())
     return InvalidArgument(
         "tokenizer_config.json: add_prefix_space = true, but false in tokenizer.json; make them "
         "equal");
-  }
   std::vector<AddedToken> normalized = Select(spec.added_tokens, /*normalized=*/true);
   for (AddedToken& token : normalized) {
     BUTTRESS_ASSIGN_OR_RETURN(token.content, spec.normalizer.Normalize(token.content));
-    if (token.content.empty()) {
+    if (token.content.empty())
       return InvalidArgument("tokenizer.json: the normalizer leaves nothing of an added token");
-    }
   }
   std::unique_ptr<BpeTokenizer> tokenizer(
       new BpeTokenizer(std::move(spec), std::move(normalized), std::move(config)));
   for (const TokenizerConfig::NamedToken& token : tokenizer->config_.tokens) {
     const std::int32_t id = tokenizer->TokenId(token.content);
-    if (id < 0 || (token.id >= 0 && id != token.id)) {
+    if (id < 0 || (token.id >= 0 && id != token.id))
       return InvalidArgument(
           fmt::format("tokenizer_config.json: token '{}'{} is not in tokenizer.json; add it there",
                       token.content, token.id >= 0 ? " with id " + std::to_string(token.id) : ""));
-    }
   }
   tokenizer->SetFrame();
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
@@ -89,11 +86,10 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Create(TokenizerJson spec,
 void BpeTokenizer::SetFrame() {
   if (!config_.add_bos_token && !config_.add_eos_token) return;
   frame_ = {};
-  const std::int32_t bos = TokenId(config_.bos_token);
+  const std::int32_t bos = RoleId("bos_token");
   if (config_.add_bos_token.value_or(false) && bos >= 0) frame_.before.push_back(bos);
-  if (config_.add_eos_token.value_or(false) && eos_token_id() >= 0) {
+  if (config_.add_eos_token.value_or(false) && eos_token_id() >= 0)
     frame_.after.push_back(eos_token_id());
-  }
 }
 
 std::vector<std::int32_t> BpeTokenizer::AddSpecialTokens(std::vector<std::int32_t> tokens) const {
@@ -112,6 +108,12 @@ std::int32_t BpeTokenizer::TokenId(std::string_view token) const {
   if (const std::int32_t added = AddedTokenId(token); added >= 0) return added;
   const auto it = bpe_.vocabulary().find(token);
   return it == bpe_.vocabulary().end() ? -1 : it->second;
+}
+
+// Returns the id of the special token with a role such as "bos_token", or -1.
+std::int32_t BpeTokenizer::RoleId(const std::string& role) const {
+  const auto token = config_.special_tokens.find(role);
+  return token == config_.special_tokens.end() ? -1 : TokenId(token->second);
 }
 
 // Encodes a part without added tokens, which begins the whole text if `first`.
@@ -134,10 +136,9 @@ Status BpeTokenizer::EncodePlain(std::string text, bool first,
 }
 
 Result<std::vector<std::int32_t>> BpeTokenizer::Encode(std::string_view text) const {
-  if (const auto invalid = FirstInvalidUtf8(text); invalid.has_value()) {
+  if (const auto invalid = FirstInvalidUtf8(text); invalid.has_value())
     return InvalidArgument(
         fmt::format("the text is not UTF-8 at byte {} of {}", *invalid, text.size()));
-  }
   std::vector<std::int32_t> tokens;
   for (const AddedTokenPart& part : raw_tokens_.Split(text)) {
     if (part.token.has_value()) {

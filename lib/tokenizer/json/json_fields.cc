@@ -37,10 +37,9 @@ Result<bool> BoolMember(const json& object, std::string_view path, const std::st
                         bool absent) {
   const json& value = MemberOrNull(object, name);
   if (value.is_null()) return absent;
-  if (!value.is_boolean()) {
+  if (!value.is_boolean())
     return InvalidArgument(
         fmt::format("{} = {} is not true or false", MemberPath(path, name), Excerpt(value)));
-  }
   return value.get<bool>();
 }
 
@@ -48,17 +47,15 @@ Result<std::string> StringMember(const json& object, std::string_view path, cons
                                  const std::string& absent) {
   const json& value = MemberOrNull(object, name);
   if (value.is_null()) return absent;
-  if (!value.is_string()) {
+  if (!value.is_string())
     return InvalidArgument(
         fmt::format("{} = {} is not a string", MemberPath(path, name), Excerpt(value)));
-  }
   return value.get<std::string>();
 }
 
 Result<std::int32_t> IdOf(const json& value, std::string_view path, std::int32_t max) {
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max)) {
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max))
     return value.get<std::int32_t>();
-  }
   return InvalidArgument(
       fmt::format("{} = {} is not a whole number from 0 to {}", path, Excerpt(value), max));
 }
@@ -71,9 +68,8 @@ Status ExpectObject(const json& value, std::string_view path) {
 Status ExpectMembersAmong(const json& object, std::string_view path,
                           std::initializer_list<std::string_view> known) {
   for (const auto& [name, value] : object.items()) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
       return InvalidArgument(MemberPath(path, name) + " is not supported; it may change results");
-    }
   }
   return OkStatus();
 }

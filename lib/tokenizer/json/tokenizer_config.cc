@@ -19,9 +19,8 @@ namespace {
 Result<std::string> TokenText(const json& value, const std::string& path) {
   if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_object() && MemberOrNull(value, "content").is_string()) {
+  if (value.is_object() && MemberOrNull(value, "content").is_string())
     return value["content"].get<std::string>();
-  }
   return InvalidArgument(fmt::format(
       "{} = {} is neither a token's text nor an object with its content", path, Excerpt(value)));
 }
@@ -32,9 +31,8 @@ Result<std::string> ParseChatTemplate(const json& value) {
   if (value.is_array()) {
     for (const json& entry : value) {
       if (entry.is_object() && MemberOrNull(entry, "name") == "default" &&
-          MemberOrNull(entry, "template").is_string()) {
+          MemberOrNull(entry, "template").is_string())
         return entry["template"].get<std::string>();
-      }
     }
   }
   return InvalidArgument("chat_template = " + Excerpt(value) +
@@ -49,9 +47,8 @@ Status AppendAddedTokens(const json& tokens, TokenizerConfig& config) {
     TokenizerConfig::NamedToken token;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
     if (error != std::errc() || end != key.data() + key.size() || token.id < 0 ||
-        token.id >= kTokenIdEnd) {
+        token.id >= kTokenIdEnd)
       return InvalidArgument(path + ": the key is not a token id");
-    }
     BUTTRESS_ASSIGN_OR_RETURN(token.content, TokenText(value, path));
     if (token.content.empty()) return InvalidArgument(path + " is empty");
     config.tokens.push_back(std::move(token));
@@ -64,16 +61,9 @@ Status AppendAddedTokens(const json& tokens, TokenizerConfig& config) {
 Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text) {
   if (NestedDeeper(text)) return InvalidArgument("nested too deeply; the file is damaged");
   const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) {
+  if (!root.is_object())
     return InvalidArgument("not a JSON object; the file is damaged or of another format");
-  }
   TokenizerConfig config;
-  BUTTRESS_ASSIGN_OR_RETURN(config.bos_token,
-                            TokenText(MemberOrNull(root, "bos_token"), "bos_token"));
-  BUTTRESS_ASSIGN_OR_RETURN(config.eos_token,
-                            TokenText(MemberOrNull(root, "eos_token"), "eos_token"));
-  BUTTRESS_ASSIGN_OR_RETURN(config.pad_token,
-                            TokenText(MemberOrNull(root, "pad_token"), "pad_token"));
   BUTTRESS_ASSIGN_OR_RETURN(config.chat_template,
                             ParseChatTemplate(MemberOrNull(root, "chat_template")));
   BUTTRESS_ASSIGN_OR_RETURN(config.add_prefix_space,

@@ -12,9 +12,6 @@
 namespace buttress {
 
 struct TokenizerConfig {
-  std::string bos_token;                              // empty: none
-  std::string eos_token;                              // empty: none
-  std::string pad_token;                              // empty: none
   std::string chat_template;                          // empty: none
   std::map<std::string, std::string> special_tokens;  // by role, such as bos_token
   bool add_prefix_space = false;

@@ -1,6 +1,7 @@
 // Reads the parts of tokenizer.json that determine how text is encoded and decoded.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -9,13 +10,18 @@
 #include "lib/tokenizer/bpe.h"
 #include "lib/tokenizer/decoder.h"
 #include "lib/tokenizer/normalizer.h"
-#include "lib/tokenizer/post_processor.h"
 #include "lib/tokenizer/pre_tokenizer.h"
 
 namespace buttress {
 
 // Ids are below this; the largest known vocabulary has 262,144 tokens.
 inline constexpr std::int32_t kTokenIdEnd = 1 << 22;
+
+// The special tokens that tokenizer(text) of transformers puts around the tokens of a text.
+struct TokenFrame {
+  std::vector<std::int32_t> before;
+  std::vector<std::int32_t> after;
+};
 
 struct TokenizerJson {
   Normalizer normalizer;

@@ -1,4 +1,4 @@
-#include "lib/tokenizer/byte_level.h"
+#include "lib/tokenizer/vocabulary.h"
 
 #include <array>
 
@@ -32,10 +32,6 @@ constexpr Alphabet kAlphabet = MakeAlphabet();
 
 char32_t ByteToCharacter(std::uint8_t byte) { return kAlphabet.characters[byte]; }
 
-int CharacterToByte(char32_t character) {
-  return character < kByteCharacters ? kAlphabet.bytes[character] : -1;
-}
-
 std::string BytesToCharacters(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size());
@@ -54,7 +50,7 @@ std::string TokenToBytes(std::string_view token) {
   std::string out;
   for (std::size_t at = 0; at < token.size();) {
     const CodePoint c = CodePointAt(token, at);
-    const int byte = CharacterToByte(c.value);
+    const int byte = c.value < kByteCharacters ? kAlphabet.bytes[c.value] : -1;
     if (byte < 0) return std::string(token);
     out.push_back(static_cast<char>(byte));
     at += c.length;
