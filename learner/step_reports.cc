@@ -68,26 +68,30 @@ void LearnerMetrics::AddStep(const StepMeasurements& step) {
 
 void LearnerMetrics::AddSource(const SourceMeasurements& source) {
   const MetricLabels label = {{"source", source.source}};
-  const auto set = [&](const char* name, const char* help, double value) {
-    metrics_.Gauge(name, help, label).Set(value);
-  };
   metrics_
       .Counter("buttress_learner_source_groups_total",
                "Groups drawn for the steps, replaced ones included, by data source.", label)
       .Increment(static_cast<double>(source.collapse.groups));
-  set("buttress_learner_source_acr_ratio",
-      "acr of the last step that drew groups of the data source.", source.acr());
-  set("buttress_learner_source_reward_mean",
-      "Mean raw reward of the data source, of the same step.", source.reward_mean());
-  set("buttress_learner_source_accuracy_ratio", "accuracy of the data source, of the same step.",
-      source.accuracy());
+  metrics_
+      .Gauge("buttress_learner_source_acr_ratio",
+             "acr of the last step that drew groups of the data source.", label)
+      .Set(source.acr());
+  metrics_
+      .Gauge("buttress_learner_source_reward_mean",
+             "Mean raw reward of the data source, of the same step.", label)
+      .Set(source.reward_mean());
+  metrics_
+      .Gauge("buttress_learner_source_accuracy_ratio",
+             "accuracy of the data source, of the same step.", label)
+      .Set(source.accuracy());
   if (std::isfinite(source.gate_open)) gauges_.insert("gate of " + source.source);
-  if (gauges_.contains("gate of " + source.source)) {
-    set("buttress_learner_source_gate_open",
-        "Whether the gate of the data source is open; NaN where its groups read the gate of all "
-        "groups.",
-        source.gate_open);
-  }
+  if (!gauges_.contains("gate of " + source.source)) return;
+  metrics_
+      .Gauge("buttress_learner_source_gate_open",
+             "Whether the gate of the data source is open; NaN where its groups read the gate of "
+             "all groups.",
+             label)
+      .Set(source.gate_open);
 }
 
 void LearnerMetrics::AddAlarms(const AlarmMonitor& alarms, std::span<const Alarm> begun) {
