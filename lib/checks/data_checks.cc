@@ -12,7 +12,6 @@
 #include "lib/base/text/bounded_json.h"
 #include "lib/config/choice.h"
 #include "lib/config/sources.h"
-#include "lib/data/dataset_files.h"
 #include "lib/data/dataset.h"
 #include "lib/data/prompt_file.h"
 #include "lib/data/row_faults.h"

@@ -8,8 +8,8 @@
 
 #include "lib/base/os/clock.h"
 #include "lib/base/report/check.h"
-#include "lib/config/forms/reward_text.h"
 #include "lib/config/paths.h"
+#include "lib/config/reward_text.h"
 
 namespace buttress {
 namespace {
@@ -20,7 +20,7 @@ struct WeightedVerifier {
   std::unique_ptr<Verifier> verifier;
 };
 
-// Combines verifiers as a weighted sum (lib/config/forms/reward_text.h).
+// Combines verifiers as a weighted sum (lib/config/reward_text.h).
 //
 // The first part determines the outcome, raw reward and answers of the verdict, so that shaping
 // never changes which groups count as collapsed. Verdict::parts holds the reward and weight of

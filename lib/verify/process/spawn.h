@@ -3,48 +3,16 @@
 #pragma once
 
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "lib/base/report/status.h"
 #include "lib/base/os/fd.h"
+#include "lib/base/report/status.h"
 
 namespace buttress {
-
-// A file descriptor that its owner closes on destruction.
-class OwnedFd {
- public:
-  OwnedFd() = default;
-
-  explicit OwnedFd(int fd) : fd_(fd) {}
-
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    if (this != &other) {
-      Close();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-
-  ~OwnedFd() { Close(); }
-
-  void Close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
 
 struct SpawnRequest {
   std::vector<std::string> argv;         // argv[0] is a path

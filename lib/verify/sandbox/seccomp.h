@@ -1,8 +1,8 @@
 // The filter of system calls that are refused to a program in the sandbox.
 #pragma once
 
-#include "lib/base/report/status.h"
 #include "lib/base/os/fd.h"
+#include "lib/base/report/status.h"
 #include "lib/verify/process/spawn.h"
 
 namespace buttress {
