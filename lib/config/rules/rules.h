@@ -57,8 +57,8 @@ class Rules {
   std::string broken_;
 };
 
-// Whether the verifier is in a sum of the reward (validate.cc). A text that is no sum has no part in
-// it; it breaks a rule of its own.
+// Whether the verifier is in a sum of the reward (validate.cc). A text that is no sum names none,
+// and breaks a rule of its own.
 bool NamesVerifier(const RewardConfig& reward, std::string_view name);
 
 // Rules of run.algorithm (validate_algorithm.cc).
