@@ -49,17 +49,4 @@ Result<std::unique_ptr<CoordinatorClient>> ConnectToRun(const RunFlags& flags, P
   return std::make_unique<CoordinatorClient>(options);
 }
 
-const char* OrderText(v1::WorkerOrder order) {
-  switch (order) {
-    case v1::WORKER_ORDER_NONE:
-      return "none";
-    case v1::WORKER_ORDER_CORDON:
-      return "cordon";
-    case v1::WORKER_ORDER_DRAIN:
-      return "drain";
-    default:
-      return "unknown";
-  }
-}
-
 }  // namespace buttress

@@ -42,7 +42,4 @@ Result<LocalSettings> LocalOf(const RunFlags& flags);
 Result<std::unique_ptr<CoordinatorClient>> ConnectToRun(const RunFlags& flags, Program program,
                                                         std::int64_t give_up_ms);
 
-// "none", "cordon", "drain".
-const char* OrderText(v1::WorkerOrder order);
-
 }  // namespace buttress

@@ -142,14 +142,6 @@ std::vector<std::string> Fleet::FarCommand(const RunConfig& config, const Machin
   return argv;
 }
 
-std::vector<std::string> Fleet::CheckCommand(const RunConfig& config,
-                                             const Machine& machine) const {
-  return FarCommand(
-      config, machine,
-      {"--check", "--version", ProgramVersion(), "--workers", std::to_string(machine.host.workers),
-       "--ranks", std::to_string(machine.host.ranks)});
-}
-
 ProcessCounts Fleet::Here() const {
   return {machines_.front().host.workers, machines_.front().host.ranks};
 }
@@ -193,7 +185,10 @@ Result<std::vector<Fleet::Asked>> Fleet::Ask(const RunConfig& config) const {
     std::error_code ignored;
     fs::remove(log, ignored);
     // The coordinator's machine is this one: no ssh is needed.
-    std::vector<std::string> argv = CheckCommand(config, machine);
+    std::vector<std::string> argv = FarCommand(
+        config, machine,
+        {"--check", "--version", ProgramVersion(), "--workers",
+         std::to_string(machine.host.workers), "--ranks", std::to_string(machine.host.ranks)});
     if (machine.host.coordinator) {
       argv.erase(argv.begin() + 1, std::ranges::find(argv, std::string("--")) + 2);
       argv.insert(argv.begin() + 2, "--here");

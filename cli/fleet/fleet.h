@@ -70,7 +70,6 @@ class Fleet {
 
   std::vector<std::string> FarCommand(const RunConfig& config, const Machine& machine,
                                       const std::vector<std::string>& agent) const;
-  std::vector<std::string> CheckCommand(const RunConfig& config, const Machine& machine) const;
 
   // The check of a machine, and when by this machine's clock it was started and seen to end (ms
   // since 1970; 0 if it has not ended).

@@ -46,7 +46,6 @@ MESSAGE_USERS = (
     "rollout_worker/",
     "learner/",
     "cli/train/console",
-    "cli/train/status",
 )
 
 
