@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/prepare/verify.h"
 #include "lib/verify/audit/variants.h"
 #include "lib/verify/math/answer.h"

@@ -6,12 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "cli/command.h"
+#include "cli/output.h"
 #include "lib/base/report/status.h"
 #include "lib/config/load.h"
 #include "lib/config/run_config.h"

@@ -24,7 +24,7 @@
 namespace buttress {
 namespace {
 
-constexpr std::int64_t kMaxOutputBytes = 16 << 20;
+constexpr std::int64_t kMaxOutputBytes = 256 << 20;
 constexpr int kNoProgram = 127;  // of env
 
 std::vector<std::string> OwnEnvironment() {

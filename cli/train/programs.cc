@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <vector>
 
 #include "cli/fleet/fleet.h"

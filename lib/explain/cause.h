@@ -1,20 +1,9 @@
 // Names the cause for which a group gave no signal, with evidence. Pure.
 //
 // The first cause that applies is taken, in this order, because each makes the later ones
-// meaningless:
-//   float noise         rewards differ by rounding only; trainers that divide by the standard
-//                       deviation see a signal that does not exist
-//   unscorable          the verifier could not judge the completions
-//   stale weights       sampled from weights far behind the step, or the same texts as at the
-//                       prompt's last visit
-//   duplicate samples   copies that independent sampling cannot have produced
-//   truncated           cut at the token limit before an answer
-//   mode-collapsed      the policy produces nearly one text
-//   verifier constant   the verdict does not depend on the completion
-//   too easy, too hard  by the prompt's success rate, this group included
-//   easy, hard source   the same where the prompt has no recent visit, so that only the difficulty
-//                       of its source and this group speak
-//   unknown             none of these; at middling success rates mostly chance
+// meaningless: float noise, unscorable, stale weights, duplicate samples, truncated,
+// mode-collapsed, verifier constant, too easy or too hard, easy source or hard source (where the
+// prompt has no recent visit), unknown. InfoOf says what each means.
 #pragma once
 
 #include <array>

@@ -1,10 +1,6 @@
 // Collects the report of `buttress explain` step by step: rates, causes with evidence, trends, and
 // what remedies would have changed.
 //
-//   PostMortem::Add(groups)   for each step, in order; passes every group without a signal and its
-//                             cause to `on_collapsed`
-//   PostMortem::Finish()      returns the Report
-//
 // Memory: one StepPoint per step, kExamples groups per cause, and the bounds of RunHistory. Not
 // thread-safe.
 #pragma once
@@ -100,6 +96,7 @@ class PostMortem {
   static constexpr std::size_t kExamples = 100;
   static constexpr std::size_t kWorstPrompts = 20;
 
+  // Passes every group without a signal, and its cause, to `on_collapsed`.
   PostMortem(const CauseRules& rules, std::function<void(const CollapsedGroup&)> on_collapsed);
 
   // Adds all groups of a step. Steps must increase. kInvalidArgument if no estimator accepts a
