@@ -1,5 +1,5 @@
-// Generated tasks, which need no download: a Task draws problems, and WriteTask writes them as JSONL:
-// train.jsonl and held_out.jsonl ({"id", "prompt", "answer", "source"}), and sft.jsonl for
+// Generated tasks, which need no download: a Task draws problems, and WriteTask writes them as
+// JSONL: train.jsonl and held_out.jsonl ({"id", "prompt", "answer", "source"}), and sft.jsonl for
 // supervised fine-tuning ({"prompt", "response"}).
 #pragma once
 

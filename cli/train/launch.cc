@@ -233,9 +233,9 @@ class Launcher {
     return ShutdownRequested() ? Cancelled("interrupted") : status;
   }
 
-  // Asks how the run ended, once the learner has left with success: the learner does so also when an
-  // operator has stopped the run, and then it has written no model. A coordinator that dies before
-  // it has answered is started again, as during the run.
+  // Asks how the run ended, once the learner has left with success: the learner does so also when
+  // an operator has stopped the run, and then it has written no model. A coordinator that dies
+  // before it has answered is started again, as during the run.
   Result<v1::GetRunStatusResponse> AskTheCoordinator() {
     constexpr std::int64_t kOneAttemptMs = 1;
     constexpr std::int64_t kStartMs = 60000;  // a coordinator serves within this time of its start
