@@ -1,5 +1,8 @@
 #include "lib/jinja/expression_parser.h"
 
+#include <absl/cleanup/cleanup.h>
+
+#include <algorithm>
 #include <charconv>
 
 #include "lib/jinja/builtins.h"
@@ -7,29 +10,12 @@
 namespace buttress {
 namespace {
 
+using TokenKind = JinjaToken::Kind;
+using Parsed = JinjaExpressionParser::Parsed;
+
 constexpr int kExpressionLevelsMax = 100;
 
 }  // namespace
-
-class JinjaExpressionParser::Level {
- public:
-  explicit Level(JinjaExpressionParser& parser) : parser_(parser) { ++parser_.level_; }
-
-  ~Level() { --parser_.level_; }
-
-  Level(const Level&) = delete;
-  Level& operator=(const Level&) = delete;
-
-  Status Check() const {
-    if (parser_.level_ <= kExpressionLevelsMax) return OkStatus();
-    return JinjaErrorAt(
-        parser_.tokens_.line(),
-        "an expression nested deeper than " + std::to_string(kExpressionLevelsMax) + " levels");
-  }
-
- private:
-  JinjaExpressionParser& parser_;
-};
 
 JinjaExpression& JinjaExpressionParser::Make(Kind kind, int line) {
   JinjaExpression& expression = program_.expressions.emplace_back();
@@ -38,166 +24,146 @@ JinjaExpression& JinjaExpressionParser::Make(Kind kind, int line) {
   return expression;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Expression() {
-  const Level level(*this);
-  BUTTRESS_RETURN_IF_ERROR(level.Check());
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* value, Or());
+bool JinjaExpressionParser::TooDeep() {
+  if (level_ <= kExpressionLevelsMax) return false;
+  tokens_.Fail(tokens_.line(), "an expression nested deeper than " +
+                                   std::to_string(kExpressionLevelsMax) + " levels");
+  return true;
+}
+
+Parsed JinjaExpressionParser::Expression() {
+  ++level_;
+  const absl::Cleanup leave = [this] { --level_; };
+  if (TooDeep()) return nullptr;
+  Parsed value = Or();
   while (tokens_.AtName("if")) {
     JinjaExpression& choice = Make(Kind::kConditional, tokens_.Next().line);
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* condition, Or());
-    const JinjaExpression* other = nullptr;
-    if (tokens_.SkipName("else")) {
-      BUTTRESS_ASSIGN_OR_RETURN(other, Expression());
-    }
-    choice.operands = {value, condition, other};
+    const Parsed condition = Or();
+    choice.operands = {value, condition, tokens_.SkipName("else") ? Expression() : nullptr};
     value = &choice;
   }
   return value;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::ExpressionWithoutCondition() { return Or(); }
-
-JinjaExpressionParser::Parsed JinjaExpressionParser::ExpressionOrTuple() {
+Parsed JinjaExpressionParser::ExpressionOrTuple() {
   const int line = tokens_.line();
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* first, Expression());
+  const Parsed first = Expression();
   if (!tokens_.AtOperator(",")) return first;
   JinjaExpression& tuple = Make(Kind::kTuple, line);
   tuple.operands.push_back(first);
   while (tokens_.SkipOperator(",")) {
-    if (tokens_.At(JinjaToken::Kind::kBlockEnd) || tokens_.At(JinjaToken::Kind::kOutputEnd) ||
+    if (tokens_.At(TokenKind::kBlockEnd) || tokens_.At(TokenKind::kOutputEnd) ||
         tokens_.AtOperator(")")) {
       break;
     }
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* item, Expression());
-    tuple.operands.push_back(item);
+    tuple.operands.push_back(Expression());
   }
   return &tuple;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Or() {
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, And());
-  while (tokens_.AtName("or")) {
-    JinjaExpression& either = Make(Kind::kOr, tokens_.Next().line);
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, And());
-    either.operands = {left, right};
-    left = &either;
+// Parses operands that are joined by `operators`, from the left.
+Parsed JinjaExpressionParser::JoinedBy(std::initializer_list<std::string_view> operators, Kind kind,
+                                       Rule operand) {
+  const TokenKind token = kind == Kind::kBinary ? TokenKind::kOperator : TokenKind::kName;
+  Parsed left = (this->*operand)();
+  while (tokens_.At(token) && std::ranges::count(operators, tokens_.current().text) > 0) {
+    JinjaExpression& joined = Make(kind, tokens_.line());
+    joined.name = tokens_.Next().text;
+    joined.operands = {left, (this->*operand)()};
+    left = &joined;
   }
   return left;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::And() {
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, Not());
-  while (tokens_.AtName("and")) {
-    JinjaExpression& both = Make(Kind::kAnd, tokens_.Next().line);
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Not());
-    both.operands = {left, right};
-    left = &both;
-  }
-  return left;
+Parsed JinjaExpressionParser::Or() {
+  return JoinedBy({"or"}, Kind::kOr, &JinjaExpressionParser::And);
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Not() {
+Parsed JinjaExpressionParser::And() {
+  return JoinedBy({"and"}, Kind::kAnd, &JinjaExpressionParser::Not);
+}
+
+Parsed JinjaExpressionParser::Not() {
   if (!tokens_.AtName("not")) return Compare();
-  const Level level(*this);
-  BUTTRESS_RETURN_IF_ERROR(level.Check());
+  ++level_;
+  const absl::Cleanup leave = [this] { --level_; };
+  if (TooDeep()) return nullptr;
   JinjaExpression& negation = Make(Kind::kNot, tokens_.Next().line);
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* operand, Not());
-  negation.operands = {operand};
+  negation.operands = {Not()};
   return &negation;
 }
 
-// Consumes a comparison operator; returns an empty name if there is none.
-Result<std::string> JinjaExpressionParser::ComparisonOperator() {
+std::string JinjaExpressionParser::ComparisonOperator() {
   for (const char* text : {"==", "!=", "<=", ">=", "<", ">"}) {
-    if (tokens_.SkipOperator(text)) return std::string(text);
+    if (tokens_.SkipOperator(text)) return text;
   }
-  if (tokens_.SkipName("in")) return std::string("in");
-  if (tokens_.AtName("not") && tokens_.peek().kind == JinjaToken::Kind::kName &&
-      tokens_.peek().text == "in") {
-    tokens_.Next();
-    tokens_.Next();
-    return std::string("not in");
+  if (tokens_.SkipName("in")) return "in";
+  if (!tokens_.AtName("not") || tokens_.peek().kind != TokenKind::kName ||
+      tokens_.peek().text != "in") {
+    return "";
   }
-  return std::string();
+  tokens_.Next();
+  tokens_.Next();
+  return "not in";
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Compare() {
+Parsed JinjaExpressionParser::Compare() {
   const int line = tokens_.line();
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* first, Sum());
-  JinjaExpression* comparison = nullptr;
+  const Parsed first = Sum();
+  std::string name = ComparisonOperator();
+  if (name.empty()) return first;
+  JinjaExpression& comparison = Make(Kind::kCompare, line);
+  comparison.operands.push_back(first);
+  for (; !name.empty(); name = ComparisonOperator()) {
+    comparison.operators.push_back(name);
+    comparison.operands.push_back(Sum());
+  }
+  return &comparison;
+}
+
+Parsed JinjaExpressionParser::Sum() {
+  return JoinedBy({"+", "-"}, Kind::kBinary, &JinjaExpressionParser::Concatenation);
+}
+
+Parsed JinjaExpressionParser::Concatenation() {
+  return JoinedBy({"~"}, Kind::kBinary, &JinjaExpressionParser::Product);
+}
+
+Parsed JinjaExpressionParser::Product() {
+  const Parsed product =
+      JoinedBy({"*", "/", "//", "%"}, Kind::kBinary, &JinjaExpressionParser::Factor);
+  if (tokens_.AtOperator("**")) tokens_.Fail(tokens_.line(), "operator '**' is not supported");
+  return product;
+}
+
+// Parses an operand with filters, tests and calls behind it.
+Parsed JinjaExpressionParser::Factor() {
+  Parsed operand = Sign();
   while (true) {
-    BUTTRESS_ASSIGN_OR_RETURN(std::string name, ComparisonOperator());
-    if (name.empty()) break;
-    if (comparison == nullptr) {
-      comparison = &Make(Kind::kCompare, line);
-      comparison->operands.push_back(first);
+    if (tokens_.AtOperator("|")) {
+      operand = Filter(operand);
+    } else if (tokens_.AtName("is")) {
+      operand = Test(operand);
+    } else if (tokens_.AtOperator("(")) {
+      operand = Call(operand);
+    } else {
+      return operand;
     }
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* operand, Sum());
-    comparison->operators.push_back(std::move(name));
-    comparison->operands.push_back(operand);
   }
-  return comparison == nullptr ? first : comparison;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Sum() {
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, Concatenation());
-  while (tokens_.AtOperator("+") || tokens_.AtOperator("-")) {
-    JinjaExpression& sum = Make(Kind::kBinary, tokens_.line());
-    sum.name = tokens_.Next().text;
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Concatenation());
-    sum.operands = {left, right};
-    left = &sum;
-  }
-  return left;
+Parsed JinjaExpressionParser::Sign() {
+  ++level_;
+  const absl::Cleanup leave = [this] { --level_; };
+  if (TooDeep()) return nullptr;
+  if (!tokens_.AtOperator("-") && !tokens_.AtOperator("+")) return Postfix(Primary());
+  JinjaExpression& sign = Make(Kind::kSign, tokens_.line());
+  sign.name = tokens_.Next().text;
+  sign.operands = {Sign()};
+  return Postfix(&sign);
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Concatenation() {
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, Product());
-  while (tokens_.AtOperator("~")) {
-    JinjaExpression& text = Make(Kind::kBinary, tokens_.line());
-    text.name = tokens_.Next().text;
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Product());
-    text.operands = {left, right};
-    left = &text;
-  }
-  return left;
-}
-
-JinjaExpressionParser::Parsed JinjaExpressionParser::Product() {
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, Sign(/*with_filters=*/true));
-  while (tokens_.AtOperator("*") || tokens_.AtOperator("/") || tokens_.AtOperator("//") ||
-         tokens_.AtOperator("%")) {
-    JinjaExpression& product = Make(Kind::kBinary, tokens_.line());
-    product.name = tokens_.Next().text;
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Sign(/*with_filters=*/true));
-    product.operands = {left, right};
-    left = &product;
-  }
-  if (tokens_.AtOperator("**")) {
-    return JinjaErrorAt(tokens_.line(), "operator '**' is not supported");
-  }
-  return left;
-}
-
-JinjaExpressionParser::Parsed JinjaExpressionParser::Sign(bool with_filters) {
-  const Level level(*this);
-  BUTTRESS_RETURN_IF_ERROR(level.Check());
-  const JinjaExpression* operand = nullptr;
-  if (tokens_.AtOperator("-") || tokens_.AtOperator("+")) {
-    JinjaExpression& sign = Make(Kind::kSign, tokens_.line());
-    sign.name = tokens_.Next().text;
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* inner, Sign(/*with_filters=*/false));
-    sign.operands = {inner};
-    operand = &sign;
-  } else {
-    BUTTRESS_ASSIGN_OR_RETURN(operand, Primary());
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(operand, Postfix(operand));
-  return with_filters ? FiltersAndTests(operand) : Parsed(operand);
-}
-
-JinjaExpressionParser::Parsed JinjaExpressionParser::Primary() {
-  using TokenKind = JinjaToken::Kind;
+Parsed JinjaExpressionParser::Primary() {
   switch (tokens_.current().kind) {
     case TokenKind::kName:
       return NameOrConstant();
@@ -212,10 +178,11 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Primary() {
   if (tokens_.AtOperator("(")) return Parentheses();
   if (tokens_.AtOperator("[")) return List();
   if (tokens_.AtOperator("{")) return Dict();
-  return tokens_.Unexpected("an expression");
+  tokens_.FailUnexpected("an expression");
+  return nullptr;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::NameOrConstant() {
+Parsed JinjaExpressionParser::NameOrConstant() {
   const JinjaToken token = tokens_.Next();
   JinjaExpression& expression = Make(Kind::kLiteral, token.line);
   if (token.text == "true" || token.text == "True") {
@@ -229,208 +196,153 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::NameOrConstant() {
   return &expression;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Text() {
+Parsed JinjaExpressionParser::Text() {
   JinjaExpression& expression = Make(Kind::kLiteral, tokens_.line());
   std::string text;
-  while (tokens_.At(JinjaToken::Kind::kString)) {
-    text += tokens_.Next().text;  // adjacent strings are one
-  }
+  while (tokens_.At(TokenKind::kString)) text += tokens_.Next().text;  // adjacent strings are one
   expression.literal = JinjaValue::Text(std::move(text));
   return &expression;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Number() {
+Parsed JinjaExpressionParser::Number() {
   const JinjaToken token = tokens_.Next();
   JinjaExpression& expression = Make(Kind::kLiteral, token.line);
-  const char* end = token.text.data() + token.text.size();
-  if (token.kind == JinjaToken::Kind::kInteger) {
-    std::int64_t value = 0;
-    if (std::from_chars(token.text.data(), end, value).ec != std::errc()) {
-      return JinjaErrorAt(token.line, "number " + token.text + " is above 2^63 - 1");
-    }
+  const auto read = [&](auto value, const char* beyond) {
+    const char* end = token.text.data() + token.text.size();
+    if (std::from_chars(token.text.data(), end, value).ec != std::errc())
+      tokens_.Fail(token.line, "number " + token.text + beyond);
     expression.literal = JinjaValue(value);
+  };
+  if (token.kind == TokenKind::kInteger) {
+    read(std::int64_t{0}, " is above 2^63 - 1");
   } else {
-    double value = 0;
-    if (std::from_chars(token.text.data(), end, value).ec != std::errc()) {
-      return JinjaErrorAt(token.line, "number " + token.text + " is out of range");
-    }
-    expression.literal = JinjaValue(value);
+    read(0.0, " is out of range");
   }
   return &expression;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Parentheses() {
+Parsed JinjaExpressionParser::Parentheses() {
   const int line = tokens_.Next().line;
   if (tokens_.SkipOperator(")")) return &Make(Kind::kTuple, line);
-  BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* inner, ExpressionOrTuple());
-  BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(")"));
+  const Parsed inner = ExpressionOrTuple();
+  tokens_.ExpectOperator(")");
   return inner;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::List() {
+Parsed JinjaExpressionParser::List() {
   JinjaExpression& list = Make(Kind::kList, tokens_.Next().line);
-  while (!tokens_.SkipOperator("]")) {
-    if (!list.operands.empty()) BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(","));
-    if (tokens_.SkipOperator("]")) break;
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* item, Expression());
-    list.operands.push_back(item);
-  }
+  while (tokens_.NextItem("]", list.operands.empty())) list.operands.push_back(Expression());
   return &list;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Dict() {
+Parsed JinjaExpressionParser::Dict() {
   JinjaExpression& dict = Make(Kind::kDict, tokens_.Next().line);
-  while (!tokens_.SkipOperator("}")) {
-    if (!dict.operands.empty()) BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(","));
-    if (tokens_.SkipOperator("}")) break;
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* key, Expression());
-    BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(":"));
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* value, Expression());
-    dict.operands.push_back(key);
-    dict.operands.push_back(value);
+  while (tokens_.NextItem("}", dict.operands.empty())) {
+    dict.operands.push_back(Expression());
+    tokens_.ExpectOperator(":");
+    dict.operands.push_back(Expression());
   }
   return &dict;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Postfix(const JinjaExpression* operand) {
+Parsed JinjaExpressionParser::Postfix(Parsed operand) {
   while (true) {
     if (tokens_.AtOperator(".")) {
-      BUTTRESS_ASSIGN_OR_RETURN(operand, Attribute(operand));
+      operand = Attribute(operand);
     } else if (tokens_.AtOperator("[")) {
-      BUTTRESS_ASSIGN_OR_RETURN(operand, Subscript(operand));
+      operand = Subscript(operand);
     } else if (tokens_.AtOperator("(")) {
-      BUTTRESS_ASSIGN_OR_RETURN(operand, Call(operand));
+      operand = Call(operand);
     } else {
       return operand;
     }
   }
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Attribute(const JinjaExpression* operand) {
-  const int line = tokens_.Next().line;
-  if (tokens_.At(JinjaToken::Kind::kInteger)) {  // items.0
-    JinjaExpression& item = Make(Kind::kItem, line);
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* index, Number());
-    item.operands = {operand, index};
-    return &item;
-  }
-  JinjaExpression& attribute = Make(Kind::kAttribute, line);
-  BUTTRESS_ASSIGN_OR_RETURN(attribute.name, tokens_.ExpectAnyName());
+Parsed JinjaExpressionParser::Attribute(Parsed operand) {
+  JinjaExpression& attribute = Make(Kind::kAttribute, tokens_.Next().line);
   attribute.operands = {operand};
+  if (tokens_.At(TokenKind::kInteger)) {  // items.0
+    attribute.kind = Kind::kItem;
+    attribute.operands.push_back(Number());
+  } else {
+    attribute.name = tokens_.ExpectAnyName();
+  }
   return &attribute;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Subscript(const JinjaExpression* operand) {
+Parsed JinjaExpressionParser::Subscript(Parsed operand) {
   JinjaExpression& item = Make(Kind::kItem, tokens_.Next().line);
   item.operands.push_back(operand);
   for (int part = 0; part < 3 && !tokens_.AtOperator("]"); ++part) {
-    const JinjaExpression* value = nullptr;
-    if (!tokens_.AtOperator(":")) {
-      BUTTRESS_ASSIGN_OR_RETURN(value, Expression());
-    }
-    item.operands.push_back(value);
-    if (tokens_.SkipOperator(":")) {
-      item.kind = Kind::kSlice;
-    } else {
-      break;
-    }
+    item.operands.push_back(tokens_.AtOperator(":") ? nullptr : Expression());
+    if (!tokens_.SkipOperator(":")) break;
+    item.kind = Kind::kSlice;
   }
-  BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator("]"));
+  tokens_.ExpectOperator("]");
   if (item.kind == Kind::kSlice) item.operands.resize(4, nullptr);
-  if (item.operands.size() == 1) return JinjaErrorAt(item.line, "[] without an index");
+  if (item.operands.size() == 1) tokens_.Fail(item.line, "[] without an index");
   return &item;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Call(const JinjaExpression* operand) {
+Parsed JinjaExpressionParser::Call(Parsed operand) {
   JinjaExpression& call = Make(Kind::kCall, tokens_.line());
   call.operands = {operand};
-  BUTTRESS_RETURN_IF_ERROR(Arguments(call));
+  Arguments(call);
   return &call;
 }
 
-Status JinjaExpressionParser::Arguments(JinjaExpression& call) {
-  BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator("("));
-  bool first = true;
-  while (!tokens_.SkipOperator(")")) {
-    if (!first) BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(","));
-    if (!first && tokens_.SkipOperator(")")) break;
-    first = false;
+void JinjaExpressionParser::Arguments(JinjaExpression& call) {
+  tokens_.ExpectOperator("(");
+  for (bool first = true; tokens_.NextItem(")", first); first = false) {
     if (tokens_.AtOperator("*") || tokens_.AtOperator("**")) {
-      return JinjaErrorAt(tokens_.line(),
+      return tokens_.Fail(tokens_.line(),
                           "'" + tokens_.current().text + "' before an argument is not supported");
     }
-    const bool named = tokens_.At(JinjaToken::Kind::kName) &&
-                       tokens_.peek().kind == JinjaToken::Kind::kOperator &&
-                       tokens_.peek().text == "=";
+    const bool named = tokens_.At(TokenKind::kName) &&
+                       tokens_.peek().kind == TokenKind::kOperator && tokens_.peek().text == "=";
     if (named) {
       std::string name = tokens_.Next().text;
       tokens_.Next();
-      BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* value, Expression());
-      call.named_arguments.emplace_back(std::move(name), value);
-      continue;
-    }
-    if (!call.named_arguments.empty()) {
-      return JinjaErrorAt(tokens_.line(), "an argument without a name after one with a name");
-    }
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* value, Expression());
-    call.arguments.push_back(value);
-  }
-  return OkStatus();
-}
-
-JinjaExpressionParser::Parsed JinjaExpressionParser::FiltersAndTests(
-    const JinjaExpression* operand) {
-  while (true) {
-    if (tokens_.AtOperator("|")) {
-      BUTTRESS_ASSIGN_OR_RETURN(operand, Filter(operand));
-    } else if (tokens_.AtName("is")) {
-      BUTTRESS_ASSIGN_OR_RETURN(operand, Test(operand));
-    } else if (tokens_.AtOperator("(")) {
-      BUTTRESS_ASSIGN_OR_RETURN(operand, Call(operand));
+      call.named_arguments.emplace_back(std::move(name), Expression());
+    } else if (call.named_arguments.empty()) {
+      call.arguments.push_back(Expression());
     } else {
-      return operand;
+      tokens_.Fail(tokens_.line(), "an argument without a name after one with a name");
     }
   }
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Filter(const JinjaExpression* operand) {
+Parsed JinjaExpressionParser::Filter(Parsed operand) {
   JinjaExpression& filter = Make(Kind::kFilter, tokens_.Next().line);
-  BUTTRESS_ASSIGN_OR_RETURN(filter.name, tokens_.ExpectAnyName());
-  if (!IsJinjaFilter(filter.name)) {
-    return JinjaErrorAt(filter.line, "filter '" + filter.name + "' is not supported");
-  }
+  filter.name = tokens_.ExpectAnyName();
+  if (!IsJinjaFilter(filter.name))
+    tokens_.Fail(filter.line, "filter '" + filter.name + "' is not supported");
   filter.operands = {operand};
-  if (tokens_.AtOperator("(")) BUTTRESS_RETURN_IF_ERROR(Arguments(filter));
+  if (tokens_.AtOperator("(")) Arguments(filter);
   // In other places `safe` would make + and ~ escape HTML in their operands.
-  if (filter.name == "safe" && !tokens_.At(JinjaToken::Kind::kOutputEnd)) {
-    return JinjaErrorAt(
-        filter.line,
-        "filter 'safe' is supported at the end of {{ }} only, where it changes nothing");
+  if (filter.name == "safe" && !tokens_.At(TokenKind::kOutputEnd)) {
+    tokens_.Fail(filter.line,
+                 "filter 'safe' is supported at the end of {{ }} only, where it changes nothing");
   }
   return &filter;
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::Test(const JinjaExpression* operand) {
+Parsed JinjaExpressionParser::Test(Parsed operand) {
   JinjaExpression& test = Make(Kind::kTest, tokens_.Next().line);
   const bool negated = tokens_.SkipName("not");
-  BUTTRESS_ASSIGN_OR_RETURN(test.name, tokens_.ExpectAnyName());
-  if (!IsJinjaTest(test.name)) {
-    return JinjaErrorAt(test.line, "test '" + test.name + "' is not supported");
-  }
+  test.name = tokens_.ExpectAnyName();
+  if (!IsJinjaTest(test.name)) tokens_.Fail(test.line, "test '" + test.name + "' is not supported");
   test.operands = {operand};
-  using TokenKind = JinjaToken::Kind;
   const bool keyword = tokens_.AtName("else") || tokens_.AtName("or") || tokens_.AtName("and");
   if (tokens_.AtOperator("(")) {
-    BUTTRESS_RETURN_IF_ERROR(Arguments(test));
+    Arguments(test);
+  } else if (tokens_.AtName("is")) {
+    tokens_.Fail(tokens_.line(), "tests cannot be chained with 'is'");
   } else if (!keyword && (tokens_.At(TokenKind::kName) || tokens_.At(TokenKind::kString) ||
                           tokens_.At(TokenKind::kInteger) || tokens_.At(TokenKind::kFloat) ||
                           tokens_.AtOperator("[") || tokens_.AtOperator("{"))) {
-    if (tokens_.AtName("is")) {
-      return JinjaErrorAt(tokens_.line(), "tests cannot be chained with 'is'");
-    }
-    BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* argument, Primary());
-    BUTTRESS_ASSIGN_OR_RETURN(argument, Postfix(argument));
-    test.arguments = {argument};
+    test.arguments = {Postfix(Primary())};
   }
   if (!negated) return &test;
   JinjaExpression& negation = Make(Kind::kNot, test.line);

@@ -1,19 +1,20 @@
 // Parses the expressions of a template.
 #pragma once
 
+#include <initializer_list>
 #include <string>
-#include <vector>
+#include <string_view>
 
-#include "lib/base/report/status.h"
+#include "lib/jinja/lexer.h"
 #include "lib/jinja/syntax.h"
-#include "lib/jinja/token_reader.h"
 
 namespace buttress {
 
-// Thread safety: none.
+// Recursive descent: a function for each rule of the grammar. Errors stay in `tokens`; after one,
+// the expressions may lack operands. Thread safety: none.
 class JinjaExpressionParser {
  public:
-  using Parsed = Result<const JinjaExpression*>;
+  using Parsed = const JinjaExpression*;
 
   // Both must outlive the parser.
   JinjaExpressionParser(JinjaTokenReader& tokens, JinjaProgram& program)
@@ -22,18 +23,19 @@ class JinjaExpressionParser {
   Parsed Expression();
 
   // Parses an expression without a conditional `if` at its end, which belongs to the for loop.
-  Parsed ExpressionWithoutCondition();
+  Parsed ExpressionWithoutCondition() { return Or(); }
 
   // Parses an expression; `a, b` is a tuple.
   Parsed ExpressionOrTuple();
 
  private:
   using Kind = JinjaExpression::Kind;
-
-  // Counts nested calls and refuses a depth that could exhaust the stack.
-  class Level;
+  using Rule = Parsed (JinjaExpressionParser::*)();
 
   JinjaExpression& Make(Kind kind, int line);
+  // Fails at a depth that could exhaust the stack, and returns whether it does.
+  bool TooDeep();
+  Parsed JoinedBy(std::initializer_list<std::string_view> operators, Kind kind, Rule operand);
   Parsed Or();
   Parsed And();
   Parsed Not();
@@ -41,7 +43,8 @@ class JinjaExpressionParser {
   Parsed Sum();
   Parsed Concatenation();
   Parsed Product();
-  Parsed Sign(bool with_filters);
+  Parsed Factor();
+  Parsed Sign();
   Parsed Primary();
   Parsed NameOrConstant();
   Parsed Text();
@@ -49,15 +52,15 @@ class JinjaExpressionParser {
   Parsed Parentheses();
   Parsed List();
   Parsed Dict();
-  Parsed Postfix(const JinjaExpression* operand);
-  Parsed Attribute(const JinjaExpression* operand);
-  Parsed Subscript(const JinjaExpression* operand);
-  Parsed Call(const JinjaExpression* operand);
-  Parsed FiltersAndTests(const JinjaExpression* operand);
-  Parsed Filter(const JinjaExpression* operand);
-  Parsed Test(const JinjaExpression* operand);
-  Status Arguments(JinjaExpression& call);
-  Result<std::string> ComparisonOperator();
+  Parsed Postfix(Parsed operand);
+  Parsed Attribute(Parsed operand);
+  Parsed Subscript(Parsed operand);
+  Parsed Call(Parsed operand);
+  Parsed Filter(Parsed operand);
+  Parsed Test(Parsed operand);
+  void Arguments(JinjaExpression& call);
+  // Consumes a comparison operator; returns an empty name if there is none.
+  std::string ComparisonOperator();
 
   JinjaTokenReader& tokens_;
   JinjaProgram& program_;

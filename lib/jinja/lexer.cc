@@ -261,6 +261,33 @@ Status JinjaErrorAt(int line, const std::string& message) {
   return InvalidArgument(fmt::format("chat template, line {}: {}", line, message));
 }
 
+void JinjaTokenReader::FailUnexpected(const std::string& expected) {
+  std::string found;
+  switch (current().kind) {
+    case TokenKind::kText:
+      found = "text";
+      break;
+    case TokenKind::kOutputBegin:
+      found = "'{{'";
+      break;
+    case TokenKind::kOutputEnd:
+      found = "'}}'";
+      break;
+    case TokenKind::kBlockBegin:
+      found = "'{%'";
+      break;
+    case TokenKind::kBlockEnd:
+      found = "'%}'";
+      break;
+    case TokenKind::kEnd:
+      found = "end of the template";
+      break;
+    default:
+      found = "'" + current().text + "'";
+  }
+  Fail(line(), "unexpected " + found + "; " + expected + " is expected");
+}
+
 Result<std::vector<JinjaToken>> LexJinja(std::string_view source) {
   return JinjaLexer(NormalizeLines(source)).Run();
 }
