@@ -1,8 +1,8 @@
-#include "lib/jinja/arguments.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
+
+#include "lib/jinja/builtins.h"
 
 namespace buttress {
 
@@ -27,8 +27,7 @@ Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
 Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std::string_view name,
                                      std::int64_t absent) {
   if (!value.has_value() || value->is_none()) return absent;
-  if (value->Is<std::int64_t>()) return value->As<std::int64_t>();
-  if (value->Is<bool>()) return value->As<bool>();
+  if (value->is_integer()) return value->integer();
   return InvalidArgument(fmt::format("argument '{}' is of type '{}'; an integer is expected", name,
                                      value->TypeName()));
 }

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "lib/jinja/builtins.h"
@@ -18,12 +17,12 @@ JinjaValue Missing(const JinjaValue& value, std::string_view name) {
 }
 
 bool ChangesItsObject(const JinjaValue& value, std::string_view name) {
-  static constexpr std::array<std::string_view, 8> kOfLists = {
-      "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
-  static constexpr std::array<std::string_view, 5> kOfDicts = {"clear", "pop", "popitem",
-                                                               "setdefault", "update"};
-  if (value.is_list()) return std::find(kOfLists.begin(), kOfLists.end(), name) != kOfLists.end();
-  return value.is_dict() && std::find(kOfDicts.begin(), kOfDicts.end(), name) != kOfDicts.end();
+  static constexpr std::string_view kOfLists[] = {"append", "clear",  "extend",  "insert",
+                                                  "pop",    "remove", "reverse", "sort"};
+  static constexpr std::string_view kOfDicts[] = {"clear", "pop", "popitem", "setdefault",
+                                                  "update"};
+  if (value.is_list()) return std::ranges::count(kOfLists, name) > 0;
+  return value.is_dict() && std::ranges::count(kOfDicts, name) > 0;
 }
 
 Result<JinjaValue> LoopAttribute(const JinjaLoop& loop, std::string_view name) {
@@ -50,28 +49,17 @@ Result<JinjaValue> LoopAttribute(const JinjaLoop& loop, std::string_view name) {
   return InvalidArgument("loop." + std::string(name) + " is not supported");
 }
 
-std::int64_t LengthOfIterable(const std::vector<JinjaValue>& items) {
-  return static_cast<std::int64_t>(items.size());
+// The entries of a dict or namespace; null for other values.
+const JinjaEntries* EntriesOf(const JinjaValue& value) {
+  if (value.is_dict()) return &value.entries();
+  if (!value.Is<std::shared_ptr<JinjaNamespace>>()) return nullptr;
+  return &value.As<std::shared_ptr<JinjaNamespace>>()->entries;
 }
 
 // The entry of a dict or namespace; null if there is none.
-const JinjaValue* FindEntry(const JinjaValue& value, std::string_view name) {
-  if (value.is_dict()) return value.As<std::shared_ptr<const JinjaDict>>()->Find(name);
-  if (!value.Is<std::shared_ptr<JinjaNamespace>>()) return nullptr;
-  const auto& entries = value.As<std::shared_ptr<JinjaNamespace>>()->entries;
-  const auto it = std::find_if(entries.begin(), entries.end(),
-                               [&](const auto& entry) { return entry.first == name; });
-  return it == entries.end() ? nullptr : &it->second;
-}
-
-Result<JinjaValue> ItemAt(const JinjaValue& value, std::int64_t index) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
-  if (index < 0) index += LengthOfIterable(items);
-  if (index < 0 || index >= LengthOfIterable(items)) {
-    return JinjaValue::Undefined("'" + std::string(value.TypeName()) + "' has no item " +
-                                 std::to_string(index));
-  }
-  return items[static_cast<std::size_t>(index)];
+const JinjaValue* EntryOf(const JinjaValue& value, std::string_view name) {
+  const JinjaEntries* entries = EntriesOf(value);
+  return entries == nullptr ? nullptr : FindEntry(*entries, name);
 }
 
 }  // namespace
@@ -92,38 +80,36 @@ Result<JinjaValue> JinjaAttribute(const JinjaValue& value, const std::string& na
   if (HasJinjaMethod(value, name)) {
     return JinjaValue(std::make_shared<const JinjaMethod>(JinjaMethod{value, name}));
   }
-  const JinjaValue* entry = FindEntry(value, name);
+  const JinjaValue* entry = EntryOf(value, name);
   return entry != nullptr ? *entry : Missing(value, name);
 }
 
 Result<JinjaValue> JinjaItem(const JinjaValue& value, const JinjaValue& key) {
   if (value.is_undefined()) return InvalidArgument(*value.As<JinjaUndefined>().what);
   if (key.is_text()) {
-    const JinjaValue* entry = FindEntry(value, key.text());
+    const JinjaValue* entry = EntryOf(value, key.text());
     return entry != nullptr ? Result<JinjaValue>(*entry) : JinjaAttribute(value, key.text());
   }
-  const bool index = key.Is<std::int64_t>() || key.Is<bool>();
-  if (index && (value.is_list() || value.is_text())) {
-    const std::int64_t at = key.Is<bool>() ? key.As<bool>() : key.As<std::int64_t>();
-    if (!value.is_list()) return ItemAt(value, at);
-    const auto& items = value.items();
-    const std::int64_t from_begin = at < 0 ? at + LengthOfIterable(items) : at;
-    if (from_begin >= 0 && from_begin < LengthOfIterable(items)) {
-      return items[static_cast<std::size_t>(from_begin)];
-    }
-    return JinjaValue::Undefined("'" + std::string(value.TypeName()) + "' has no item " +
-                                 std::to_string(at));
-  }
-  return JinjaValue::Undefined("'" + std::string(value.TypeName()) + "' has no such item");
+  if (!key.is_integer() || (!value.is_list() && !value.is_text()))
+    return JinjaValue::Undefined(fmt::format("'{}' has no such item", value.TypeName()));
+  const std::int64_t at = key.integer();
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t length, JinjaLength(value));
+  const std::int64_t from_begin = at < 0 ? at + length : at;
+  if (from_begin < 0 || from_begin >= length)
+    return JinjaValue::Undefined(fmt::format("'{}' has no item {}", value.TypeName(), at));
+  const auto place = static_cast<std::size_t>(from_begin);
+  if (value.is_list()) return value.items()[place];
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> characters, JinjaIterate(value));
+  return characters[place];
 }
 
 Result<JinjaValue> JinjaSlice(const JinjaValue& value, const JinjaSliceBounds& bounds) {
   if (value.is_undefined()) return InvalidArgument(*value.As<JinjaUndefined>().what);
   if (!value.is_list() && !value.is_text()) {
-    return InvalidArgument("'" + std::string(value.TypeName()) + "' cannot be sliced");
+    return InvalidArgument(fmt::format("'{}' cannot be sliced", value.TypeName()));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
-  const std::int64_t length = LengthOfIterable(items);
+  const auto length = static_cast<std::int64_t>(items.size());
   const std::int64_t step = std::clamp(bounds.step.value_or(1), -length - 1, length + 1);
   if (step == 0) return InvalidArgument("a slice with step 0");
   // Positions before the first and behind the last item where a bound lies outside.

@@ -1,16 +1,37 @@
-// The operations of templates on values: operators, filters, tests, attributes, items and methods.
+// The operations of templates on values: operators, filters, tests, attributes, items and methods,
+// and the arguments that some of them take.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/jinja/arguments.h"
 #include "lib/jinja/value.h"
 
 namespace buttress {
+
+struct JinjaArguments {
+  std::vector<JinjaValue> positional;
+  std::vector<std::pair<std::string, JinjaValue>> named;
+};
+
+// Returns a value for each of `parameters`, in their order; nullopt for a parameter that the call
+// leaves out. Returns kInvalidArgument for an argument without a parameter.
+Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
+    const JinjaArguments& arguments, const std::vector<std::string_view>& parameters);
+
+Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std::string_view name,
+                                     std::int64_t absent);
+
+// Returns nullopt for an absent argument and for the value none.
+Result<std::optional<std::string>> TextArgument(const std::optional<JinjaValue>& value,
+                                                std::string_view name);
+
+bool TruthArgument(const std::optional<JinjaValue>& value, bool absent);
 
 // Applies Python's operator `name`: + - * / // % ~. Returns kInvalidArgument for types that the
 // operator does not accept and for integers beyond 64 bits.

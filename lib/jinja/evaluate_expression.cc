@@ -1,7 +1,8 @@
 // Evaluates expressions.
+#include <absl/cleanup/cleanup.h>
+
 #include <algorithm>
 #include <ctime>
-#include <iterator>
 
 #include "lib/jinja/builtins.h"
 #include "lib/jinja/evaluator.h"
@@ -15,12 +16,7 @@ namespace {
 
 constexpr std::size_t kTextBytesTotalMax = std::size_t{128} << 20;
 
-struct NamedFunction {
-  std::string_view name;
-  JinjaFunction function;
-};
-
-constexpr NamedFunction kFunctions[] = {
+constexpr std::pair<std::string_view, JinjaFunction> kFunctions[] = {
     {"raise_exception", JinjaFunction::kRaiseException},
     {"namespace", JinjaFunction::kNamespace},
     {"range", JinjaFunction::kRange},
@@ -74,9 +70,9 @@ Status JinjaEvaluator::CheckBounds(const JinjaValue& value) {
 
 Result<JinjaValue> JinjaEvaluator::Evaluate(const JinjaExpression& expression,
                                             const JinjaScope& scope) {
-  const Level level(*this);
-  Status status = level.Check();
-  if (status.ok()) status = CountStep();
+  ++depth_;
+  const absl::Cleanup leave = [this] { --depth_; };
+  Status status = CountStep();
   if (!status.ok()) return Locate(expression.line, status);
   Result<JinjaValue> value = EvaluateKind(expression, scope);
   if (!value.ok()) return Locate(expression.line, value.status());
@@ -127,32 +123,25 @@ Result<JinjaValue> JinjaEvaluator::EvaluateKind(const JinjaExpression& expressio
       return JinjaSign(expression.name, operands[0]);
     case ExpressionKind::kBinary:
       return JinjaBinary(expression.name, operands[0], operands[1]);
-    case ExpressionKind::kFilter: {
-      BUTTRESS_ASSIGN_OR_RETURN(const JinjaArguments arguments,
-                                EvaluateArguments(expression, scope));
-      return ApplyJinjaFilter(expression.name, operands[0], arguments);
-    }
-    default: {
-      BUTTRESS_CHECK(expression.kind == ExpressionKind::kTest,
-                     "every kind of expression is handled");
-      BUTTRESS_ASSIGN_OR_RETURN(const JinjaArguments arguments,
-                                EvaluateArguments(expression, scope));
-      BUTTRESS_ASSIGN_OR_RETURN(const bool holds,
-                                ApplyJinjaTest(expression.name, operands[0], arguments));
-      return JinjaValue(holds);
-    }
+    default:
+      break;
   }
+  BUTTRESS_ASSIGN_OR_RETURN(const JinjaArguments arguments, EvaluateArguments(expression, scope));
+  if (expression.kind == ExpressionKind::kFilter)
+    return ApplyJinjaFilter(expression.name, operands[0], arguments);
+  BUTTRESS_CHECK(expression.kind == ExpressionKind::kTest, "every kind of expression is handled");
+  BUTTRESS_ASSIGN_OR_RETURN(const bool holds,
+                            ApplyJinjaTest(expression.name, operands[0], arguments));
+  return JinjaValue(holds);
 }
 
 Result<JinjaValue> JinjaEvaluator::EvaluateName(const JinjaExpression& expression,
                                                 const JinjaScope& scope) {
   if (const JinjaValue* value = scope.Find(expression.name); value != nullptr) return *value;
-  const auto* const function =
-      std::find_if(std::begin(kFunctions), std::end(kFunctions),
-                   [&](const NamedFunction& entry) { return entry.name == expression.name; });
-  if (function != std::end(kFunctions)) return JinjaValue(function->function);
-  if (std::find(std::begin(kUnsupportedFunctions), std::end(kUnsupportedFunctions),
-                expression.name) != std::end(kUnsupportedFunctions)) {
+  for (const auto& [name, function] : kFunctions) {
+    if (name == expression.name) return JinjaValue(function);
+  }
+  if (std::ranges::count(kUnsupportedFunctions, expression.name) > 0) {
     return InvalidArgument("function '" + expression.name + "' is not supported");
   }
   return JinjaValue::Undefined("'" + expression.name + "' is undefined");
@@ -160,7 +149,7 @@ Result<JinjaValue> JinjaEvaluator::EvaluateName(const JinjaExpression& expressio
 
 Result<JinjaValue> JinjaEvaluator::EvaluateDict(const JinjaExpression& expression,
                                                 const JinjaScope& scope) {
-  JinjaScope entries;  // a later entry replaces an earlier one with the same key
+  JinjaEntries entries;  // a later entry replaces an earlier one with the same key
   for (std::size_t i = 0; i < expression.operands.size(); i += 2) {
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue key, Evaluate(*expression.operands[i], scope));
     BUTTRESS_ASSIGN_OR_RETURN(JinjaValue value, Evaluate(*expression.operands[i + 1], scope));
@@ -168,9 +157,9 @@ Result<JinjaValue> JinjaEvaluator::EvaluateDict(const JinjaExpression& expressio
       return InvalidArgument("a key of type '" + std::string(key.TypeName()) +
                              "' is not supported; texts are");
     }
-    entries.Set(key.text(), std::move(value));
+    SetEntry(entries, key.text(), std::move(value));
   }
-  return JinjaValue::Dict(std::move(entries.names));
+  return JinjaValue::Dict(std::move(entries));
 }
 
 Result<JinjaValue> JinjaEvaluator::EvaluateSlice(const JinjaExpression& expression,
@@ -314,14 +303,14 @@ Result<JinjaValue> JinjaEvaluator::CallFunction(JinjaFunction function,
     case JinjaFunction::kDict:
       break;
   }
-  JinjaScope entries;
   if (arguments.positional.size() > 1 ||
       (arguments.positional.size() == 1 && !arguments.positional[0].is_dict())) {
     return InvalidArgument("dict and namespace take one dict and named values");
   }
-  if (!arguments.positional.empty()) entries.names = arguments.positional[0].entries();
-  for (const auto& [name, value] : arguments.named) entries.Set(name, value);
-  const JinjaValue dict = JinjaValue::Dict(std::move(entries.names));
+  JinjaEntries entries;
+  if (!arguments.positional.empty()) entries = arguments.positional[0].entries();
+  for (const auto& [name, value] : arguments.named) SetEntry(entries, name, value);
+  const JinjaValue dict = JinjaValue::Dict(std::move(entries));
   if (function == JinjaFunction::kDict) return dict;
   BUTTRESS_RETURN_IF_ERROR(CheckBounds(dict));
   return JinjaValue(std::make_shared<JinjaNamespace>(JinjaNamespace{dict.entries()}));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/jinja/arguments.h"
+#include "lib/jinja/builtins.h"
 #include "lib/jinja/syntax.h"
 #include "lib/jinja/value.h"
 
@@ -17,10 +17,11 @@ namespace buttress {
 // The names that are visible in a part of a template: its own, then those of the enclosing parts.
 struct JinjaScope {
   const JinjaScope* parent = nullptr;
-  std::vector<std::pair<std::string, JinjaValue>> names;
+  JinjaEntries names;
 
   const JinjaValue* Find(std::string_view name) const;
-  void Set(const std::string& name, JinjaValue value);
+
+  void Set(std::string_view name, JinjaValue value) { SetEntry(names, name, std::move(value)); }
 };
 
 // Renders a template once. Depth, steps, bytes of intermediate texts and output are bounded.
@@ -36,8 +37,6 @@ class JinjaEvaluator {
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
-
-  class Level;
 
   // Statements (run_statement.cc).
   Result<Flow> Run(const JinjaStatement::Body& body, JinjaScope& scope, std::string& out);
@@ -70,6 +69,7 @@ class JinjaEvaluator {
 
   Status CheckBounds(const JinjaValue& value);
   Status Locate(int line, const Status& status);
+  // Counts a step, and fails if it is one too many or too deep.
   Status CountStep();
 
   JinjaScope globals_;
@@ -77,30 +77,6 @@ class JinjaEvaluator {
   std::int64_t steps_ = 0;
   std::size_t text_bytes_ = 0;
   bool located_ = false;  // the error that is being returned names its line
-};
-
-// The depth of nested evaluations, including macros.
-inline constexpr int kJinjaDepthMax = 400;
-inline constexpr std::int64_t kJinjaStepsMax = 2'000'000;
-
-// Counts one level of nesting during its lifetime.
-class JinjaEvaluator::Level {
- public:
-  explicit Level(JinjaEvaluator& evaluator) : evaluator_(evaluator) { ++evaluator_.depth_; }
-
-  ~Level() { --evaluator_.depth_; }
-
-  Level(const Level&) = delete;
-  Level& operator=(const Level&) = delete;
-
-  Status Check() const {
-    if (evaluator_.depth_ <= kJinjaDepthMax) return OkStatus();
-    return ResourceExhausted("expressions or macros nested deeper than " +
-                             std::to_string(kJinjaDepthMax) + " levels");
-  }
-
- private:
-  JinjaEvaluator& evaluator_;
 };
 
 }  // namespace buttress

@@ -19,11 +19,7 @@ Status Mismatch(std::string_view name, const JinjaValue& left, const JinjaValue&
 }
 
 Status Overflow(std::string_view name) {
-  return InvalidArgument("operator '" + std::string(name) + "' leaves 64-bit integers");
-}
-
-std::int64_t IntegerOf(const JinjaValue& value) {
-  return value.Is<bool>() ? value.As<bool>() : value.As<std::int64_t>();
+  return InvalidArgument(fmt::format("operator '{}' leaves 64-bit integers", name));
 }
 
 Result<JinjaValue> Integers(std::string_view name, std::int64_t a, std::int64_t b) {
@@ -63,7 +59,7 @@ Result<JinjaValue> Add(const JinjaValue& left, const JinjaValue& right) {
 }
 
 Result<JinjaValue> RepeatText(const JinjaValue& text, const JinjaValue& times) {
-  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(IntegerOf(times), 0));
+  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(times.integer(), 0));
   if (count != 0 && text.text().size() > kJinjaTextBytesMax / count) {
     return ResourceExhausted("operator '*' makes too long a text");
   }
@@ -72,8 +68,6 @@ Result<JinjaValue> RepeatText(const JinjaValue& text, const JinjaValue& times) {
   for (std::size_t i = 0; i < count && !text.text().empty(); ++i) out += text.text();
   return JinjaValue::Text(std::move(out));
 }
-
-bool IsInteger(const JinjaValue& value) { return value.Is<bool>() || value.Is<std::int64_t>(); }
 
 }  // namespace
 
@@ -84,11 +78,12 @@ Result<JinjaValue> JinjaBinary(std::string_view name, const JinjaValue& left,
     BUTTRESS_ASSIGN_OR_RETURN(const std::string second, JinjaToText(right));
     return JinjaValue::Text(first + second);
   }
-  if (IsInteger(left) && IsInteger(right)) return Integers(name, IntegerOf(left), IntegerOf(right));
+  if (left.is_integer() && right.is_integer())
+    return Integers(name, left.integer(), right.integer());
   if (left.is_number() && right.is_number()) return Floats(name, left.number(), right.number());
   if (name == "+") return Add(left, right);
-  if (name == "*" && left.is_text() && IsInteger(right)) return RepeatText(left, right);
-  if (name == "*" && right.is_text() && IsInteger(left)) return RepeatText(right, left);
+  if (name == "*" && left.is_text() && right.is_integer()) return RepeatText(left, right);
+  if (name == "*" && right.is_text() && left.is_integer()) return RepeatText(right, left);
   return Mismatch(name, left, right);
 }
 
@@ -96,8 +91,8 @@ Result<JinjaValue> JinjaSign(std::string_view name, const JinjaValue& operand) {
   if (operand.Is<double>()) {
     return JinjaValue(name == "-" ? -operand.As<double>() : operand.As<double>());
   }
-  if (!IsInteger(operand)) return Mismatch(name, operand, operand);
-  return Integers(name, 0, IntegerOf(operand));
+  if (!operand.is_integer()) return Mismatch(name, operand, operand);
+  return Integers(name, 0, operand.integer());
 }
 
 Result<bool> JinjaCompare(std::string_view name, const JinjaValue& left, const JinjaValue& right) {

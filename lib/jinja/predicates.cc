@@ -9,17 +9,15 @@
 namespace buttress {
 namespace {
 
-using Predicate = bool (*)(const JinjaValue& value);
-using Comparison = Result<bool> (*)(const JinjaValue& value, const JinjaValue& other);
-
 struct NamedPredicate {
   std::string_view name;
-  Predicate holds;
+  bool (*holds)(const JinjaValue& value);
 };
 
+// A test with an argument, which is a comparison of the value with it.
 struct NamedComparison {
   std::string_view name;
-  Comparison holds;
+  std::string_view comparison;
 };
 
 constexpr NamedPredicate kPredicates[] = {
@@ -42,28 +40,15 @@ constexpr NamedPredicate kPredicates[] = {
     {"iterable", [](const JinjaValue& v) { return JinjaIterate(v).ok(); }},
 };
 
-Result<bool> Equal(const JinjaValue& value, const JinjaValue& other) {
-  return JinjaEqual(value, other);
-}
-
-Result<bool> NotEqual(const JinjaValue& value, const JinjaValue& other) {
-  return !JinjaEqual(value, other);
-}
-
-Result<bool> In(const JinjaValue& value, const JinjaValue& other) {
-  return JinjaContains(other, value);
-}
-
 constexpr NamedComparison kComparisons[] = {
-    {"equalto", Equal}, {"eq", Equal},           {"ne", NotEqual},
-    {"lt", JinjaLess},  {"lessthan", JinjaLess}, {"in", In},
+    {"equalto", "=="}, {"eq", "=="}, {"ne", "!="}, {"lt", "<"}, {"lessthan", "<"}, {"in", "in"},
 };
 
 template <class Table>
 auto Find(const Table& table, std::string_view name) {
-  const auto* const it = std::find_if(std::begin(table), std::end(table),
-                                      [&](const auto& entry) { return entry.name == name; });
-  return it == std::end(table) ? nullptr : it->holds;
+  const auto* const it =
+      std::ranges::find_if(table, [&](const auto& entry) { return entry.name == name; });
+  return it == std::end(table) ? nullptr : it;
 }
 
 }  // namespace
@@ -74,15 +59,16 @@ bool IsJinjaTest(std::string_view name) {
 
 Result<bool> ApplyJinjaTest(std::string_view name, const JinjaValue& value,
                             const JinjaArguments& arguments) {
-  const bool takes_argument = Find(kComparisons, name) != nullptr;
-  const std::size_t expected = takes_argument ? 1 : 0;
+  const NamedComparison* const comparison = Find(kComparisons, name);
+  const std::size_t expected = comparison != nullptr ? 1 : 0;
   if (arguments.positional.size() != expected || !arguments.named.empty()) {
     return InvalidArgument(fmt::format("test '{}' takes {} arguments", name, expected));
   }
-  if (takes_argument) return Find(kComparisons, name)(value, arguments.positional[0]);
-  const Predicate predicate = Find(kPredicates, name);
+  if (comparison != nullptr)
+    return JinjaCompare(comparison->comparison, value, arguments.positional[0]);
+  const NamedPredicate* const predicate = Find(kPredicates, name);
   BUTTRESS_CHECK(predicate != nullptr, "the parser refuses unknown tests");
-  return predicate(value);
+  return predicate->holds(value);
 }
 
 }  // namespace buttress

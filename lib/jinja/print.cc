@@ -1,5 +1,6 @@
 #include "lib/jinja/print.h"
 
+#include <fmt/core.h>
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -11,10 +12,6 @@
 
 namespace buttress {
 namespace {
-
-Status TooLong() {
-  return ResourceExhausted("a text of more than " + std::to_string(kJinjaTextBytesMax) + " bytes");
-}
 
 // Returns Python's repr(float): the shortest digits that read back as the same number, in
 // scientific notation below 1e-4 and from 1e16.
@@ -35,13 +32,6 @@ std::string FloatText(double value) {
   std::string out(fixed, end.ptr);
   if (out.find('.') == std::string::npos) out += ".0";
   return out;
-}
-
-void AppendHex(char32_t value, int digits, std::string& out) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) {
-    out += kDigits[(value >> static_cast<unsigned>(shift)) & 15U];
-  }
 }
 
 // Returns Python's str.isprintable() for one character.
@@ -81,75 +71,59 @@ std::string TextRepr(std::string_view text) {
     } else if (IsPrintable(c.value)) {
       out += text.substr(at, c.length);
     } else {
-      const int digits = c.value < 0x100 ? 2 : c.value < 0x10000 ? 4 : 8;
-      out += digits == 2 ? "\\x" : digits == 4 ? "\\u" : "\\U";
-      AppendHex(c.value, digits, out);
+      const auto value = static_cast<std::uint32_t>(c.value);
+      out += value < 0x100     ? fmt::format("\\x{:02x}", value)
+             : value < 0x10000 ? fmt::format("\\u{:04x}", value)
+                               : fmt::format("\\U{:08x}", value);
     }
     at += c.length;
   }
   return out + quote;
 }
 
-Status AppendRepr(const JinjaValue& value, std::string& out);
-
-Status AppendEntries(const std::vector<std::pair<std::string, JinjaValue>>& entries,
-                     std::string& out) {
-  out += '{';
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += TextRepr(entries[i].first) + ": ";
-    BUTTRESS_RETURN_IF_ERROR(AppendRepr(entries[i].second, out));
+std::string JsonText(std::string_view text, bool ensure_ascii) {
+  static constexpr std::string_view kEscaped = "\"\\\n\r\t\b\f";
+  static constexpr std::string_view kEscapes = "\"\\nrtbf";
+  std::string out = "\"";
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint c = CodePointAt(text, at);
+    const auto value = static_cast<std::uint32_t>(c.value);
+    const std::size_t escape =
+        value < 0x80 ? kEscaped.find(static_cast<char>(value)) : std::string_view::npos;
+    if (escape != std::string_view::npos) {
+      out += '\\';
+      out += kEscapes[escape];
+    } else if (value >= 0x20 && (value < 0x7F || !ensure_ascii)) {
+      out += text.substr(at, c.length);
+    } else if (value < 0x10000) {
+      out += fmt::format("\\u{:04x}", value);
+    } else {
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((value - 0x10000) >> 10U),
+                         0xDC00 + ((value - 0x10000) & 0x3FFU));
+    }
+    at += c.length;
   }
-  out += '}';
-  return OkStatus();
+  return out + '"';
 }
 
-Status AppendItems(const JinjaList& list, std::string& out) {
-  out += list.tuple ? '(' : '[';
-  for (std::size_t i = 0; i < list.items.size(); ++i) {
-    if (i > 0) out += ", ";
-    BUTTRESS_RETURN_IF_ERROR(AppendRepr(list.items[i], out));
-  }
-  if (list.tuple && list.items.size() == 1) out += ',';
-  out += list.tuple ? ')' : ']';
-  return OkStatus();
-}
-
-// Returns Python's repr().
-Status AppendRepr(const JinjaValue& value, std::string& out) {
-  if (out.size() > kJinjaTextBytesMax) return TooLong();
-  if (value.is_none()) {
-    out += "None";
-  } else if (value.is_undefined()) {
-    out += "Undefined";
-  } else if (value.Is<bool>()) {
-    out += value.As<bool>() ? "True" : "False";
-  } else if (value.Is<std::int64_t>()) {
-    out += std::to_string(value.As<std::int64_t>());
-  } else if (value.Is<double>()) {
-    out += FloatText(value.As<double>());
-  } else if (value.is_text()) {
-    out += TextRepr(value.text());
-  } else if (value.is_list()) {
-    return AppendItems(*value.As<std::shared_ptr<const JinjaList>>(), out);
-  } else if (value.is_dict()) {
-    return AppendEntries(value.entries(), out);
-  } else {
-    return InvalidArgument("a " + std::string(value.TypeName()) + " cannot be printed");
-  }
-  return OkStatus();
-}
-
-class JsonWriter {
+// Writes a value as JSON, or as Python's repr().
+class ValueWriter {
  public:
-  explicit JsonWriter(const JinjaJsonStyle& style) : style_(style) {}
+  // Writes JSON if `json` is true, and the repr, for which `style` is the default, otherwise.
+  ValueWriter(const JinjaJsonStyle& style, bool json) : style_(style), json_(json) {}
 
   Status Write(const JinjaValue& value) {
-    if (out_.size() > kJinjaTextBytesMax) return TooLong();
+    if (out_.size() > kJinjaTextBytesMax) {
+      return ResourceExhausted("a text of more than " + std::to_string(kJinjaTextBytesMax) +
+                               " bytes");
+    }
     if (value.is_none()) {
-      out_ += "null";
+      out_ += json_ ? "null" : "None";
+    } else if (value.is_undefined() && !json_) {
+      out_ += "Undefined";
     } else if (value.Is<bool>()) {
-      out_ += value.As<bool>() ? "true" : "false";
+      const bool truth = value.As<bool>();
+      out_ += json_ ? (truth ? "true" : "false") : (truth ? "True" : "False");
     } else if (value.Is<std::int64_t>()) {
       out_ += std::to_string(value.As<std::int64_t>());
     } else if (value.Is<double>()) {
@@ -157,11 +131,12 @@ class JsonWriter {
     } else if (value.is_text()) {
       WriteText(value.text());
     } else if (value.is_list()) {
-      return WriteList(value.items());
+      return WriteList(*value.As<std::shared_ptr<const JinjaList>>());
     } else if (value.is_dict()) {
       return WriteDict(value.entries());
     } else {
-      return InvalidArgument("a " + std::string(value.TypeName()) + " cannot be written as JSON");
+      return InvalidArgument(fmt::format("a {} cannot be {}", value.TypeName(),
+                                         json_ ? "written as JSON" : "printed"));
     }
     return OkStatus();
   }
@@ -170,7 +145,7 @@ class JsonWriter {
 
  private:
   void WriteFloat(double value) {
-    if (std::isfinite(value)) {
+    if (!json_ || std::isfinite(value)) {
       out_ += FloatText(value);
     } else {
       out_ += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
@@ -178,34 +153,7 @@ class JsonWriter {
   }
 
   void WriteText(std::string_view text) {
-    out_ += '"';
-    for (std::size_t at = 0; at < text.size();) {
-      const CodePoint c = CodePointAt(text, at);
-      WriteCharacter(c.value, text.substr(at, c.length));
-      at += c.length;
-    }
-    out_ += '"';
-  }
-
-  void WriteCharacter(char32_t c, std::string_view utf8) {
-    static constexpr std::string_view kEscaped = "\"\\\n\r\t\b\f";
-    static constexpr std::string_view kEscapes = "\"\\nrtbf";
-    const std::size_t escape =
-        c < 0x80 ? kEscaped.find(static_cast<char>(c)) : std::string_view::npos;
-    if (escape != std::string_view::npos) {
-      out_ += '\\';
-      out_ += kEscapes[escape];
-    } else if (c >= 0x20 && (c < 0x7F || !style_.ensure_ascii)) {
-      out_ += utf8;
-    } else if (c < 0x10000) {
-      out_ += "\\u";
-      AppendHex(c, 4, out_);
-    } else {
-      out_ += "\\u";
-      AppendHex(0xD800 + ((c - 0x10000) >> 10U), 4, out_);
-      out_ += "\\u";
-      AppendHex(0xDC00 + ((c - 0x10000) & 0x3FFU), 4, out_);
-    }
+    out_ += json_ ? JsonText(text, style_.ensure_ascii) : TextRepr(text);
   }
 
   void NewLine() {
@@ -214,59 +162,61 @@ class JsonWriter {
     for (int i = 0; i < level_; ++i) out_ += style_.indent;
   }
 
-  Status WriteList(const std::vector<JinjaValue>& items) {
-    out_ += '[';
+  // Writes `parts` between `open` and `close`; `write` writes one of them.
+  template <class Parts, class WritePart>
+  Status WriteParts(char open, char close, const Parts& parts, const WritePart& write) {
+    out_ += open;
     ++level_;
-    for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
       if (i > 0) out_ += style_.item_separator;
       NewLine();
-      BUTTRESS_RETURN_IF_ERROR(Write(items[i]));
+      BUTTRESS_RETURN_IF_ERROR(write(parts[i]));
     }
     --level_;
-    if (!items.empty()) NewLine();
-    out_ += ']';
+    if (!parts.empty()) NewLine();
+    out_ += close;
     return OkStatus();
   }
 
-  Status WriteDict(std::vector<std::pair<std::string, JinjaValue>> entries) {
-    if (style_.sort_keys) {
-      std::sort(entries.begin(), entries.end(),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
-    }
-    out_ += '{';
-    ++level_;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      if (i > 0) out_ += style_.item_separator;
-      NewLine();
-      WriteText(entries[i].first);
-      out_ += style_.key_separator;
-      BUTTRESS_RETURN_IF_ERROR(Write(entries[i].second));
-    }
-    --level_;
-    if (!entries.empty()) NewLine();
-    out_ += '}';
+  Status WriteList(const JinjaList& list) {
+    const auto write = [this](const JinjaValue& item) { return Write(item); };
+    if (json_ || !list.tuple) return WriteParts('[', ']', list.items, write);
+    BUTTRESS_RETURN_IF_ERROR(WriteParts('(', ')', list.items, write));
+    if (list.items.size() == 1) out_.insert(out_.size() - 1, ",");
     return OkStatus();
+  }
+
+  Status WriteDict(JinjaEntries entries) {
+    if (style_.sort_keys) std::ranges::sort(entries, {}, &JinjaEntries::value_type::first);
+    return WriteParts('{', '}', entries, [this](const auto& entry) {
+      WriteText(entry.first);
+      out_ += style_.key_separator;
+      return Write(entry.second);
+    });
   }
 
   const JinjaJsonStyle& style_;
+  const bool json_;
   int level_ = 0;
   std::string out_;
 };
+
+Result<std::string> Written(const JinjaValue& value, const JinjaJsonStyle& style, bool json) {
+  ValueWriter writer(style, json);
+  BUTTRESS_RETURN_IF_ERROR(writer.Write(value));
+  return std::move(writer).Finish();
+}
 
 }  // namespace
 
 Result<std::string> JinjaToText(const JinjaValue& value) {
   if (value.is_text()) return value.text();
-  std::string out;
-  if (value.is_undefined()) return out;
-  BUTTRESS_RETURN_IF_ERROR(AppendRepr(value, out));
-  return out;
+  if (value.is_undefined()) return std::string();
+  return Written(value, {}, /*json=*/false);
 }
 
 Result<std::string> JinjaToJson(const JinjaValue& value, const JinjaJsonStyle& style) {
-  JsonWriter writer(style);
-  BUTTRESS_RETURN_IF_ERROR(writer.Write(value));
-  return std::move(writer).Finish();
+  return Written(value, style, /*json=*/true);
 }
 
 }  // namespace buttress

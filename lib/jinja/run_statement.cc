@@ -1,4 +1,5 @@
 // Runs statements.
+#include <absl/cleanup/cleanup.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,23 +11,19 @@ namespace buttress {
 
 using StatementKind = JinjaStatement::Kind;
 
+namespace {
+
+// The depth of nested evaluations, including macros.
+constexpr int kDepthMax = 400;
+constexpr std::int64_t kStepsMax = 2'000'000;
+
+}  // namespace
+
 const JinjaValue* JinjaScope::Find(std::string_view name) const {
   for (const JinjaScope* scope = this; scope != nullptr; scope = scope->parent) {
-    const auto it = std::find_if(scope->names.begin(), scope->names.end(),
-                                 [&](const auto& entry) { return entry.first == name; });
-    if (it != scope->names.end()) return &it->second;
+    if (const JinjaValue* value = FindEntry(scope->names, name); value != nullptr) return value;
   }
   return nullptr;
-}
-
-void JinjaScope::Set(const std::string& name, JinjaValue value) {
-  const auto it = std::find_if(names.begin(), names.end(),
-                               [&](const auto& entry) { return entry.first == name; });
-  if (it != names.end()) {
-    it->second = std::move(value);
-  } else {
-    names.emplace_back(name, std::move(value));
-  }
 }
 
 Result<std::string> JinjaEvaluator::Render(const JinjaProgram& program) {
@@ -42,18 +39,20 @@ Status JinjaEvaluator::Locate(int line, const Status& status) {
 }
 
 Status JinjaEvaluator::CountStep() {
-  if (++steps_ <= kJinjaStepsMax) return OkStatus();
-  return ResourceExhausted("the template takes more than " + std::to_string(kJinjaStepsMax) +
-                           " steps");
+  if (depth_ > kDepthMax) {
+    return ResourceExhausted("expressions or macros nested deeper than " +
+                             std::to_string(kDepthMax) + " levels");
+  }
+  if (++steps_ <= kStepsMax) return OkStatus();
+  return ResourceExhausted("the template takes more than " + std::to_string(kStepsMax) + " steps");
 }
 
 Result<JinjaEvaluator::Flow> JinjaEvaluator::Run(const JinjaStatement::Body& body,
                                                  JinjaScope& scope, std::string& out) {
-  const Level level(*this);
+  ++depth_;
+  const absl::Cleanup leave = [this] { --depth_; };
   for (const JinjaStatement* statement : body) {
-    Status counted = level.Check();
-    if (counted.ok()) counted = CountStep();
-    if (!counted.ok()) return Locate(statement->line, counted);
+    if (const Status counted = CountStep(); !counted.ok()) return Locate(statement->line, counted);
     Result<Flow> flow = RunStatement(*statement, scope, out);
     if (!flow.ok()) return Locate(statement->line, flow.status());
     if (*flow != Flow::kNext) return flow;
@@ -200,14 +199,8 @@ Status JinjaEvaluator::AssignAttribute(const JinjaTarget& target, JinjaValue val
   if (value.nesting() >= kJinjaNestingMax) {
     return InvalidArgument("a namespace can hold neither a namespace nor values nested that deep");
   }
-  auto& entries = object->As<std::shared_ptr<JinjaNamespace>>()->entries;
-  const auto it = std::find_if(entries.begin(), entries.end(),
-                               [&](const auto& entry) { return entry.first == target.attribute; });
-  if (it != entries.end()) {
-    it->second = std::move(value);
-  } else {
-    entries.emplace_back(target.attribute, std::move(value));
-  }
+  SetEntry(object->As<std::shared_ptr<JinjaNamespace>>()->entries, target.attribute,
+           std::move(value));
   return OkStatus();
 }
 

@@ -25,12 +25,11 @@ JinjaValue MakeList(std::vector<JinjaValue> items, bool tuple) {
   return JinjaValue(std::make_shared<const JinjaList>(std::move(list)));
 }
 
-bool EntriesEqual(const JinjaDict& left, const JinjaDict& right) {
-  if (left.entries.size() != right.entries.size()) return false;
-  return std::all_of(left.entries.begin(), left.entries.end(), [&](const auto& entry) {
-    const JinjaValue* other = right.Find(entry.first);
-    return other != nullptr && JinjaEqual(entry.second, *other);
-  });
+bool EntriesEqual(const JinjaEntries& left, const JinjaEntries& right) {
+  return left.size() == right.size() && std::ranges::all_of(left, [&](const auto& entry) {
+           const JinjaValue* other = FindEntry(right, entry.first);
+           return other != nullptr && JinjaEqual(entry.second, *other);
+         });
 }
 
 // Compares exactly, like Python's comparison of int and float.
@@ -40,15 +39,11 @@ bool IntegerEqualsFloat(std::int64_t integer, double real) {
          static_cast<double>(static_cast<std::int64_t>(real)) == real;
 }
 
-std::int64_t IntegerOf(const JinjaValue& value) {
-  return value.Is<bool>() ? value.As<bool>() : value.As<std::int64_t>();
-}
-
 bool NumbersEqual(const JinjaValue& left, const JinjaValue& right) {
   if (left.Is<double>() && right.Is<double>()) return left.As<double>() == right.As<double>();
-  if (left.Is<double>()) return IntegerEqualsFloat(IntegerOf(right), left.As<double>());
-  if (right.Is<double>()) return IntegerEqualsFloat(IntegerOf(left), right.As<double>());
-  return IntegerOf(left) == IntegerOf(right);
+  if (left.Is<double>()) return IntegerEqualsFloat(right.integer(), left.As<double>());
+  if (right.Is<double>()) return IntegerEqualsFloat(left.integer(), right.As<double>());
+  return left.integer() == right.integer();
 }
 
 }  // namespace
@@ -61,7 +56,7 @@ JinjaValue JinjaValue::Tuple(std::vector<JinjaValue> items) {
   return MakeList(std::move(items), /*tuple=*/true);
 }
 
-JinjaValue JinjaValue::Dict(std::vector<std::pair<std::string, JinjaValue>> entries) {
+JinjaValue JinjaValue::Dict(JinjaEntries entries) {
   JinjaDict dict{.entries = std::move(entries)};
   for (const auto& entry : dict.entries) {
     dict.nesting = std::max(dict.nesting, entry.second.nesting() + 1);
@@ -105,7 +100,7 @@ Result<JinjaValue> JinjaValue::FromJson(const ordered_json& value, int nesting) 
       return List(std::move(items));
     }
     case ordered_json::value_t::object: {
-      std::vector<std::pair<std::string, JinjaValue>> entries;
+      JinjaEntries entries;
       for (const auto& [key, item] : value.items()) {
         BUTTRESS_ASSIGN_OR_RETURN(JinjaValue converted, FromJson(item, nesting + 1));
         entries.emplace_back(key, std::move(converted));
@@ -121,12 +116,10 @@ Result<JinjaValue> JinjaValue::FromJson(const ordered_json& value, int nesting) 
 
 const std::vector<JinjaValue>& JinjaValue::items() const { return As<ListPointer>()->items; }
 
-const std::vector<std::pair<std::string, JinjaValue>>& JinjaValue::entries() const {
-  return As<DictPointer>()->entries;
-}
+const JinjaEntries& JinjaValue::entries() const { return As<DictPointer>()->entries; }
 
 double JinjaValue::number() const {
-  return Is<double>() ? As<double>() : static_cast<double>(IntegerOf(*this));
+  return Is<double>() ? As<double>() : static_cast<double>(integer());
 }
 
 bool JinjaValue::Truthy() const {
@@ -165,10 +158,20 @@ std::string_view JinjaValue::TypeName() const {
   return kNames[value_.index()];
 }
 
-const JinjaValue* JinjaDict::Find(std::string_view key) const {
-  const auto it = std::find_if(entries.begin(), entries.end(),
-                               [&](const auto& entry) { return entry.first == key; });
+const JinjaValue* FindEntry(const JinjaEntries& entries, std::string_view name) {
+  const auto it =
+      std::ranges::find_if(entries, [&](const auto& entry) { return entry.first == name; });
   return it == entries.end() ? nullptr : &it->second;
+}
+
+void SetEntry(JinjaEntries& entries, std::string_view name, JinjaValue value) {
+  const auto it =
+      std::ranges::find_if(entries, [&](const auto& entry) { return entry.first == name; });
+  if (it != entries.end()) {
+    it->second = std::move(value);
+  } else {
+    entries.emplace_back(name, std::move(value));
+  }
 }
 
 bool JinjaEqual(const JinjaValue& left, const JinjaValue& right) {
@@ -177,12 +180,9 @@ bool JinjaEqual(const JinjaValue& left, const JinjaValue& right) {
   if (left.is_none() || left.is_undefined()) return left.TypeName() == right.TypeName();
   if (left.is_list() && right.is_list()) {
     return left.TypeName() == right.TypeName() &&
-           std::equal(left.items().begin(), left.items().end(), right.items().begin(),
-                      right.items().end(), JinjaEqual);
+           std::ranges::equal(left.items(), right.items(), JinjaEqual);
   }
-  if (left.is_dict() && right.is_dict()) {
-    return EntriesEqual(*left.As<DictPointer>(), *right.As<DictPointer>());
-  }
+  if (left.is_dict() && right.is_dict()) return EntriesEqual(left.entries(), right.entries());
   if (left.Is<std::shared_ptr<JinjaNamespace>>() && right.Is<std::shared_ptr<JinjaNamespace>>()) {
     return left.As<std::shared_ptr<JinjaNamespace>>() ==
            right.As<std::shared_ptr<JinjaNamespace>>();
@@ -195,7 +195,7 @@ Result<bool> JinjaLess(const JinjaValue& left, const JinjaValue& right) {
   if (left.is_text() && right.is_text()) return left.text() < right.text();
   if (left.is_number() && right.is_number()) {
     if (left.Is<double>() || right.Is<double>()) return left.number() < right.number();
-    return IntegerOf(left) < IntegerOf(right);
+    return left.integer() < right.integer();
   }
   return InvalidArgument(
       fmt::format("'{}' and '{}' have no order", left.TypeName(), right.TypeName()));
@@ -208,7 +208,7 @@ Result<bool> JinjaContains(const JinjaValue& container, const JinjaValue& item) 
                            "'");
   }
   if (container.is_dict()) {
-    return item.is_text() && container.As<DictPointer>()->Find(item.text()) != nullptr;
+    return item.is_text() && FindEntry(container.entries(), item.text()) != nullptr;
   }
   if (container.is_undefined()) return false;
   if (container.is_list()) {

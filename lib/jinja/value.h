@@ -20,6 +20,7 @@ struct JinjaNamespace;
 struct JinjaLoop;
 struct JinjaMethod;
 struct JinjaStatement;
+class JinjaValue;
 
 struct JinjaNone {};
 
@@ -32,6 +33,9 @@ struct JinjaUndefined {
 enum class JinjaFunction { kRaiseException, kNamespace, kRange, kDict, kStrftimeNow };
 
 using JinjaString = std::shared_ptr<const std::string>;
+
+// Names, which are unique, and their values, in order of insertion.
+using JinjaEntries = std::vector<std::pair<std::string, JinjaValue>>;
 
 // Immutable, except for namespaces and loops. Copies share their contents.
 class JinjaValue {
@@ -60,7 +64,7 @@ class JinjaValue {
 
   static JinjaValue List(std::vector<JinjaValue> items);
   static JinjaValue Tuple(std::vector<JinjaValue> items);
-  static JinjaValue Dict(std::vector<std::pair<std::string, JinjaValue>> entries);
+  static JinjaValue Dict(JinjaEntries entries);
 
   // Returns kInvalidArgument for values nested deeper than kJinjaNestingMax, numbers above int64,
   // and strings that are not UTF-8.
@@ -87,12 +91,18 @@ class JinjaValue {
 
   bool is_dict() const { return Is<std::shared_ptr<const JinjaDict>>(); }
 
-  bool is_number() const { return Is<bool>() || Is<std::int64_t>() || Is<double>(); }
+  // True for bool too, as in Python.
+  bool is_integer() const { return Is<bool>() || Is<std::int64_t>(); }
+
+  bool is_number() const { return is_integer() || Is<double>(); }
 
   const std::string& text() const { return *As<JinjaString>(); }
 
   const std::vector<JinjaValue>& items() const;
-  const std::vector<std::pair<std::string, JinjaValue>>& entries() const;
+  const JinjaEntries& entries() const;
+
+  // REQUIRES: is_integer().
+  std::int64_t integer() const { return Is<bool>() ? As<bool>() : As<std::int64_t>(); }
 
   // The value of a number. REQUIRES: is_number().
   double number() const;
@@ -129,18 +139,14 @@ struct JinjaList {
 };
 
 struct JinjaDict {
-  std::vector<std::pair<std::string, JinjaValue>>
-      entries;  // in order of insertion; keys are unique
+  JinjaEntries entries;
   int nesting = 1;
   std::int64_t count = 1;
-
-  // Returns null if there is no such key.
-  const JinjaValue* Find(std::string_view key) const;
 };
 
 // The one mutable value. It cannot contain namespaces, so there are no cycles.
 struct JinjaNamespace {
-  std::vector<std::pair<std::string, JinjaValue>> entries;
+  JinjaEntries entries;
 };
 
 // `loop` inside a for.
@@ -154,6 +160,12 @@ struct JinjaMethod {
   JinjaValue self;
   std::string name;
 };
+
+// Returns null if there is no such name.
+const JinjaValue* FindEntry(const JinjaEntries& entries, std::string_view name);
+
+// Replaces the value of `name`, or appends it.
+void SetEntry(JinjaEntries& entries, std::string_view name, JinjaValue value);
 
 // Returns Python's left == right.
 bool JinjaEqual(const JinjaValue& left, const JinjaValue& right);
