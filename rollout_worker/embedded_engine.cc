@@ -70,7 +70,6 @@ std::string SizesToLower(const GeneratorOptions& options) {
 struct WeightUpdate {
   StoredWeights values;
   PolicyVersion version;
-  InFlight in_flight = InFlight::kKeep;
 };
 
 // Thread-safe. The thread of the engine alone uses the decoder (but for its constant properties),
@@ -124,14 +123,14 @@ class EmbeddedEngine final : public InferenceEngine {
     return std::exchange(results_, {});
   }
 
-  Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
+  Status UpdateWeights(const WeightManifest& manifest) override {
     MutexLock one_at_a_time(update_mutex_);
     // Checks the weights on this thread, while the engine continues to generate.
     BUTTRESS_ASSIGN_OR_RETURN(StoredWeights values,
                               StoredWeights::Open(manifest.folder, decoder_->config(),
                                                   decoder_->dtype(), decoder_->device()));
     MutexLock lock(mutex_);
-    update_ = WeightUpdate{std::move(values), manifest.version, in_flight};
+    update_ = WeightUpdate{std::move(values), manifest.version};
     update_status_.reset();
     changed_.NotifyAll();
     const auto done = [this]() REQUIRES(mutex_) { return update_status_.has_value(); };
@@ -194,12 +193,12 @@ class EmbeddedEngine final : public InferenceEngine {
     Deliver(std::move(results));
   }
 
-  // Applies a pending weight update, unless it has to wait for the samples in flight.
+  // Applies a pending weight update.
   void ApplyUpdate() {
     std::optional<WeightUpdate> update;
     {
       MutexLock lock(mutex_);
-      if (!update_ || (update_->in_flight == InFlight::kDrain && !samples_.empty())) return;
+      if (!update_) return;
       update = std::exchange(update_, std::nullopt);
     }
     Status status = Guarded([&] {
@@ -208,8 +207,6 @@ class EmbeddedEngine final : public InferenceEngine {
       return OkStatus();
     });
     if (status.ok()) {
-      if (update->in_flight == InFlight::kAbort)
-        EndAll(FinishReason::kAbort, Cancelled("aborted by a weight update"));
       if (generator_) generator_->WeightsChanged();
       history_.Add(update->version);
     }
@@ -219,13 +216,11 @@ class EmbeddedEngine final : public InferenceEngine {
     changed_.NotifyAll();
   }
 
-  // Passes submitted samples to the generator. While an update waits for the samples in flight, new
-  // samples wait for the update.
+  // Passes submitted samples to the generator.
   void AddSubmitted() {
     std::deque<SampleRequest> submitted;
     {
       MutexLock lock(mutex_);
-      if (update_.has_value()) return;
       submitted.swap(submitted_);
     }
     std::vector<EngineResult> results;
@@ -277,8 +272,13 @@ class EmbeddedEngine final : public InferenceEngine {
   void Recover(const Status& status) {
     Log(LogLevel::kError, "generation failed",
         {{"error", status.message()}, {"samples", samples_.size()}});
-    EndAll(FinishReason::kError, status);
+    std::vector<EngineResult> results;
+    for (const auto& [key, sample] : samples_)
+      results.push_back(Ended(sample, FinishReason::kError, status));
+    samples_.clear();
     generator_.reset();
+    MutexLock lock(mutex_);
+    Deliver(std::move(results));
   }
 
   // Creates a generator if there is none.
@@ -288,17 +288,6 @@ class EmbeddedEngine final : public InferenceEngine {
       generator_ = std::make_unique<Generator>(*decoder_, options_);
       return OkStatus();
     });
-  }
-
-  void EndAll(FinishReason reason, const Status& status) {
-    std::vector<EngineResult> results;
-    for (auto& [key, sample] : samples_) {
-      generator_->Remove(key);
-      results.push_back(Ended(sample, reason, status));
-    }
-    samples_.clear();
-    MutexLock lock(mutex_);
-    Deliver(std::move(results));
   }
 
   // Calls `function` and converts exceptions into a Status.

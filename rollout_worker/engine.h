@@ -53,10 +53,6 @@ struct EngineResult {
   Status status;  // not OK if finish_reason is error
 };
 
-// How an engine treats running samples when weights change: they continue under the new policy,
-// are aborted, or finish under the old policy first.
-enum class InFlight { kKeep, kAbort, kDrain };
-
 // The state of one inference server.
 struct ServerState {
   std::string url;
@@ -100,10 +96,11 @@ class InferenceEngine {
   // Waits up to `timeout` for results, each sample once; empty if there are none.
   virtual std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) = 0;
 
-  // Replaces the weights between decode steps and blocks until that is done. On failure the old
-  // weights stay loaded. An engine with several servers returns once the first has the new weights;
-  // the others follow. REQUIRES: `manifest.folder` is local and verified.
-  virtual Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) = 0;
+  // Replaces the weights between decode steps and blocks until that is done. Running samples
+  // continue under the new weights. On failure the old weights stay loaded. An engine with several
+  // servers returns once the first has the new weights; the others follow. REQUIRES:
+  // `manifest.folder` is local and verified.
+  virtual Status UpdateWeights(const WeightManifest& manifest) = 0;
 
   // Makes the current UpdateWeights return kCancelled instead of waiting for a server, because a
   // newer version is known; servers that load weights continue.

@@ -93,7 +93,7 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
     MutexLock lock(mutex_);
     if (stopped_) return Cancelled("stopped");
   }
-  const Status applied = engine_.UpdateWeights(*fetched, InFlight::kKeep);
+  const Status applied = engine_.UpdateWeights(*fetched);
   if (applied.code() == StatusCode::kCancelled) return applied;
   if (!applied.ok()) {
     RecordFailure(WeightStage::kApply, manifest, applied);

@@ -1,5 +1,7 @@
 #include "rollout_worker/vllm/control.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -53,11 +55,8 @@ Result<Canary> ReadCanary(const Result<HttpReply>& reply, const Canary& asked,
 Result<std::string> ReadApiKey(const std::string& path) {
   if (path.empty()) return std::string();
   BUTTRESS_ASSIGN_OR_RETURN(std::string key, ReadSecretFile(path, kMaxKeyBytes));
-  while (!key.empty() && (key.back() == '\n' || key.back() == '\r' || key.back() == ' '))
-    key.pop_back();
-  const bool printable =
-      std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (key.empty() || !printable)
+  key.resize(key.find_last_not_of("\n\r ") + 1);
+  if (key.empty() || !std::ranges::all_of(key, absl::ascii_isgraph))
     return InvalidArgument(path + ": expected one line with the API key");
   return key;
 }
@@ -83,14 +82,11 @@ Status VllmControl::Post(const std::string& url, const std::string& path, const 
 }
 
 Status VllmControl::PushWeights(const std::string& url, const std::string& folder,
-                                InFlight in_flight, const std::function<void()>& paused) {
+                                const std::function<void()>& paused) {
   const nlohmann::json reload = {{"method", "reload_weights"},
                                  {"kwargs", {{"weights_path", folder}}},
                                  {"timeout", config_.control_ms / 1000}};
-  Status status = Post(url,
-                       in_flight == InFlight::kDrain ? "/pause?mode=wait&clear_cache=true"
-                                                     : "/pause?mode=abort&clear_cache=true",
-                       "");
+  Status status = Post(url, "/pause?mode=abort&clear_cache=true", "");
   if (status.ok()) {
     paused();
     status =

@@ -42,9 +42,9 @@ class VllmControl {
   Result<ServerInfo> Probe(const std::string& url);
 
   // Pauses the server, loads the safetensors of `folder`, a path on its machine, clears the prefix
-  // cache and resumes. Calls `paused` between pause and load; after it no token comes from the old
-  // weights. kDrain lets completions finish before the pause.
-  Status PushWeights(const std::string& url, const std::string& folder, InFlight in_flight,
+  // cache and resumes. The pause ends the completions in progress. Calls `paused` between pause and
+  // load; after it no token comes from the old weights.
+  Status PushWeights(const std::string& url, const std::string& folder,
                      const std::function<void()>& paused);
 
   // Lets the server complete the prompts of `canaries` greedily, with the same numbers of tokens.

@@ -45,8 +45,6 @@ class OpenSample {
   // Whether the completion has max_tokens tokens; any attempt.
   bool full() const { return static_cast<std::int32_t>(token_ids_.size()) >= max_tokens_; }
 
-  bool attempted() const { return attempts_ > 0; }
-
   // Failures in a row that brought no token.
   int failures() const { return backoff_.attempts(); }
 

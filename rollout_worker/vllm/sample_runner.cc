@@ -39,8 +39,7 @@ SampleRunner::SampleRunner(const VllmConfig& config, std::string api_key, Server
       pool_(pool),
       tokenizer_(tokenizer),
       health_(config_, pool_, http_),
-      pace_(pool.size(), config_.idle_ms, NowMs()),
-      orders_(pool.size(), Order::kNone) {
+      pace_(pool.size(), config_.idle_ms, NowMs()) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -103,18 +102,11 @@ EngineStats SampleRunner::stats() const {
   return stats;
 }
 
-void SampleRunner::Drain(std::size_t server) { GiveOrder(server, Order::kDrain); }
-
-void SampleRunner::Interrupt(std::size_t server, InFlight in_flight) {
-  GiveOrder(server,
-            in_flight == InFlight::kAbort ? Order::kInterruptAndAbort : Order::kInterruptAndKeep);
-}
-
-void SampleRunner::GiveOrder(std::size_t server, Order order) {
+void SampleRunner::Interrupt(std::size_t server) {
   MutexLock lock(mutex_);
-  orders_[server] = order;
+  interrupted_.insert(server);
   http_.Wake();
-  const auto done = [&]() REQUIRES(mutex_) { return stop_ || orders_[server] == Order::kNone; };
+  const auto done = [&]() REQUIRES(mutex_) { return stop_ || !interrupted_.contains(server); };
   while (!changed_.WaitFor(mutex_, kWaitSlice, done)) {
   }
 }
@@ -122,9 +114,9 @@ void SampleRunner::GiveOrder(std::size_t server, Order order) {
 void SampleRunner::Run() {
   while (AddSubmitted()) {
     CancelSamples();
-    ExecuteOrders();
-    LeaveLost();
-    GiveBack();
+    MarkSlow();
+    InterruptAttempts();
+    EndUnserved();
     BeginWaiting();
     health_.Begin();
     http_.Step(WaitMs());
@@ -151,9 +143,7 @@ void SampleRunner::CancelSamples() {
     const auto is_it = [&](const OpenSample& sample) { return sample.request.id == id; };
     auto place = std::find_if(running_.begin(), running_.end(), is_it);
     if (place != running_.end()) {
-      http_.Cancel(place->transfer);
-      pool_.Release(place->server);
-      TakeBack(place);
+      StopAttempt(place);
     } else {
       place = std::find_if(waiting_.begin(), waiting_.end(), is_it);
     }
@@ -162,66 +152,51 @@ void SampleRunner::CancelSamples() {
   }
 }
 
-void SampleRunner::ExecuteOrders() {
-  std::vector<Order> orders;
-  {
-    MutexLock lock(mutex_);
-    orders = orders_;
-  }
-  for (std::size_t server = 0; server < orders.size(); ++server) {
-    if (orders[server] == Order::kNone) continue;
-    if (orders[server] == Order::kDrain && HasAttempts(server)) continue;
-    if (orders[server] != Order::kDrain)
-      Interrupt(server, orders[server] == Order::kInterruptAndAbort);
-    MutexLock lock(mutex_);
-    orders_[server] = Order::kNone;
-    changed_.NotifyAll();
-  }
-}
-
-bool SampleRunner::HasAttempts(std::size_t server) const {
-  return std::ranges::any_of(running_,
-                             [&](const OpenSample& sample) { return sample.server == server; });
-}
-
-void SampleRunner::LeaveLost() {
+void SampleRunner::MarkSlow() {
   for (const PaceWatch::Fault& fault : pace_.Check(NowMs())) {
     pool_.MarkLost(fault.server, DeadlineExceeded(pool_.Info(fault.server).url + ": " + fault.why),
                    fault.rest_ms);
   }
-  for (const std::size_t server : pool_.TakeLost()) Interrupt(server, /*abort=*/false);
 }
 
-void SampleRunner::Interrupt(std::size_t server, bool abort) {
+void SampleRunner::InterruptAttempts() {
+  std::set<std::size_t> asked;
+  {
+    MutexLock lock(mutex_);
+    asked = interrupted_;
+  }
+  std::set<std::size_t> servers = asked;
+  for (const std::size_t server : pool_.TakeLost()) servers.insert(server);
   for (auto sample = running_.begin(); sample != running_.end();) {
     const auto next = std::next(sample);
     const FinishReason reason = sample->stream->finish_reason();
     // A completion that has finished only waits for the end of its reply.
     const bool finished = reason == FinishReason::kStop || reason == FinishReason::kLength;
-    if (sample->server == server && !finished) {
-      http_.Cancel(sample->transfer);
-      pool_.Release(server);
-      TakeBack(sample);
+    if (servers.contains(sample->server) && !finished) {
+      StopAttempt(sample);
       sample->KeepTokens();
       if (sample->full()) End(sample, sample->Finished(FinishReason::kLength));
     }
     sample = next;
   }
-  for (auto sample = waiting_.begin(); abort && sample != waiting_.end();) {
-    const auto next = std::next(sample);
-    if (sample->attempted() && sample->server == server)
-      End(sample, sample->Ended(FinishReason::kAbort, Cancelled("aborted by a weight update")));
-    sample = next;
-  }
+  MutexLock lock(mutex_);
+  for (const std::size_t server : asked) interrupted_.erase(server);
+  if (!asked.empty()) changed_.NotifyAll();
 }
 
-void SampleRunner::TakeBack(Place sample) {
+void SampleRunner::StopAttempt(Place sample) {
+  http_.Cancel(sample->transfer);
+  pool_.Release(sample->server);
+  MoveToWaiting(sample);
+}
+
+void SampleRunner::MoveToWaiting(Place sample) {
   pace_.End(sample->server, NowMs());
   sample->seen_may_run_ms = NowMs();
   waiting_.splice(waiting_.begin(), running_, sample);
 }
 
-void SampleRunner::GiveBack() {
+void SampleRunner::EndUnserved() {
   const std::int64_t now = NowMs();
   if (now - looked_back_ms_ < kStepMs) return;
   looked_back_ms_ = now;
@@ -287,7 +262,7 @@ void SampleRunner::EndAttempt(Place sample, Result<HttpReply> reply) {
   if (reply.ok() && ended.ok()) ended = stream.Finish().Annotate(url);
   if (stream.cut()) ended = OkStatus();
   pool_.Release(sample->server, ended, Disconnected(reply, ended));
-  TakeBack(sample);
+  MoveToWaiting(sample);
   const bool stopped = stream.finish_reason() == FinishReason::kStop;
   const FinishReason reason = ended.ok() ? stream.finish_reason() : FinishReason::kLength;
   if (!TokensAreValid(ended)) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <list>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,43 +37,39 @@ class SampleRunner {
   std::vector<EngineResult> Poll(std::chrono::milliseconds timeout);
   EngineStats stats() const;
 
-  // Waits until all attempts on the server have ended. An attempt that reached a paused server
-  // would complete under the next weights. REQUIRES: the pool gives the server no new ones.
-  void Drain(std::size_t server);
+  // Interrupts all attempts on the server, and returns when the runner's thread has done so. Their
+  // samples wait with their tokens. An attempt that reached a paused server would complete under
+  // the next weights. REQUIRES: the pool gives the server no new ones.
+  void Interrupt(std::size_t server);
 
-  // Interrupts all attempts on the server, and returns when the runner's thread has done so. Under
-  // kKeep their samples wait with their tokens; under kAbort they end.
-  void Interrupt(std::size_t server, InFlight in_flight);
-
-  // Ends the runner's thread; Drain and Interrupt return at once. Idempotent.
+  // Ends the runner's thread; Interrupt returns at once. Idempotent.
   void Stop();
 
   // Tells the runner that a server serves again.
   void Wake() { http_.Wake(); }
 
  private:
-  enum class Order { kNone, kDrain, kInterruptAndKeep, kInterruptAndAbort };
   using Place = std::list<OpenSample>::iterator;
 
   void Run();
   // Moves submitted samples into waiting_. Returns false when the thread stops.
   bool AddSubmitted();
   void CancelSamples();
-  void ExecuteOrders();
-  void GiveOrder(std::size_t server, Order order);
-  // Marks the servers as lost that hang or are slow, and interrupts the attempts on lost servers.
-  void LeaveLost();
-  void Interrupt(std::size_t server, bool abort);
-  bool HasAttempts(std::size_t server) const;
-  // Gives back the samples that no server could take for some time.
-  void GiveBack();
+  // Marks the servers as lost that hang or are slow.
+  void MarkSlow();
+  // Interrupts the attempts on lost servers, and on those of Interrupt.
+  void InterruptAttempts();
+  // Ends the samples that no server could take for some time.
+  void EndUnserved();
   void BeginWaiting();
   // Returns false if no server has room.
   bool Begin(Place sample);
   Status ReadBytes(OpenSample& sample, std::string_view bytes);
   void EndAttempt(Place sample, Result<HttpReply> reply);
   // Moves a running sample into waiting_, before those that have not begun.
-  void TakeBack(Place sample);
+  void MoveToWaiting(Place sample);
+  // The same, of an attempt that has not ended.
+  void StopAttempt(Place sample);
   // Lets the sample wait for another attempt, or ends it with an error.
   void Retry(Place sample, const Status& why);
   void End(Place sample, EngineResult result);
@@ -89,12 +86,12 @@ class SampleRunner {
   PaceWatch pace_;
   std::list<OpenSample> waiting_;
   std::list<OpenSample> running_;
-  std::int64_t looked_back_ms_ = 0;  // when GiveBack looked last
+  std::int64_t looked_back_ms_ = 0;  // when EndUnserved looked last
 
   mutable Mutex mutex_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mutex_) = false;
-  std::vector<Order> orders_ GUARDED_BY(mutex_);  // by server
+  std::set<std::size_t> interrupted_ GUARDED_BY(mutex_);  // servers; until it is done
   std::deque<OpenSample> submitted_ GUARDED_BY(mutex_);
   std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
   std::vector<EngineResult> results_ GUARDED_BY(mutex_);

@@ -62,15 +62,15 @@ class VllmEngine final : public InferenceEngine {
     return stats;
   }
 
-  Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
+  Status UpdateWeights(const WeightManifest& manifest) override {
     if (manifest.canaries.empty()) {
       return FailedPrecondition(fmt::format(
           "policy {} is without canaries, which vLLM workers need; start the learner with "
           "local.worker.engine: vllm",
           ToString(manifest.version)));
     }
-    return pusher_.Push({manifest.version, AbsolutePath(manifest.folder), manifest.canaries,
-                         IsFloat32(manifest), in_flight});
+    return pusher_.Push(
+        {manifest.version, AbsolutePath(manifest.folder), manifest.canaries, IsFloat32(manifest)});
   }
 
   void InterruptUpdate() override { pusher_.Interrupt(); }
@@ -90,7 +90,7 @@ Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& m
                                                         PolicyVersion initial,
                                                         const Tokenizer* tokenizer) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string api_key, ReadApiKey(config.api_key_file));
-  PushedWeights weights{std::move(initial), AbsolutePath(model.path), {}, false, InFlight::kAbort};
+  PushedWeights weights{std::move(initial), AbsolutePath(model.path), {}, false};
   auto engine = std::make_unique<VllmEngine>(config, api_key, std::move(weights), tokenizer);
   BUTTRESS_RETURN_IF_ERROR(engine->WaitForStart());
   return std::unique_ptr<InferenceEngine>(std::move(engine));

@@ -18,8 +18,8 @@ namespace buttress {
 //
 // Each server is brought to new weights by itself, and gets completions under them only once its
 // canary completions are within a bound of the learner's, which are in the manifest. Completions in
-// flight on it are interrupted then; under kKeep they continue behind their tokens, on any server
-// whose version is the same or newer, as a further segment. A server that fails, hangs or is slow
+// flight on it are interrupted then; they continue behind their tokens, on any server whose version
+// is the same or newer, as a further segment. A server that fails, hangs or is slow
 // is lost until it has proven the newest weights, and its completions continue elsewhere.
 // `tokenizer` finds stop strings, whatever the servers do with them, and must outlive the engine;
 // if it is null, samples with stop strings are refused.

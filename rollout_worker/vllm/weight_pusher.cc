@@ -152,9 +152,8 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
                        ToString(weights.version) + " waits for a newer version");
   }
   ServerInfo info = pool_.Info(server);
-  const bool lost = !pool_.Serves(server);
   bool loaded = false;
-  if (lost) {
+  if (!pool_.Serves(server)) {
     const std::int64_t started_at_ms = info.started_at_ms;
     BUTTRESS_ASSIGN_OR_RETURN(info, controls_[server]->Probe(info.url));
     Log(kInfo, "vLLM server",
@@ -168,7 +167,11 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
   }
   if (!pool_.BeginUpdate(server))
     return Unavailable(info.url + " failed again before it loaded weights");
-  Status status = loaded ? OkStatus() : Load(server, info, weights, lost);
+  Status status;
+  if (!loaded) {
+    status = controls_[server]->PushWeights(info.url, weights.folder,
+                                            [&] { runner_.Interrupt(server); });
+  }
   if (status.ok()) status = Prove(server, info, weights);
   if (!status.ok()) {
     if (status.code() != StatusCode::kCancelled) pool_.MarkLost(server, status);
@@ -178,15 +181,6 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
     return Unavailable(info.url + " failed again while it loaded weights");
   runner_.Wake();
   return OkStatus();
-}
-
-Status WeightPusher::Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights,
-                          bool lost) {
-  const InFlight in_flight = lost ? InFlight::kKeep : weights.in_flight;
-  if (in_flight == InFlight::kDrain) runner_.Drain(server);
-  return controls_[server]->PushWeights(info.url, weights.folder, in_flight, [&] {
-    if (in_flight != InFlight::kDrain) runner_.Interrupt(server, in_flight);
-  });
 }
 
 Status WeightPusher::Prove(std::size_t server, const ServerInfo& info,

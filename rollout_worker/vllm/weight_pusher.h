@@ -28,7 +28,6 @@ struct PushedWeights {
   std::string folder;
   Canaries canaries;
   bool float32 = false;
-  InFlight in_flight = InFlight::kKeep;
 };
 
 // The newest weights are the target of every server, whatever it serves: one that is behind, or
@@ -80,7 +79,6 @@ class WeightPusher {
   // stopped.
   Target NextTarget(const std::optional<PolicyVersion>& tried, std::int64_t wait_ms);
   Status Bring(std::size_t server, const PushedWeights& weights);
-  Status Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights, bool lost);
   Status Prove(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
   double Bound(const ServerInfo& info, const PushedWeights& weights) const;
   void Record(std::size_t server, const PushedWeights& weights, const Status& status);

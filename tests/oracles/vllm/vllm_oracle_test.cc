@@ -198,7 +198,7 @@ TEST_F(VllmOracleTest, LogprobsAtATemperatureAreOurModelsBeforeAndAfterAWeightUp
   ASSERT_NO_FATAL_FAILURE(StartEngine());
   for (std::uint64_t step = 0; step < 2; ++step) {
     const WeightManifest manifest = Publish(step);
-    const Status updated = engine_->UpdateWeights(manifest, InFlight::kKeep);
+    const Status updated = engine_->UpdateWeights(manifest);
     ASSERT_TRUE(updated.ok()) << updated.ToString();
     ExpectOurLogprobs(manifest.version);
     ChangeWeights();
@@ -208,23 +208,22 @@ TEST_F(VllmOracleTest, LogprobsAtATemperatureAreOurModelsBeforeAndAfterAWeightUp
 TEST_F(VllmOracleTest, WeightsThatTheServerDidNotTakeAreNoticed) {
   ASSERT_NO_FATAL_FAILURE(StartEngine());
   const WeightManifest first = Publish(0);
-  ASSERT_TRUE(engine_->UpdateWeights(first, InFlight::kKeep).ok());
+  ASSERT_TRUE(engine_->UpdateWeights(first).ok());
   ChangeWeights();
   WeightManifest second = Publish(1);
   second.folder = first.folder;
-  EXPECT_THAT(engine_->UpdateWeights(second, InFlight::kKeep).message(),
-              HasSubstr("still serves policy 1:0"));
+  EXPECT_THAT(engine_->UpdateWeights(second).message(), HasSubstr("still serves policy 1:0"));
   EXPECT_EQ(engine_->stats().unchanged_weights, 1);
   EXPECT_EQ(engine_->version(), first.version);
 }
 
 TEST_F(VllmOracleTest, CompletionsInFlightGoOnUnderNewWeightsAndACancelledOneEnds) {
   ASSERT_NO_FATAL_FAILURE(StartEngine());
-  ASSERT_TRUE(engine_->UpdateWeights(Publish(0), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine_->UpdateWeights(Publish(0)).ok());
   for (std::int32_t i = 0; i < kCompletions; ++i) ASSERT_TRUE(engine_->Submit(Request(i)).ok());
   engine_->Cancel(Request(kCompletions - 1).id);
   ChangeWeights();
-  const Status updated = engine_->UpdateWeights(Publish(1), InFlight::kKeep);
+  const Status updated = engine_->UpdateWeights(Publish(1));
   ASSERT_TRUE(updated.ok()) << updated.ToString();
   for (std::int32_t ended = 0; ended < kCompletions;) {
     const auto results = engine_->Poll(std::chrono::seconds(60));

@@ -86,7 +86,7 @@ std::vector<EngineResult> FakeEngine::Poll(std::chrono::milliseconds timeout) {
   return results;
 }
 
-Status FakeEngine::UpdateWeights(const WeightManifest& manifest, InFlight) {
+Status FakeEngine::UpdateWeights(const WeightManifest& manifest) {
   MutexLock lock(mutex_);
   if (fail_updates_ > 0) {
     --fail_updates_;

@@ -42,7 +42,7 @@ class FakeEngine : public InferenceEngine {
   Status Submit(SampleRequest request) override;
   void Cancel(SampleId id) override;
   std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) override;
-  Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override;
+  Status UpdateWeights(const WeightManifest& manifest) override;
   PolicyVersion version() const override;
   EngineStats stats() const override;
 

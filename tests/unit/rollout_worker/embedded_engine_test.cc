@@ -162,7 +162,7 @@ TEST_F(EmbeddedEngineTest, ACancelledSampleEndsAborted) {
 TEST_F(EmbeddedEngineTest, NewWeightsServeSamplesSubmittedAfterThem) {
   const auto engine = MakeEngine();
   const WeightManifest manifest = OtherWeights(3);
-  ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(manifest).ok());
   EXPECT_EQ(engine->version(), Version(3));
   ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
   const EngineResult completion = Collect(*engine, 1)[0];
@@ -193,7 +193,7 @@ TEST_F(EmbeddedEngineTest, SamplesInFlightHaveASegmentForEachVersion) {
     for (int i = 0; i < 16; ++i) ASSERT_TRUE(engine->Submit(Request(submitted++, 240)).ok());
     std::vector<EngineResult> results = engine->Poll(kDeadline);
     manifest.version = Version(step);
-    ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
+    ASSERT_TRUE(engine->UpdateWeights(manifest).ok());
     for (auto& [index, result] : Collect(*engine, 16 - results.size()))
       results.push_back(std::move(result));
     for (const EngineResult& result : results) {
@@ -209,25 +209,6 @@ TEST_F(EmbeddedEngineTest, SamplesInFlightHaveASegmentForEachVersion) {
   EXPECT_GT(crossed, 0U) << "every sample ended before the new weights came";
 }
 
-TEST_F(EmbeddedEngineTest, DrainFinishesSamplesInFlightUnderTheOldWeights) {
-  const auto engine = MakeEngine();
-  for (std::int32_t i = 0; i < 8; ++i) ASSERT_TRUE(engine->Submit(Request(i, 30)).ok());
-  const Status updated = engine->UpdateWeights(OtherWeights(2), InFlight::kDrain);
-  ASSERT_TRUE(updated.ok());
-  for (const auto& [index, result] : Collect(*engine, 8)) EXPECT_THAT(result.segments, SizeIs(1));
-}
-
-TEST_F(EmbeddedEngineTest, AbortEndsSamplesInFlight) {
-  const auto engine = MakeEngine();
-  for (std::int32_t i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(Request(i, 240)).ok());
-  ASSERT_TRUE(engine->UpdateWeights(OtherWeights(2), InFlight::kAbort).ok());
-  for (const auto& [index, result] : Collect(*engine, 4)) {
-    const bool aborted = result.finish_reason == FinishReason::kAbort;
-    EXPECT_TRUE(aborted || result.segments == (std::vector<Segment>{{0, Version(2)}}) ||
-                result.status.ok());
-  }
-}
-
 TEST_F(EmbeddedEngineTest, AWrongFolderChangesNothing) {
   const auto engine = MakeEngine();
   ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
@@ -235,7 +216,7 @@ TEST_F(EmbeddedEngineTest, AWrongFolderChangesNothing) {
   WeightManifest manifest;
   manifest.version = Version(5);
   manifest.folder = std::string(BUTTRESS_GOLDEN) + "/qwen2_untied";
-  const Status status = engine->UpdateWeights(manifest, InFlight::kKeep);
+  const Status status = engine->UpdateWeights(manifest);
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(status.message(), HasSubstr("model.embed_tokens.weight has shape"));
   EXPECT_EQ(engine->version(), Version(0));

@@ -121,7 +121,7 @@ inline bool WaitForServers(const InferenceEngine& engine,
 
 // Updates the weights and waits until every server serves them.
 inline bool UpdateAll(InferenceEngine& engine, const WeightManifest& manifest) {
-  const Status updated = engine.UpdateWeights(manifest, InFlight::kKeep);
+  const Status updated = engine.UpdateWeights(manifest);
   EXPECT_TRUE(updated.ok()) << updated.ToString();
   return WaitUntil([&] {
     return std::ranges::all_of(engine.stats().servers, [&](const ServerState& server) {

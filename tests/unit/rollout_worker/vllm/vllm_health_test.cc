@@ -76,7 +76,7 @@ TEST(VllmHealthTest, WeightsReachTheOtherServersWhileOneHangs) {
   const auto engine = StartEngine(config);
   a.FailHealth(HealthFault::kHang);
   ASSERT_TRUE(WaitForServers(*engine, {{a.url(), false, false}, {b.url(), true, true}}));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   EXPECT_EQ(a.weights(), kModelFolder);
   a.FailHealth(HealthFault::kNone);
   ASSERT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), true, true}}));
@@ -86,7 +86,7 @@ TEST(VllmHealthTest, WeightsReachTheOtherServersWhileOneHangs) {
 TEST(VllmHealthTest, AHealthCheckThatPassesDoesNotRestoreAServerWithWrongWeights) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   server.IgnoreReloads(true);
   server.Stop();
   ASSERT_TRUE(WaitForServers(*engine, {{server.url(), false, false}}));

@@ -64,7 +64,7 @@ TEST_F(VllmLossTest, AnAttemptThatBreaksTheProtocolLosesItsOwnTokensOnly) {
 TEST_F(VllmLossTest, ASampleNeverContinuesUnderOlderWeights) {
   ASSERT_NO_FATAL_FAILURE(Start());
   b_.HangReloads(true);
-  ASSERT_TRUE(engine_->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine_->UpdateWeights(ManifestOf(2)).ok());
   ASSERT_TRUE(b_.WaitForHungReload());
   a_.Fail({Fault::kStallMidway});
   ASSERT_TRUE(engine_->Submit(RequestOf(0)).ok());
@@ -82,7 +82,7 @@ TEST_F(VllmLossTest, ASampleNeverContinuesUnderOlderWeights) {
 TEST_F(VllmLossTest, ASampleIsNotTakenByAServerThatIsOlderThanItsLeaseAllows) {
   ASSERT_NO_FATAL_FAILURE(Start());
   b_.HangReloads(true);
-  ASSERT_TRUE(engine_->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine_->UpdateWeights(ManifestOf(2)).ok());
   for (std::int32_t i = 0; i < 6; ++i) {
     SampleRequest request = RequestOf(i);
     request.min_version = ManifestOf(2).version;

@@ -101,7 +101,7 @@ TEST(VllmStartTest, AServerThatIsDownJoinsTheOthersWhenItComesUp) {
   b.Stop();
   const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
   ASSERT_NE(engine, nullptr);
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   EXPECT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), false, false}}));
   b.Restart();
   EXPECT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), true, true}}));

@@ -14,7 +14,7 @@ TEST(VllmWeightsTest, KeptSamplesContinueBehindTheirTokensUnderTheNewWeights) {
   server.Fail({Fault::kHoldUntilPause});
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
   ASSERT_TRUE(server.WaitForCompletions(1));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   EXPECT_EQ(engine->version(), ManifestOf(1).version);
   const EngineResult completion = PollFor(*engine, 1)[0];
   ASSERT_FALSE(completion.segments.empty());
@@ -37,7 +37,7 @@ TEST(VllmWeightsTest, AStopStringMayBeginUnderOneVersionAndEndUnderTheNext) {
   request.sampling.min_tokens = 2;
   ASSERT_TRUE(engine->Submit(request).ok());
   ASSERT_TRUE(server.WaitForCompletions(1));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   const EngineResult completion = PollFor(*engine, 1)[0];
   ExpectTokensOfSegments(completion);
   const auto kept = static_cast<std::size_t>(completion.segments.back().first_token);
@@ -56,7 +56,7 @@ TEST(VllmWeightsTest, SamplesInterruptedBeforeTheirFirstTokenAreNotFailuresOfThe
   server.Fail(std::vector<Fault>(4, Fault::kCutBeforeToken));
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
   ASSERT_TRUE(server.WaitForCompletions(4));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   for (const EngineResult& result : PollFor(*engine, 4)) {
     EXPECT_EQ(result.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
     ExpectTokensOfSegments(result);
@@ -64,35 +64,12 @@ TEST(VllmWeightsTest, SamplesInterruptedBeforeTheirFirstTokenAreNotFailuresOfThe
   EXPECT_EQ(Reloads(server), 2);  // none for a revival
 }
 
-TEST(VllmWeightsTest, AbortedSamplesEnd) {
-  ScriptedVllm server;
-  const auto engine = StartEngine(ConfigOf({server.url()}));
-  server.Fail({Fault::kHoldUntilPause});
-  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
-  ASSERT_TRUE(server.WaitForCompletions(1));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kAbort).ok());
-  EXPECT_EQ(PollFor(*engine, 1)[0].finish_reason, FinishReason::kAbort);
-  EXPECT_EQ(server.completions().size(), 1U);
-}
-
-TEST(VllmWeightsTest, DrainedSamplesHaveOneVersion) {
-  ScriptedVllm server;
-  const auto engine = StartEngine(ConfigOf({server.url()}));
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
-  ASSERT_TRUE(server.WaitForCompletions(4));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kDrain).ok());
-  for (const EngineResult& result : PollFor(*engine, 4)) {
-    EXPECT_EQ(result.segments.size(), 1U);
-    ExpectTokensOfSegments(result);
-  }
-}
-
 TEST(VllmWeightsTest, UnchangedWeightsAreAnErrorAndTheServerServesNothingUntilTheyChange) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   server.IgnoreReloads(true);
-  const Status unchanged = engine->UpdateWeights(ManifestOf(2), InFlight::kKeep);
+  const Status unchanged = engine->UpdateWeights(ManifestOf(2));
   EXPECT_EQ(unchanged.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(unchanged.message(),
               HasSubstr("its log-probs are unchanged: it still serves policy 1:1"));
@@ -102,7 +79,7 @@ TEST(VllmWeightsTest, UnchangedWeightsAreAnErrorAndTheServerServesNothingUntilTh
   const EngineResult completion = PollFor(*engine, 1)[0];
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
   ExpectTokensOfSegments(completion);
-  EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+  EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2)).ok());
 }
 
 // In bfloat16 the bound is 0.05 nats, and a change of the learner shows from 0.005 on.
@@ -121,8 +98,8 @@ TEST(VllmWeightsTest, SmallChangesOfTheLearnerAddUpUntilAServerThatDidNotFollowI
     return manifest;
   };
   for (std::uint64_t step = 0; step < 3; ++step)
-    ASSERT_TRUE(engine->UpdateWeights(moved(step), InFlight::kKeep).ok());
-  EXPECT_THAT(engine->UpdateWeights(moved(3), InFlight::kKeep).message(),
+    ASSERT_TRUE(engine->UpdateWeights(moved(step)).ok());
+  EXPECT_THAT(engine->UpdateWeights(moved(3)).message(),
               HasSubstr("it still serves policy 1:0 (the learner's log-probs changed by 0.006"));
   EXPECT_GE(engine->stats().unchanged_weights, 1);
 }
@@ -130,11 +107,11 @@ TEST(VllmWeightsTest, SmallChangesOfTheLearnerAddUpUntilAServerThatDidNotFollowI
 TEST(VllmWeightsTest, UnchangedWeightsAreCountedAndTheDifferenceIsReported) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   EXPECT_LT(engine->stats().canary_difference, 1e-6);
   EXPECT_EQ(engine->stats().unchanged_weights, 0);
   server.IgnoreReloads(true);
-  EXPECT_FALSE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+  EXPECT_FALSE(engine->UpdateWeights(ManifestOf(2)).ok());
   EXPECT_GT(engine->stats().canary_difference, 0.05);
   EXPECT_GE(engine->stats().unchanged_weights, 1);  // and each time that it is tried again
 }
@@ -143,7 +120,7 @@ TEST(VllmWeightsTest, AVersionWhoseLogprobsDifferFromTheLearnersIsNotUsed) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   server.ShiftLogprobs(-0.01);
-  const Status refused = engine->UpdateWeights(ManifestOf(1), InFlight::kKeep);
+  const Status refused = engine->UpdateWeights(ManifestOf(1));
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(
       refused.message(),
@@ -158,16 +135,15 @@ TEST(VllmWeightsTest, TheBoundFollowsThePrecisionOfServerAndWeightsOrTheSetting)
   settings.dtype = "torch.bfloat16";
   ScriptedVllm rough(settings);
   rough.ShiftLogprobs(-0.01);
-  EXPECT_TRUE(
-      StartEngine(ConfigOf({rough.url()}))->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  EXPECT_TRUE(StartEngine(ConfigOf({rough.url()}))->UpdateWeights(ManifestOf(1)).ok());
   ScriptedVllm exact;
   exact.ShiftLogprobs(-0.01);
   WeightManifest rounded = ManifestOf(1);
   rounded.tensors = {{"t", "BF16", {1}, "f", 0, 2}};
-  EXPECT_TRUE(StartEngine(ConfigOf({exact.url()}))->UpdateWeights(rounded, InFlight::kKeep).ok());
+  EXPECT_TRUE(StartEngine(ConfigOf({exact.url()}))->UpdateWeights(rounded).ok());
   VllmConfig config = ConfigOf({exact.url()});
   config.canary_nats = 0.02;
-  EXPECT_TRUE(StartEngine(config)->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  EXPECT_TRUE(StartEngine(config)->UpdateWeights(ManifestOf(1)).ok());
 }
 
 TEST(VllmWeightsTest, AVersionWithoutCanariesIsRefused) {
@@ -175,7 +151,7 @@ TEST(VllmWeightsTest, AVersionWithoutCanariesIsRefused) {
   const auto engine = StartEngine(ConfigOf({server.url()}));
   WeightManifest manifest = ManifestOf(1);
   manifest.canaries.clear();
-  EXPECT_THAT(engine->UpdateWeights(manifest, InFlight::kKeep).message(),
+  EXPECT_THAT(engine->UpdateWeights(manifest).message(),
               HasSubstr("start the learner with local.worker.engine: vllm"));
   EXPECT_EQ(server.weights(), kModelFolder);
 }
@@ -184,18 +160,18 @@ TEST(VllmWeightsTest, TheSameWeightsUnderANewVersionAreNoError) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   WeightManifest manifest = ManifestOf(1);
-  ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(manifest).ok());
   manifest.version.step = 2;
-  EXPECT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
+  EXPECT_TRUE(engine->UpdateWeights(manifest).ok());
   EXPECT_EQ(engine->version().step, 2U);
 }
 
 TEST(VllmWeightsTest, AServerWhoseLoadFailedIsResumedAndTriesAgain) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   server.FailReloads(2);
-  EXPECT_EQ(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(engine->UpdateWeights(ManifestOf(2)).code(), StatusCode::kUnavailable);
   const std::vector<std::string> calls = server.control_calls();
   const std::vector<std::string> failed = {"/collective_rpc", "/resume"};  // without a reset
   EXPECT_FALSE(std::ranges::search(calls, failed).empty());
@@ -209,16 +185,15 @@ TEST(VllmWeightsTest, AServerWhoseLoadFailedIsResumedAndTriesAgain) {
 TEST(VllmWeightsTest, AFolderThatWasDeletedIsNotLoadedAndTheNextVersionIs) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   server.Stop();
   ASSERT_TRUE(WaitForServers(*engine, {{server.url(), false, false}}));
   const WeightManifest deleted = ManifestOf(2);
-  EXPECT_EQ(engine->UpdateWeights(deleted, InFlight::kKeep).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(engine->UpdateWeights(deleted).code(), StatusCode::kUnavailable);
   std::filesystem::remove(deleted.folder);
   server.Restart();
   ASSERT_TRUE(WaitForServers(*engine, {{server.url(), true, false}}));
-  ASSERT_TRUE(
-      WaitUntil([&] { return engine->UpdateWeights(ManifestOf(3), InFlight::kKeep).ok(); }));
+  ASSERT_TRUE(WaitUntil([&] { return engine->UpdateWeights(ManifestOf(3)).ok(); }));
   EXPECT_FALSE(server.ended());
   EXPECT_EQ(server.weights(), ManifestOf(3).folder);
 }
@@ -228,10 +203,10 @@ TEST(VllmWeightsTest, AServerThatIsBehindLoadsTheNewestVersionAndNoneInBetween) 
   ScriptedVllm b;
   const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
   b.HangReloads(true);
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   ASSERT_TRUE(b.WaitForHungReload());
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(3), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(2)).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(3)).ok());
   for (int i = 0; i < 6; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
   for (const EngineResult& result : PollFor(*engine, 6)) {
     EXPECT_EQ(result.segments, (std::vector<Segment>{{0, ManifestOf(3).version}}));
@@ -254,10 +229,10 @@ TEST(VllmWeightsTest, ANewerVersionDoesNotWaitForTheLoadOfAnOlderOne) {
     EXPECT_TRUE(a.WaitForHungReload());
     engine->InterruptUpdate();
   });
-  EXPECT_EQ(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).code(), StatusCode::kCancelled);
+  EXPECT_EQ(engine->UpdateWeights(ManifestOf(1)).code(), StatusCode::kCancelled);
   newer.join();
   b.FailReloads(0);
-  EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+  EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2)).ok());
   EXPECT_EQ(b.weights(), ManifestOf(2).folder);
   a.HangReloads(false);
   EXPECT_TRUE(UpdateAll(*engine, ManifestOf(2)));
@@ -271,7 +246,7 @@ TEST(VllmWeightsTest, NeitherTheEndOfAWorkerNorThatOfTheEngineWaitsForALoad) {
     EXPECT_TRUE(server.WaitForHungReload());
     engine->StopUpdates();
   });
-  EXPECT_EQ(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).code(), StatusCode::kCancelled);
+  EXPECT_EQ(engine->UpdateWeights(ManifestOf(1)).code(), StatusCode::kCancelled);
   stop.join();
   engine.reset();
 }
@@ -281,7 +256,7 @@ TEST(VllmWeightsTest, AServerThatFailsDoesNotDelayTheOthersAndFollowsLater) {
   ScriptedVllm b;
   const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
   a.FailReloads(1);
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   EXPECT_EQ(b.weights(), ManifestOf(1).folder);
   b.Stop();
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
@@ -294,7 +269,7 @@ TEST(VllmWeightsTest, AServerThatFailsDoesNotDelayTheOthersAndFollowsLater) {
 TEST(VllmWeightsTest, AServerThatRestartsWithOtherWeightsLoadsTheRightOnesBeforeItServes) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
-  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
   server.Fail({Fault::kCloseAtOnce});
   server.ForgetWeights();
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
