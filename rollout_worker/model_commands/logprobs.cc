@@ -1,14 +1,16 @@
-#include "rollout_worker/model_commands/logprobs.h"
+#include "lib/policy/logprobs.h"
 
 #include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <span>
+#include <vector>
 
 #include "lib/base/os/shutdown.h"
 #include "lib/data/json_rows.h"
-#include "lib/policy/logprobs.h"
+#include "lib/policy/transformer.h"
 #include "rollout_worker/model_commands/model_flags.h"
 
 namespace buttress {
@@ -58,33 +60,10 @@ void Print(const Row& row, const std::vector<float>& logprobs, bool as_json) {
   std::printf("%s\t%zu\t%.6f\n", IdText(row.id).c_str(), logprobs.size(), sum);
 }
 
-// Prints the rows in their order, as many as fit into a batch at a time.
-Status PrintAll(Transformer& model, const ModelFlags& flags, const Batching& batching) {
-  BUTTRESS_ASSIGN_OR_RETURN(const Rows all, ReadRows(flags.file, model.config()));
-  for (std::size_t first = 0, end = 0; first < all.rows.size(); first = end) {
-    if (ShutdownRequested()) return Cancelled("interrupted");
-    std::int64_t tokens = 0;
-    while (end < all.rows.size()) {
-      tokens += static_cast<std::int64_t>(all.sequences[end].size());
-      if (end > first && tokens > batching.tokens) break;
-      ++end;
-    }
-    const auto logprobs = SequenceLogprobs(
-        model, std::span(all.sequences).subspan(first, end - first), batching.temperature);
-    for (std::size_t i = first; i < end; ++i) {
-      const std::vector<float>& of_row = logprobs[i - first];
-      if (!std::all_of(of_row.begin(), of_row.end(), [](float x) { return std::isfinite(x); })) {
-        return DataLoss(c10::str(flags.file, ":", all.rows[i].line,
-                                 ": a log-prob is not finite; check the weights in ", flags.model));
-      }
-      Print(all.rows[i], of_row, flags.json);
-    }
-  }
-  return OkStatus();
-}
-
-}  // namespace
-
+// Returns for each sequence the log-probs (nats) of its tokens after the first, each given those
+// before it, under softmax(logits / temperature). Packs the sequences into one forward pass.
+// LibTorch's exceptions pass through. REQUIRES: no sequence is empty or longer than the model's
+// positions, and temperature > 0.
 std::vector<std::vector<float>> SequenceLogprobs(
     Transformer& model, std::span<const std::vector<std::int32_t>> sequences, double temperature) {
   const c10::InferenceMode inference;
@@ -111,6 +90,33 @@ std::vector<std::vector<float>> SequenceLogprobs(
   }
   return out;
 }
+
+// Prints the rows in their order, as many as fit into a batch at a time.
+Status PrintAll(Transformer& model, const ModelFlags& flags, const Batching& batching) {
+  BUTTRESS_ASSIGN_OR_RETURN(const Rows all, ReadRows(flags.file, model.config()));
+  for (std::size_t first = 0, end = 0; first < all.rows.size(); first = end) {
+    if (ShutdownRequested()) return Cancelled("interrupted");
+    std::int64_t tokens = 0;
+    while (end < all.rows.size()) {
+      tokens += static_cast<std::int64_t>(all.sequences[end].size());
+      if (end > first && tokens > batching.tokens) break;
+      ++end;
+    }
+    const auto logprobs = SequenceLogprobs(
+        model, std::span(all.sequences).subspan(first, end - first), batching.temperature);
+    for (std::size_t i = first; i < end; ++i) {
+      const std::vector<float>& of_row = logprobs[i - first];
+      if (!std::all_of(of_row.begin(), of_row.end(), [](float x) { return std::isfinite(x); })) {
+        return DataLoss(c10::str(flags.file, ":", all.rows[i].line,
+                                 ": a log-prob is not finite; check the weights in ", flags.model));
+      }
+      Print(all.rows[i], of_row, flags.json);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
 
 int RunLogprobs(int argc, char** argv) {
   CLI::App app("Log-probs of the tokens of sequences under a model", "logprobs");
