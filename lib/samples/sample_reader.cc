@@ -1,6 +1,7 @@
 #include "lib/samples/sample_reader.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/base/os/file.h"
@@ -11,18 +12,9 @@
 namespace buttress {
 
 const char* FinishName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kAbort:
-      return "abort";
-    case FinishReason::kError:
-      return "error";
-    default:
-      return "unspecified";
-  }
+  static constexpr const char* kNames[] = {"unspecified", "stop", "length", "abort", "error"};
+  const auto place = static_cast<std::size_t>(reason);
+  return place < std::size(kNames) ? kNames[place] : kNames[0];
 }
 
 std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std::string& model) {
