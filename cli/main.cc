@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "lib/base/os/file.h"
 #include "cli/process.h"
+#include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/config/choice.h"
 #include "lib/measure/measurements.h"

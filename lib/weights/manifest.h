@@ -70,8 +70,8 @@ std::string ManifestDigest(const WeightManifest& manifest);
 // log-prob. kDataLoss names the first violation.
 Status CheckManifest(const WeightManifest& manifest);
 
-// ManifestToProto and the functions below convert manifests to and from protocol messages, and to and
-// from the JSON of manifest.json, which is the JSON mapping of the message.
+// ManifestToProto and the functions below convert manifests to and from protocol messages, and to
+// and from the JSON of manifest.json, which is the JSON mapping of the message.
 v1::WeightManifest ManifestToProto(const WeightManifest& manifest);
 
 // Includes CheckManifest. kDataLoss.

@@ -1,6 +1,6 @@
 // A second, independent verifier for a share of the completions. The rate of disagreement estimates
-// how reliable the first verifier is; nothing is trained on it. And RewardNoise, errors that are made
-// on purpose.
+// how reliable the first verifier is; nothing is trained on it. And RewardNoise, errors that are
+// made on purpose.
 #pragma once
 
 #include <cstdint>

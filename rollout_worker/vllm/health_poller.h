@@ -44,11 +44,12 @@ class HealthPoller {
   std::vector<std::int64_t> due_ms_;  // by server
 };
 
-// Finds servers that hang or are slow, from the tokens that they send. A server hangs if it has completions in progress and sends no token of any of them for
-// `patience_ms`. The pace of a server is its tokens per completion and second; over half of
-// `patience_ms`, a server is slow if another one sends more than 10 times its tokens at more than
-// 10 times its pace. A server with few completions sends few tokens, and one with many has a low
-// pace, so that neither alone means that it is slow.
+// Finds servers that hang or are slow, from the tokens that they send. A server hangs if it has
+// completions in progress and sends no token of any of them for `patience_ms`. The pace of a server
+// is its tokens per completion and second; over half of `patience_ms`, a server is slow if another
+// one sends more than 10 times its tokens at more than 10 times its pace. A server with few
+// completions sends few tokens, and one with many has a low pace, so that neither alone means that
+// it is slow.
 //
 // Times are milliseconds of one monotonic clock. Not thread-safe.
 class PaceWatch {

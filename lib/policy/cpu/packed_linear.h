@@ -1,4 +1,5 @@
-// Linear layers and the head of a decoder with a weight layout that is fast for the small batches of decoding.
+// Linear layers and the head of a decoder with a weight layout that is fast for the small batches
+// of decoding.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
-// The gated activation of an MLP (Shazeer, "GLU Variants Improve Transformer", arXiv 2002.05202), and
-// mixtures of expert MLPs (Shazeer et al., "Outrageously Large Neural Networks", arXiv 1701.06538).
+// The gated activation of an MLP (Shazeer, "GLU Variants Improve Transformer", arXiv 2002.05202),
+// and mixtures of expert MLPs (Shazeer et al., "Outrageously Large Neural Networks", arXiv
+// 1701.06538).
 //
 // Shapes: N rows, D width, F width of the MLP, E experts.
 #pragma once

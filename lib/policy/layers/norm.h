@@ -1,5 +1,5 @@
-// RMSNorm (Zhang and Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467), of rows and
-// of query and key heads (Henry et al., "Query-Key Normalization for Transformers", arXiv
+// RMSNorm (Zhang and Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467), of rows
+// and of query and key heads (Henry et al., "Query-Key Normalization for Transformers", arXiv
 // 2010.04245).
 #pragma once
 
