@@ -64,8 +64,11 @@ Result<SamplingParams> SamplingFrom(const SamplingConfig& config, const ModelCon
   return sampling;
 }
 
-// The run continues without metrics if they cannot be served.
+// The run continues without metrics if they cannot be served, but not without probes: a kubelet
+// would end a program that answers none.
 Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, Metrics& metrics) {
+  if (local.coordinator.probes != "off")
+    BUTTRESS_RETURN_IF_ERROR(metrics.ServeProbes(local.coordinator.probes).status());
   if (local.coordinator.metrics == "off") return OkStatus();
   if (const Status served = metrics.Serve(local.coordinator.metrics, credentials); !served.ok()) {
     Log(kWarn, "metrics are not served", {{"error", served.message()}});

@@ -48,10 +48,13 @@ Result<std::string> WorkerSecret(const LocalSettings& local) {
   return KeptSecret(JoinPath(folder, local.worker.id + ".secret"));
 }
 
-// Serves /metrics, writes its address to <out>/workers/<id>.metrics and returns it. Returns an
-// empty address if there is to be no port, or it cannot be opened: the worker runs without metrics.
+// Serves the probes, and /metrics, whose address it writes to <out>/workers/<id>.metrics and
+// returns. Returns an empty address if there is to be no such port, or it cannot be opened: the
+// worker runs without metrics, but not without probes that are asked for.
 Result<std::string> ServeMetrics(const LocalSettings& local, const Credentials& credentials,
                                  const std::string& worker_id, Metrics& metrics) {
+  if (local.worker.probes != "off")
+    BUTTRESS_RETURN_IF_ERROR(metrics.ServeProbes(local.worker.probes).status());
   if (local.worker.metrics == "off") return std::string();
   if (const Status served = metrics.Serve(local.worker.metrics, credentials); !served.ok()) {
     Log(kWarn, "the worker serves no metrics", {{"error", served.message()}});

@@ -79,6 +79,7 @@ struct CoordinatorConfig {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
+  std::string probes = "off";
   std::string page = "127.0.0.1:0";
   std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
   bool keep_payloads = false;
@@ -90,6 +91,8 @@ struct CoordinatorConfig {
     v("advertise", advertise,
       "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
     v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
+    v("probes", probes,
+      "address that answers /livez and /readyz alone, in plain HTTP, for a kubelet; off: none");
     v("page", page,
       "address of the run's page for browsers; port 0 picks a free one, off: no page; the link "
       "with its key is in <out>/coordinator.page");
@@ -159,6 +162,7 @@ struct WorkerConfig {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
+  std::string probes = "off";
 
   void Visit(auto& v) {
     v("id", id, "worker id, unique in the run; empty: host name and a random number");
@@ -180,6 +184,8 @@ struct WorkerConfig {
     v("listen", listen, "address of the Weights port that other workers may fetch from");
     v("advertise", advertise, "host:port of it that they connect to; empty: as bound");
     v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
+    v("probes", probes,
+      "address that answers /livez and /readyz alone, in plain HTTP, for a kubelet; off: none");
   }
 };
 

@@ -116,11 +116,24 @@ Status Metrics::Serve(const std::string& address, const Credentials& credentials
   return OkStatus();
 }
 
+Result<int> Metrics::ServeProbes(const std::string& address) {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      probes_, WebPort::Start(address, {}, "/livez and /readyz", [this](const WebRequest& request) {
+        return AnswerProbe(request.path());
+      }));
+  return probes_->port();
+}
+
+WebReply Metrics::AnswerProbe(std::string_view path) const {
+  if (path == "/livez") return ReplyToProbe(health_.WhyNotAlive());
+  if (path == "/readyz") return ReplyToProbe(health_.WhyNotReady());
+  return Reply(kNotFound,
+               "not found; /livez and /readyz answer probes, /metrics of the port "
+               "local.*.metrics has the metrics\n");
+}
+
 WebReply Metrics::Answer(const WebRequest& request) const {
-  if (request.path() == "/livez") return ReplyToProbe(health_.WhyNotAlive());
-  if (request.path() == "/readyz") return ReplyToProbe(health_.WhyNotReady());
-  if (request.path() != "/metrics")
-    return Reply(kNotFound, "not found; this port serves /metrics, /livez and /readyz\n");
+  if (request.path() != "/metrics") return AnswerProbe(request.path());
   if (credentials_.empty()) return Reply(kOk, Expose());
   const std::optional<Role> role = credentials_.RoleOf(request.Header("Authorization"));
   if (!role) {

@@ -67,7 +67,12 @@ class Metrics {
   // log and survive: metrics must not end a run.
   Status Serve(const std::string& address, const Credentials& credentials = {});
 
-  // What the probes of the port answer.
+  // Serves the probes alone, in plain HTTP, on a port of their own: whoever holds the connections
+  // of the other ports keeps no kubelet from its answer. Returns the bound port. kUnavailable if it
+  // is taken.
+  Result<int> ServeProbes(const std::string& address);
+
+  // What the probes answer.
   Health& health() { return health_; }
 
   // The bound port; 0 before Serve.
@@ -92,13 +97,16 @@ class Metrics {
 
  private:
   WebReply Answer(const WebRequest& request) const;
+  WebReply AnswerProbe(std::string_view path) const;
 
   std::shared_ptr<prometheus::Registry> registry_;
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<prometheus::Collectable>> collectables_ GUARDED_BY(mutex_);
   Health health_;
   Credentials credentials_;
-  std::unique_ptr<WebPort> port_;  // the last, so that it ends before what it answers with
+  // The last, so that they end before what they answer with.
+  std::unique_ptr<WebPort> probes_;
+  std::unique_ptr<WebPort> port_;
 };
 
 }  // namespace buttress

@@ -44,5 +44,21 @@ TEST(MetricsTest, AnAddressThatHoldsManyConnectionsKeepsNobodyElseOut) {
   EXPECT_THAT(other.Receive(), HasSubstr("200 OK"));
 }
 
+TEST(MetricsTest, ProbesAreAnsweredWhileStrangersHoldEveryConnectionOfMetrics) {
+  Metrics metrics("coordinator");
+  ASSERT_TRUE(metrics.Serve("127.0.0.1:0").ok());
+  const Result<int> probes = metrics.ServeProbes("127.0.0.1:0");
+  ASSERT_TRUE(probes.ok());
+  std::deque<LoopbackConnection> strangers;
+  for (int address = 1; address <= 8; ++address)
+    for (int i = 0; i < 32; ++i) strangers.emplace_back(address, metrics.port()).Send("G");
+  LoopbackConnection kubelet(9, *probes);
+  kubelet.Send("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(kubelet.Receive(), HasSubstr("200 OK"));
+  LoopbackConnection other(10, *probes);
+  other.Send("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(other.Receive(), HasSubstr("404"));
+}
+
 }  // namespace
 }  // namespace buttress
