@@ -20,9 +20,4 @@ Result<std::string> WorkerIdOf(const WorkerConfig& config);
 // Worker::Run. REQUIRES: `tokenizer` and `engine` have loaded run.model.path.
 Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceEngine& engine);
 
-// Returns local.worker.id or, without one, the host name and a random number, which is another one
-// for every call: containers of one host may share its name, and in each the worker is process 1.
-// kInvalidArgument if the id cannot be part of a file name.
-Result<std::string> WorkerIdOf(const WorkerConfig& config);
-
 }  // namespace buttress
