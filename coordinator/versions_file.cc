@@ -114,10 +114,12 @@ void ReuseDigests(const ordered_json& before, ordered_json& start) {
   for (const char* part : kParts) {
     if (!before.contains(part) || !before[part].is_array()) continue;
     for (ordered_json& file : start[part]) {
-      for (ordered_json known : before[part]) {
-        if (!known.is_object()) continue;
-        const ordered_json sha256 = std::exchange(known["sha256"], nullptr);
-        if (known == file) file["sha256"] = sha256;
+      for (const ordered_json& known : before[part]) {
+        if (!known.is_object() || file["bytes"].is_null()) continue;
+        const bool same = known.value("path", ordered_json()) == file["path"] &&
+                          known.value("bytes", ordered_json()) == file["bytes"] &&
+                          known.value("modified", ordered_json()) == file["modified"];
+        if (same) file["sha256"] = known.value("sha256", ordered_json());
       }
     }
   }

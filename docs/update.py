@@ -107,11 +107,12 @@ def metric_families(folder):
     """Returns a row per metric family that the sources of `folder` declare."""
     name, text = r'"((?:buttress|grpc|process)_\w+)"', r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
     made = re.compile(rf"(Gauge|Counter|Histogram)s?\(\s*(?:\w+,\s*)?{name},\s*{text}")
+    added = re.compile(rf"Add\(\s*MetricType::(Gauge|Counter),\s*{name},\s*{text}")
     collected = re.compile(rf"{name},\s*{text},\s*(?:\w+::)*(Gauge|Counter)\b")
     found = {}
     for source in sorted((DOCS.parent / folder).rglob("*.cc")):
         code = source.read_text()
-        rows = [(n, k, t) for k, n, t in made.findall(code)]
+        rows = [(n, k, t) for k, n, t in made.findall(code) + added.findall(code)]
         rows += [(n, k, t) for n, t, k in collected.findall(code)]
         for family, kind, literals in rows:
             found[family] = (kind.lower(), "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals)))
