@@ -86,9 +86,11 @@ Result<std::string> DescribeSettings(std::string_view words) {
 }
 
 std::string SuggestWholeKeys(std::string_view key) {
+  // A file of unknown keys asks once for each of them.
+  static const std::vector<Setting> settings = ListSettings(RunConfig());
   std::vector<std::string> nearest;
   std::size_t least = AllowedDistance(key);
-  for (const Setting& setting : ListSettings(RunConfig())) {
+  for (const Setting& setting : settings) {
     const std::size_t distance = EditDistance(TailLike(setting.key, key), key);
     if (distance > least) continue;
     if (distance < least) nearest.clear();
