@@ -60,9 +60,9 @@ class Pod:
         return {port["name"]: port["containerPort"] for container in self.spec["containers"]
                 for port in container.get("ports", [])}
 
-    def get(self, path, port="metrics", headers=None):
-        """Status of an HTTPS request; like a kubelet, without a check of the certificate."""
-        request = urllib.request.Request(f"https://{self.ip}:{self.ports()[port]}{path}",
+    def get(self, path, port="metrics", headers=None, scheme="https"):
+        """Status of a request; like a kubelet, without a check of the certificate."""
+        request = urllib.request.Request(f"{scheme}://{self.ip}:{self.ports()[port]}{path}",
                                          headers=headers or {})
         # pylint: disable-next=protected-access
         context = ssl._create_unverified_context()
@@ -83,9 +83,8 @@ class Pod:
                 socket.create_connection((self.ip, port), timeout=3).close()
                 return True
             get = probe["httpGet"]
-            if get.get("scheme") != "HTTPS":
-                raise ValueError(f"{self.name}: the probe is not HTTPS")
-            return self.get(get["path"], get["port"]) == 200
+            scheme = get.get("scheme", "HTTP").lower()
+            return self.get(get["path"], get["port"], scheme=scheme) == 200
         except OSError:
             return False
 
