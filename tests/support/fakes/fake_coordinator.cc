@@ -7,6 +7,7 @@
 #include "lib/base/report/check.h"
 #include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
+#include "lib/experience/group.h"
 #include "tests/support/patience.h"
 
 namespace buttress {
