@@ -11,8 +11,6 @@
 #include "tests/support/patience.h"
 
 namespace buttress {
-namespace {}  // namespace
-
 FakeCoordinator::FakeCoordinator() {
   grpc::ServerBuilder builder;
   int port = 0;
