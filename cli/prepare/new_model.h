@@ -42,7 +42,7 @@ inline constexpr ChoiceRow<NewModelFamily> kChoices<NewModelFamily>[] = {
 struct NewModelOptions {
   NewModelFamily family = NewModelFamily::kQwen2;
 
-  // Exactly one of these two defines the tokenizer (new_tokenizer.h).
+  // Exactly one of these two defines the tokenizer: CharacterTokenizer, TrainTokenizer.
   std::string characters{};
   std::string text{};  // path of a JSONL file
 

@@ -128,8 +128,8 @@ WebReply Metrics::AnswerProbe(std::string_view path) const {
   if (path == "/livez") return ReplyToProbe(health_.WhyNotAlive());
   if (path == "/readyz") return ReplyToProbe(health_.WhyNotReady());
   return Reply(kNotFound,
-               "not found; /livez and /readyz answer probes, /metrics of the port "
-               "local.*.metrics has the metrics\n");
+               "not found; expected /livez or /readyz, or /metrics on the port of "
+               "local.*.metrics\n");
 }
 
 WebReply Metrics::Answer(const WebRequest& request) const {
