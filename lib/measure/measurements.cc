@@ -69,6 +69,8 @@ constexpr Measurement kTable[] = {
     {"kept.reward_mean", &M::kept_reward_mean, kNone, kMean,
      "Mean raw reward of their scorable completions."},
     {"kept.acr", &M::kept_acr, kRatio, kMean, "acr of these groups alone."},
+    {"raw_reward_std", &M::raw_reward_std, kNone, kMean,
+     "Standard deviation of the raw rewards of the scorable completions of the batch."},
     {"completions", &M::completions, kCompletions, kSum, "Completions of the batch."},
     {"unscorable", &M::unscorable, kCompletions, kSum, "Completions without a verdict."},
     {"truncated_share", &M::truncated_share, kRatio, kMean,

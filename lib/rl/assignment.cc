@@ -3,13 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "lib/base/report/check.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 #include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/loss_table.h"
 #include "lib/rl/placement.h"
+#include "lib/rl/statistics.h"
 
 namespace buttress {
 namespace {
@@ -182,6 +185,7 @@ bool IsJudged(Outcome outcome) {
 void SummarizeRows(const Plan& plan, const TrainedRows& trained, const AdvantageOutput& advantages,
                    BatchSummary& summary) {
   double scorable = 0, correct = 0, judged = 0, rewards = 0, truncated = 0;
+  std::vector<double> raw_rewards;
   std::size_t row = 0;
   for (const GroupHeadPtr& group : plan.groups) {
     for (std::size_t i = 0; i < CompletionsOf(*group); ++i, ++row) {
@@ -195,6 +199,7 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
       }
       ++scorable;
       rewards += trained.input.rewards[row];
+      raw_rewards.push_back(RawRewardsOf(*group)[i]);
       correct += outcome == Outcome::kCorrect ? 1 : 0;
       judged += IsJudged(outcome) ? 1 : 0;
       summary.tokens += trained.input.lengths[row];
@@ -204,6 +209,8 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
   }
   summary.reward_mean = Ratio(rewards, scorable);
   summary.accuracy = Ratio(correct, judged);
+  if (!raw_rewards.empty())
+    summary.raw_reward_std = std::sqrt(SumSquares(raw_rewards, Mean(raw_rewards)) / scorable);
   summary.truncated_share = Ratio(truncated, summary.completions);
   summary.length_mean = Ratio(summary.generated_tokens, summary.completions);
   summary.zero_advantage_share = Ratio(Number(summary.zero_advantage_tokens), summary.tokens);

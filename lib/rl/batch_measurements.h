@@ -15,7 +15,7 @@ struct BatchMeasurements {
   // NaN for nothing.
   static double Ratio(double part, double whole) { return whole > 0 ? part / whole : kNotMeasured; }
 
-  double reward_mean = 0, accuracy = 0;
+  double reward_mean = 0, accuracy = 0, raw_reward_std = kNotMeasured;
   double acr = 0, acr_all_correct = 0, acr_all_wrong = 0, acr_other = 0;
   double acr_effective = 0, acr_expected = 0, acr_expected_high = 0, acr_excess = 0;
   double near_collapse = 0, truncated_share = 0, length_mean = 0;

@@ -156,6 +156,12 @@ TEST_F(AssignmentTest, ThePriceComparesWhatWasDrawnWithWhatIsKept) {
   EXPECT_DOUBLE_EQ(summary.kept_reward_mean, 0.5);
 }
 
+TEST_F(AssignmentTest, TheDeviationOfTheRawRewardsLeavesUnscorableCompletionsOut) {
+  plan = MakePlan({{10, {1, 0}}, {11, {1, 1}}, {12, {0, kUnscored}}});
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_DOUBLE_EQ(summary.raw_reward_std, std::sqrt(0.6 * 0.4));
+}
+
 // Eight groups of source "easy", all correct, and eight of "hard", all mixed.
 TEST_F(AssignmentTest, EachSourceHasAGateOfItsOwn) {
   std::vector<GroupSpec> groups;
@@ -350,8 +356,8 @@ TEST_F(AssignmentTest, AStepOfOnlyMaskedGroupsRunsNothing) {
 TEST_F(AssignmentTest, WhatABatchWithoutScorableCompletionsCannotKnowIsNotMeasured) {
   plan = MakePlan({{10, {kUnscored, kUnscored}}});
   ASSERT_TRUE(Assign().ok());
-  for (const double rate :
-       {summary.acr, summary.acr_all_wrong, summary.reward_mean, summary.accuracy})
+  for (const double rate : {summary.acr, summary.acr_all_wrong, summary.reward_mean,
+                            summary.accuracy, summary.raw_reward_std})
     EXPECT_TRUE(std::isnan(rate));
 }
 
