@@ -19,6 +19,7 @@
 
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
+#include "cli/explain/largest_cause.h"
 #include "cli/keep/fork_run.h"
 #include "cli/keep/run_folder.h"
 #include "cli/process.h"
@@ -138,6 +139,8 @@ class Launcher {
     results_.wall_seconds = MonotonicSeconds() - started;
     if (!status.ok()) {
       StopAll();
+      if (IsNothingToLearn(status) && Judge().ok())
+        console_.Say("\n" + LearnedText(results_.learned));
       return status;
     }
     BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, AskTheCoordinator());
@@ -270,11 +273,20 @@ class Launcher {
     programs_.Stop(!nothing_trained, [this] { console_.SayWaiting("the learner to leave"); });
   }
 
+  // Finds out whether the run learned. REQUIRES: every process of the run has ended.
+  Status Judge() {
+    BUTTRESS_ASSIGN_OR_RETURN(results_.learned, ReadLearned(out_, results_));
+    if (results_.learned.rose()) return OkStatus();
+    BUTTRESS_ASSIGN_OR_RETURN(results_.learned.cause, LargestCause(out_));
+    return OkStatus();
+  }
+
   Status WriteResults(const std::string& end_reason) {
     results_.restarts = supervisor().restarts();
     results_.peak_rss_bytes = supervisor().peak_rss_bytes();
+    BUTTRESS_RETURN_IF_ERROR(Judge());
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, WriteSummary(config_, results_));
-    console_.Say(text + WhatToDoNext());
+    console_.Say(text + WhatToDoNext() + "\n\n" + LearnedText(results_.learned));
     if (!end_reason.empty()) {
       console_.Say(fmt::format("launch: {}; ended after step {:.0f} of {}", end_reason,
                                console_.step(), StepsOfRun(out_, config_.run)));

@@ -193,12 +193,19 @@ nlohmann::ordered_json SourcesJson(const std::map<std::string, CollapseCounts>& 
   return json;
 }
 
+// "4 collapsed (ACR 1.000), 476 unscorable", the latter where there are some.
+std::string CollapseText(const CollapseCounts& counts) {
+  std::string text = fmt::format("{} collapsed (ACR {})", counts.constant(), AcrText(counts, 3));
+  if (counts.unscorable > 0) text += fmt::format(", {} unscorable", counts.unscorable);
+  return text;
+}
+
 // A line for each source; empty for one.
 std::string SourcesText(const std::map<std::string, CollapseCounts>& sources) {
   std::string text;
   for (const auto& [source, counts] : sources) {
-    text += fmt::format("  source {}: {} groups, {} collapsed (ACR {})\n", source, counts.groups,
-                        counts.constant(), AcrText(counts, 3));
+    text +=
+        fmt::format("  source {}: {} groups, {}\n", source, counts.groups, CollapseText(counts));
   }
   return sources.size() > 1 ? text : "";
 }
@@ -246,9 +253,8 @@ std::string ClosingText(const RunConfig& config, const RunSummary& summary,
                         const std::map<std::string, CollapseCounts>& sources,
                         const SkippedPrompts& skipped, const std::vector<StepMeasurements>& steps,
                         const std::vector<EvalRow>& evals, const std::optional<BestMark>& best) {
-  std::string text = fmt::format(
-      "\n{} steps in {:.0f} s; {} groups accepted, {} collapsed (ACR {})\n", steps.size(),
-      summary.wall_seconds, collapse.groups, collapse.constant(), AcrText(collapse, 3));
+  std::string text = fmt::format("\n{} steps in {:.0f} s; {} groups accepted, {}\n", steps.size(),
+                                 summary.wall_seconds, collapse.groups, CollapseText(collapse));
   text += SourcesText(sources) + SkippedText(skipped) + PriceText(PriceOf(steps)) +
           PaceText(PaceOf(steps));
   if (summary.before && summary.after) {
@@ -261,16 +267,6 @@ std::string ClosingText(const RunConfig& config, const RunSummary& summary,
 
 }  // namespace
 
-std::string Accuracy::Text() const {
-  std::vector<double> of_prompts(static_cast<std::size_t>(prompts), 0.0);
-  const auto correct =
-      static_cast<std::size_t>(std::lround(accuracy * static_cast<double>(prompts)));
-  std::fill_n(of_prompts.begin(), std::min(correct, of_prompts.size()), 1.0);
-  const Estimate estimate = MeanOver(of_prompts);
-  return fmt::format("{:.1f} % ({:.1f} to {:.1f})", 100 * accuracy, 100 * estimate.low,
-                     100 * estimate.high);
-}
-
 std::string EvalLine(const EvalRow& row) {
   const std::string accuracy = std::isfinite(row.accuracy)
                                    ? row.completions == row.prompts
@@ -282,16 +278,11 @@ std::string EvalLine(const EvalRow& row) {
       accuracy, row.completions, row.prompts, 100 * row.truncated_share());
 }
 
-Result<Accuracy> ReadAccuracy(const std::string& path) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("accuracy") || !json["accuracy"].is_number() ||
-      !json.contains("prompts") || !json["prompts"].is_number_integer()) {
-    return DataLoss(
-        path +
-        ": expected an object with 'accuracy' and 'prompts'; delete the file to evaluate again");
-  }
-  return Accuracy{json["accuracy"].get<double>(), json["prompts"].get<std::int64_t>()};
+Result<Learned> ReadLearned(const std::string& out, const RunSummary& summary) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
+                            ReadSteps(JoinPath(out, "steps.jsonl")));
+  return LearnedOf(steps, summary.before.value_or(Accuracy{}).by_row,
+                   summary.after.value_or(Accuracy{}).by_row, out);
 }
 
 Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summary) {
@@ -320,6 +311,7 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   if (summary.after) json["held_out_prompts"] = summary.after->prompts;
   if (!evals.empty()) json["evaluations"] = ToJson(evals);
   if (best) json["best"] = {{"step", best->step}, {"by", best->by}, {"value", best->value}};
+  json["learned"] = LearnedJson(summary.learned);
   json["steps"] = steps.size();
   json["groups_accepted"] = collapse.groups;
   json["groups_collapsed"] = collapse.constant();

@@ -10,23 +10,13 @@
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/eval_files.h"
+#include "lib/measure/learned.h"
 
 namespace buttress {
-
-struct Accuracy {
-  double accuracy = 0;  // correct / prompts
-  std::int64_t prompts = 0;
-
-  // "62.7 % (59.7 to 65.7)", with the 95 % interval of MeanOver.
-  std::string Text() const;
-};
 
 // "held-out accuracy after step 40: 62.7 % (59.7 to 65.7); 300 completions of 300 prompts, 2 %
 // cut", with the interval where each prompt has one completion.
 std::string EvalLine(const EvalRow& row);
-
-// Reads the JSON that `rollout_worker eval --json` writes. kDataLoss if a field is missing.
-Result<Accuracy> ReadAccuracy(const std::string& path);
 
 // What `buttress launch` measured of the run.
 struct RunSummary {
@@ -35,7 +25,12 @@ struct RunSummary {
   double wall_seconds = 0;
   int restarts = 0;
   std::map<std::string, std::int64_t> peak_rss_bytes;
+  Learned learned;
 };
+
+// Judges whether the run in the folder `out` learned, by its steps and the accuracies of `summary`.
+// Errors as ReadSteps.
+Result<Learned> ReadLearned(const std::string& out, const RunSummary& summary);
 
 // Combines `summary` with the ledger and steps.jsonl, writes <out>/summary.json and
 // <out>/curves.svg, and returns the closing text. REQUIRES: every process of the run has ended.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <type_traits>
 
 #include "lib/base/os/file.h"
+#include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {
 namespace {
@@ -65,6 +67,33 @@ Status RemoveEval(const std::string& folder) {
 double EvalRow::truncated_share() const {
   return completions > 0 ? static_cast<double>(truncated) / static_cast<double>(completions)
                          : kNotMeasured;
+}
+
+std::string Accuracy::Text() const {
+  std::vector<double> of_prompts(static_cast<std::size_t>(prompts), 0.0);
+  const auto correct =
+      static_cast<std::size_t>(std::lround(accuracy * static_cast<double>(prompts)));
+  std::fill_n(of_prompts.begin(), std::min(correct, of_prompts.size()), 1.0);
+  const Estimate estimate = MeanOver(of_prompts);
+  return fmt::format("{:.1f} % ({:.1f} to {:.1f})", 100 * accuracy, 100 * estimate.low,
+                     100 * estimate.high);
+}
+
+Result<Accuracy> ReadAccuracy(const std::string& path) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("accuracy") || !json["accuracy"].is_number() ||
+      !json.contains("prompts") || !json["prompts"].is_number_integer()) {
+    return DataLoss(
+        path +
+        ": expected an object with 'accuracy' and 'prompts'; delete the file to evaluate again");
+  }
+  Accuracy accuracy{json["accuracy"].get<double>(), json["prompts"].get<std::int64_t>()};
+  const auto rows = json.find("by_row");
+  for (std::size_t i = 0; rows != json.end() && rows->is_array() && i < rows->size(); ++i)
+    accuracy.by_row.push_back((*rows)[i].is_number() ? (*rows)[i].get<double>()
+                                                     : EvalRow::kNotMeasured);
+  return accuracy;
 }
 
 std::string EvalsPath(const std::string& out) { return JoinPath(out, "eval.jsonl"); }

@@ -36,6 +36,19 @@ struct EvalRow {
   bool operator==(const EvalRow&) const = default;
 };
 
+// The accuracy of a model on held-out prompts: eval_before.json and eval_after.json of a run.
+struct Accuracy {
+  double accuracy = 0;  // correct / prompts
+  std::int64_t prompts = 0;
+  std::vector<double> by_row{};  // of each row of the prompt file; NaN without a verdict
+
+  // "62.7 % (59.7 to 65.7)", with the 95 % interval of MeanOver.
+  std::string Text() const;
+};
+
+// Reads the JSON that `rollout_worker eval --json` writes. kDataLoss if a field is missing.
+Result<Accuracy> ReadAccuracy(const std::string& path);
+
 std::string EvalsPath(const std::string& out);
 
 // One line without its end. Numbers that are not finite become null.

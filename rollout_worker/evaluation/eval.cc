@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "lib/base/os/clock.h"
@@ -223,6 +224,19 @@ Estimate EvalScores::Avg() const {
       of_prompts.push_back(static_cast<double>(s.correct) / static_cast<double>(s.scored));
   }
   return MeanOver(of_prompts);
+}
+
+std::vector<double> EvalScores::ByRow() const {
+  if (prompts_.empty()) return {};
+  std::vector<double> shares(static_cast<std::size_t>(prompts_.rbegin()->first) + 1,
+                             std::numeric_limits<double>::quiet_NaN());
+  for (const auto& [row, prompt] : prompts_) {
+    const auto& [correct, scored] = prompt.successes;
+    if (scored > 0)
+      shares[static_cast<std::size_t>(row)] =
+          static_cast<double>(correct) / static_cast<double>(scored);
+  }
+  return shares;
 }
 
 std::vector<std::int64_t> PowersUpTo(std::int64_t n) {

@@ -35,6 +35,10 @@ class EvalScores {
   // completion.
   Estimate Avg() const;
 
+  // Returns the share of correct completions by row, up to the last row; NaN for a row without a
+  // scored completion.
+  std::vector<double> ByRow() const;
+
  private:
   struct Answer {
     std::int64_t correct = 0;

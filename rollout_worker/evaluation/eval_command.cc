@@ -169,6 +169,7 @@ Status Report(const EvalResult& result, const Flags& flags) {
   json["model"] = flags.model;
   json["prompts_file"] = flags.prompts;
   AddRates(result, flags, json);
+  json["by_row"] = result.scores.ByRow();
   if (flags.json) {
     std::printf("%s\n", json.dump().c_str());
   } else {

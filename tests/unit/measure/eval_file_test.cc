@@ -57,5 +57,22 @@ TEST(EvalFileTest, ADamagedLineIsNamed) {
   EXPECT_THAT(rows.status().message(), testing::HasSubstr("eval.jsonl:2: field 'step'"));
 }
 
+TEST(EvalFileTest, AnAccuracyComesBackWithItsRows) {
+  TempDir dir;
+  const std::string path = JoinPath(dir.path(), "eval_before.json");
+  ASSERT_TRUE(
+      WriteFileAtomic(path, R"({"accuracy": 0.5, "prompts": 3, "by_row": [1, null, 0]})").ok());
+  const auto read = ReadAccuracy(path);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->accuracy, 0.5);
+  ASSERT_EQ(read->by_row.size(), 3);
+  EXPECT_EQ(read->by_row[0], 1);
+  EXPECT_TRUE(std::isnan(read->by_row[1]));
+  ASSERT_TRUE(WriteFileAtomic(path, R"({"accuracy": 0.5, "prompts": 3})").ok());
+  EXPECT_TRUE(ReadAccuracy(path)->by_row.empty());
+  ASSERT_TRUE(WriteFileAtomic(path, R"({"prompts": 3})").ok());
+  EXPECT_EQ(ReadAccuracy(path).status().code(), StatusCode::kDataLoss);
+}
+
 }  // namespace
 }  // namespace buttress

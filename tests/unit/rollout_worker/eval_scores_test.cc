@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+#include <vector>
+
 #include "rollout_worker/evaluation/eval.h"
 
 namespace buttress {
@@ -36,6 +40,21 @@ TEST(EvalScoresTest, APromptWithTooFewScoredCompletionsIsExcluded) {
   EXPECT_EQ(scores.PassAt(3).prompts, 2);
   EXPECT_EQ(scores.MajAt(3).mean, 0.5);
   EXPECT_EQ(scores.Avg().prompts, 2);
+}
+
+TEST(EvalScoresTest, ARowWithoutAVerdictHasNoShare) {
+  EvalScores scores;
+  EXPECT_TRUE(scores.ByRow().empty());
+  Add(scores, 0, Outcome::kCorrect, "1");
+  Add(scores, 0, Outcome::kWrong, "2");
+  Add(scores, 2, Outcome::kUnscorable, "");
+  Add(scores, 3, Outcome::kCorrect, "1");
+  const std::vector<double> shares = scores.ByRow();
+  ASSERT_EQ(shares.size(), 4);
+  EXPECT_EQ(shares[0], 0.5);
+  EXPECT_TRUE(std::isnan(shares[1]));
+  EXPECT_TRUE(std::isnan(shares[2]));
+  EXPECT_EQ(shares[3], 1);
 }
 
 TEST(EvalScoresTest, TheOutcomeOfAnAnswerIsTheMajorityOfItsCompletions) {
