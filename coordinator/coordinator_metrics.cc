@@ -232,9 +232,10 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
                           "because there is nothing to learn, by the learner.")),
       submission_bytes(m.Counter("buttress_coordinator_submission_bytes_total",
                                  "Payload bytes of accepted groups.")),
-      group_reward_mean(m.Histogram("buttress_coordinator_group_reward_mean",
-                                    "Mean raw reward of an accepted group's scorable completions.",
-                                    {0, .01, .1, .2, .3, .4, .5, .6, .7, .8, .9, .99, 1})),
+      group_raw_reward_mean(
+          m.Histogram("buttress_coordinator_group_raw_reward_mean",
+                      "Mean raw reward of an accepted group's scorable completions.",
+                      {0, .01, .1, .2, .3, .4, .5, .6, .7, .8, .9, .99, 1})),
       group_staleness_versions(m.Histogram("buttress_coordinator_group_staleness_versions",
                                            "Steps between the oldest version that sampled a "
                                            "planned group and the weights it trains.",

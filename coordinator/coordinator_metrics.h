@@ -60,7 +60,7 @@ struct CoordinatorMetrics {
   prometheus::Gauge& run_finished;
   prometheus::Gauge& run_stopped;
   prometheus::Counter& submission_bytes;
-  prometheus::Histogram& group_reward_mean;
+  prometheus::Histogram& group_raw_reward_mean;
   prometheus::Histogram& group_staleness_versions;
   prometheus::Gauge& last_batch_committed;
   prometheus::Counter& learner_fenced;

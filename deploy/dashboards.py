@@ -56,7 +56,8 @@ DASHBOARDS = {
                            ("trained", last(C + "committed_step")),
                            ("planned", last(C + "planned_step")),
                            ("checkpoint", last(C + "checkpoint_step"))]),
-         ("Reward", "none", learner("reward_mean", "accuracy", "eval.accuracy")),
+         ("Reward", "none",
+          learner("raw_reward_mean", "shaped_reward_mean", "accuracy", "eval.accuracy")),
          ("Collapse rate", "percentunit", learner("acr"))],
         [("Entropy", "none", learner("entropy")),
          ("KL", "none", learner("kl", "kl_average", "ref_kl", "start_kl")),
@@ -79,7 +80,7 @@ DASHBOARDS = {
                                   ("comparable", last(C + "acr_batch_groups")),
                                   ("constant", last(C + "acr_batch_collapsed_groups"))])],
         [("Mean reward of a group", "none",
-          [(f"p{100 * q:g}", quantile(q, C + "group_reward_mean")) for q in (0.1, 0.5, 0.9)]),
+          [(f"p{100 * q:g}", quantile(q, C + "group_raw_reward_mean")) for q in (0.1, 0.5, 0.9)]),
          ("Tokens without advantage", "percentunit", learner("zero_advantage_share")),
          ("Gradient of constant groups", "percentunit", learner("collapsed_gradient.share"))],
         [("Distinct responses", "percentunit", learner("distinct_share", "format_share")),
@@ -98,8 +99,8 @@ DASHBOARDS = {
         [("Tokens drawn for each that is kept", "none", [
             ("price", last(MEASURED["drawn.per_kept"]))]),
          ("Raw reward before and after", "none", [
-             ("drawn", last(MEASURED["drawn.reward_mean"])),
-             ("kept", last(MEASURED["kept.reward_mean"]))]),
+             ("drawn", last(MEASURED["drawn.raw_reward_mean"])),
+             ("kept", last(MEASURED["kept.raw_reward_mean"]))]),
          ("Collapse rate before and after", "percentunit", [
              ("drawn", last(MEASURED["acr"])), ("kept", last(MEASURED["kept.acr"]))])],
         [("Groups drawn by source", "none", [

@@ -81,7 +81,7 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
       const std::vector<StepMeasurements> steps,
       reports_.Replay({state.learner_epoch, static_cast<std::uint64_t>(state.step), ""}));
   for (const StepMeasurements& step : steps)
-    checkpoints_.AddStep(static_cast<std::int64_t>(step.step), step.reward_mean);
+    checkpoints_.AddStep(static_cast<std::int64_t>(step.step), step.raw_reward_mean);
   return OkStatus();
 }
 
@@ -170,7 +170,7 @@ Status LearnerJob::FinishStep(StepState& state) {
   if (measured.seconds_step > 0)
     measured.tokens_per_second = measured.generated_tokens / measured.seconds_step;
   step_ended_ = now;
-  if (leads()) checkpoints_.AddStep(state.step, measured.reward_mean);
+  if (leads()) checkpoints_.AddStep(state.step, measured.raw_reward_mean);
   BUTTRESS_RETURN_IF_ERROR(reports_.Record(state));
   BUTTRESS_RETURN_IF_ERROR(AgreeOnEnd());
   if (leads()) reports_.OfferEvaluation(version_, model_);

@@ -60,6 +60,13 @@ void LearnerMetrics::AddStep(const StepMeasurements& step) {
   }
   if (!leads_) return;
   for (const SourceMeasurements& source : step.sources) AddSource(source);
+  for (const ComponentMeasurements& component : step.components) {
+    metrics_
+        .Gauge("buttress_learner_component_reward_mean",
+               "Mean of a component of the reward before weighting, of the last step that has it.",
+               {{"component", component.name}})
+        .Set(component.reward_mean());
+  }
   metrics_
       .Histogram("buttress_learner_step_duration_seconds",
                  "From the end of a step to the end of the next.", kStepBounds)
@@ -77,9 +84,9 @@ void LearnerMetrics::AddSource(const SourceMeasurements& source) {
              "acr of the last step that drew groups of the data source.", label)
       .Set(source.acr());
   metrics_
-      .Gauge("buttress_learner_source_reward_mean",
+      .Gauge("buttress_learner_source_raw_reward_mean",
              "Mean raw reward of the data source, of the same step.", label)
-      .Set(source.reward_mean());
+      .Set(source.raw_reward_mean());
   metrics_
       .Gauge("buttress_learner_source_accuracy_ratio",
              "accuracy of the data source, of the same step.", label)
@@ -165,7 +172,8 @@ Status StepReports::RecordOnRank0(StepState& state) {
   source_.SetNewestStep(StepToJson(measured));
   metrics_.AddAlarms(alarms_, measured.alarms);
   Log(kInfo, "step",
-      {{"reward", measured.reward_mean},
+      {{"raw_reward", measured.raw_reward_mean},
+       {"accuracy", measured.accuracy},
        {"acr", measured.acr},
        {"entropy", measured.entropy},
        {"kl", measured.kl},

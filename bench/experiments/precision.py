@@ -27,7 +27,7 @@ def main():
 
     def train(out, data, seed, settings):
         run(*launch_command(out, data, seed, [*settings, f"run.steps={options.steps}"]))
-        rewards = [row["reward_mean"] for row in steps_of(out)]
+        rewards = [row["raw_reward_mean"] for row in steps_of(out)]
         part = max(1, len(rewards) // PARTS)
         return {
             "accuracy_before": accuracy(data / "cold", data),

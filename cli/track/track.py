@@ -71,7 +71,7 @@ def values_of(step):
     for source, sums in step.get("sources", {}).items():
         shares = {"groups": sums["groups"], "acr": sums["acr"]}
         if sums["scorable"]:
-            shares["reward_mean"] = sums["raw_reward"] / sums["scorable"]
+            shares["raw_reward_mean"] = sums["raw_reward"] / sums["scorable"]
         if sums["judged"]:
             shares["accuracy"] = sums["correct"] / sums["judged"]
         values[step["step"]].update(
@@ -80,7 +80,7 @@ def values_of(step):
 
 
 def values_of_evaluation(row):
-    names = ("accuracy", "reward_mean", "completions", "truncated_share")
+    names = ("accuracy", "raw_reward_mean", "completions", "truncated_share")
     return {row["step"]: {f"eval/{k}": row[k] for k in names if is_measured(row.get(k))}}
 
 

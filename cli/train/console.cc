@@ -219,7 +219,7 @@ std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, dou
   std::string line = fmt::format(
       "step {:.0f}/{} {:3.0f}%  reward {}  accuracy {}  acr {}  entropy {}  {:.0f} tok/s  left {}",
       step.step, total_steps, 100.0 * step.step / static_cast<double>(total_steps),
-      Text("{:.3f}", step.reward_mean), Text("{:.2f}", step.accuracy), Text("{:.2f}", step.acr),
+      Text("{:.3f}", step.raw_reward_mean), Text("{:.2f}", step.accuracy), Text("{:.2f}", step.acr),
       Text("{:.3g}", step.entropy), step.tokens_per_second, LeftText(seconds_left));
   if (step.unscorable > 0)
     line += fmt::format("  unscorable {:.0f}%", 100 * step.unscorable / step.completions);

@@ -38,7 +38,11 @@ struct Panel {
 
 std::string CurvesSvg(const std::string& title, const std::vector<StepMeasurements>& steps) {
   const Panel panels[] = {
-      {"reward (mean of the step)", 1, {{"reward", "#1a7f37", "reward_mean"}}},
+      {"raw reward, shaped reward and accuracy (means of the step)",
+       0,
+       {{"raw reward", "#1a7f37", "raw_reward_mean"},
+        {"shaped reward", "#bf8700", "shaped_reward_mean"},
+        {"accuracy", "#0969da", "accuracy"}}},
       {"advantage collapse rate",
        1,
        {{"ACR", "#222", "acr"},
@@ -151,8 +155,8 @@ Price PriceOf(const std::vector<StepMeasurements>& steps) {
     price.kept_groups += step.kept_groups;
     price.tokens += step.drawn_tokens;
     price.kept_tokens += step.kept_tokens;
-    AddWeighted(step.drawn_reward_mean, step.groups, price.reward, drawn);
-    AddWeighted(step.kept_reward_mean, step.kept_groups, price.kept_reward, kept);
+    AddWeighted(step.drawn_raw_reward_mean, step.groups, price.reward, drawn);
+    AddWeighted(step.kept_raw_reward_mean, step.kept_groups, price.kept_reward, kept);
     AddWeighted(step.acr, step.groups - step.unscorable_groups, price.acr, comparable);
     AddWeighted(step.kept_acr, step.kept_groups, price.kept_acr, kept_comparable);
   }

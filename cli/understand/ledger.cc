@@ -60,17 +60,11 @@ ordered_json ContentJson(const AcceptedGroup& accepted) {
   for (int i = 0; i < head.outcomes_size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const auto finish = static_cast<FinishReason>(head.finish_reasons(i));
-    ordered_json completion = {{"outcome", OutcomeName(OutcomeOf(head, at))},
-                               {"finish", FinishName(finish)},
-                               {"raw_reward", head.raw_rewards(i)},
-                               {"reward", head.rewards(i)},
-                               {"tokens", head.lengths(i)},
-                               {"trained_tokens", head.trained_lengths(i)},
-                               {"logprob_sum", head.logprob_sums(i)}};
-    for (int c = 0; c < head.component_names_size(); ++c) {
-      completion["components"][head.component_names(c)] =
-          ComponentsOf(head, at)[static_cast<std::size_t>(c)];
-    }
+    ordered_json completion = {
+        {"outcome", OutcomeName(OutcomeOf(head, at))}, {"finish", FinishName(finish)},
+        {"deciding_reward", head.raw_rewards(i)},      {"raw_reward", head.rewards(i)},
+        {"components", ComponentsJson(head, at)},      {"tokens", head.lengths(i)},
+        {"trained_tokens", head.trained_lengths(i)},   {"logprob_sum", head.logprob_sums(i)}};
     json["completions"].push_back(std::move(completion));
   }
   return json;

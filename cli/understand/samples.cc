@@ -50,13 +50,25 @@ void AppendWrapped(std::string_view line, std::string_view indent, std::size_t m
   } while (!line.empty());
 }
 
+// "raw reward 1.100 = answer 1.000 + 0.2 * format 0.500".
+std::string RewardText(const v1::GroupHead& head, std::size_t i) {
+  std::string text = fmt::format("raw reward {:.3f}", RewardsOf(head)[i]);
+  if (!IsScorable(head, i)) return text;
+  for (std::size_t c = 0; c < ComponentsOf(head, i).size(); ++c) {
+    const auto at = static_cast<int>(c);
+    const double weight = at < head.component_weights_size() ? head.component_weights(at) : 1;
+    text += c == 0 ? " = " : " + ";
+    if (weight != 1) text += fmt::format("{:g} * ", weight);
+    text += fmt::format("{} {:.3f}", Printable(head.component_names(at)), ComponentsOf(head, i)[c]);
+  }
+  return text;
+}
+
 std::string HeadOf(const SampledGroup& group, std::size_t i) {
   const v1::GroupHead& columns = *group.head;
   const Sample& sample = group.samples[i];
-  const double raw = RawRewardsOf(columns)[i], reward = RewardsOf(columns)[i];
   std::string head =
-      fmt::format("  {}  {}  reward {:.3f}", i, OutcomeName(OutcomeOf(columns, i)), reward);
-  if (raw != reward) head += fmt::format(" (raw {:.3f})", raw);
+      fmt::format("  {}  {}  {}", i, OutcomeName(OutcomeOf(columns, i)), RewardText(columns, i));
   head += fmt::format("  {} tokens", columns.lengths(static_cast<int>(i)));
   if (IsTruncated(columns, i)) head += "  truncated";
   if (!sample.answer.empty()) head += "  answer " + Printable(sample.answer);
@@ -229,8 +241,8 @@ ordered_json SamplesJson(const SampledGroup& group) {
     const v1::GroupHead& head = *group.head;
     const auto finish = static_cast<FinishReason>(head.finish_reasons(static_cast<int>(i)));
     ordered_json row = {{"outcome", OutcomeName(OutcomeOf(head, i))},
-                        {"reward", RewardsOf(head)[i]},
-                        {"raw_reward", RawRewardsOf(head)[i]},
+                        {"raw_reward", RewardsOf(head)[i]},
+                        {"components", ComponentsJson(head, i)},
                         {"tokens", head.lengths(static_cast<int>(i))},
                         {"finish", FinishName(finish)},
                         {"truncated", IsTruncated(head, i)},

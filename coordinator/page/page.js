@@ -9,7 +9,7 @@ const SPANS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
 // Title, the measurements of the lines, and the top of the axis if it is fixed. The server sends
 // names and help of all measurements (lib/measure/measurements.cc).
 const CHARTS = [
-  ['Reward and accuracy', ['reward_mean', 'accuracy']],
+  ['Raw reward, shaped reward and accuracy', ['raw_reward_mean', 'shaped_reward_mean', 'accuracy']],
   ['Advantage collapse rate', ['acr', 'acr_effective', 'acr_expected'], 1],
   ['Collapse by class', ['acr_all_correct', 'acr_all_wrong', 'acr_other'], 1],
   ['Entropy (nats per token)', ['entropy']],
@@ -19,9 +19,9 @@ const CHARTS = [
   ['Age of the tokens (versions)', ['token_age.mean']],
   ['Throughput (tokens per second)', ['tokens_per_second', 'speed.fresh']],
 ];
-const TILES = ['reward_mean', 'acr', 'acr_effective', 'entropy', 'kl', 'length_mean',
+const TILES = ['raw_reward_mean', 'accuracy', 'acr', 'acr_effective', 'entropy', 'kl', 'length_mean',
   'token_age.mean', 'tokens_per_second'];
-const EVALS = ['accuracy', 'reward_mean', 'truncated_share'];
+const EVALS = ['accuracy', 'raw_reward_mean', 'truncated_share'];
 const WORKER_PHASES = [['generates', 'generating_seconds', 'blue'],
   ['scores', 'scoring_seconds', 'violet'], ['waits for leases', 'no_lease_seconds', 'amber'],
   ['waits for weights', 'wait_weights_seconds', 'red'], ['submits', 'submitting_seconds', 'green']];
@@ -170,12 +170,13 @@ function chart(title, lines, top) {
   return element('div', {className: 'chart'}, element('h2', {}, title), legend, picture);
 }
 
-function sourceChart() {
-  const sources = [...new Set(points.flatMap(p => Object.keys(p.sources)))].sort().slice(0, 6);
-  if (sources.length < 2) return [];
-  const lines = sources.map((source, i) => [source, points.map(p => [of(p, 'step'),
-    p.sources[source]]).filter(p => p[1] !== null && p[1] !== undefined), COLORS[i]]);
-  return [chart('Collapse rate by source', lines, 1)];
+// A chart of what the points hold by name under `key`, if there are two names or more.
+function namedChart(title, key, top) {
+  const all = [...new Set(points.flatMap(p => Object.keys(p[key])))].sort().slice(0, 6);
+  if (all.length < 2) return [];
+  const lines = all.map((name, i) => [name, points.map(p => [of(p, 'step'), p[key][name]])
+    .filter(p => p[1] !== null && p[1] !== undefined), COLORS[i]]);
+  return [chart(title, lines, top)];
 }
 
 function evalChart() {
@@ -187,8 +188,9 @@ function evalChart() {
 function showCharts() {
   const drawn = CHARTS.map(([title, lines, top]) => chart(title,
     lines.map((name, i) => [words(name), measured(name), COLORS[i], helpOf(name)]), top));
-  drawn.splice(3, 0, ...sourceChart());
-  drawn.splice(1, 0, ...evalChart());
+  drawn.splice(3, 0, ...namedChart('Collapse rate by source', 'sources', 1));
+  drawn.splice(1, 0, ...namedChart('Components of the raw reward, before weighting', 'components'),
+    ...evalChart());
   at('charts').replaceChildren(...drawn);
 }
 
@@ -371,6 +373,12 @@ function showAlarms(alarms) {
     element('div', {className: 'muted'}, ADVICE[alarm.name][1])))]);
 }
 
+// "", or the components of a weighted sum by name.
+function components(completion) {
+  const parts = Object.entries(completion.components).map(([name, value]) => `${name} ${number(value)}`);
+  return parts.length ? ` (${parts.join(', ')})` : '';
+}
+
 function group(data) {
   const node = element('div', {className: 'group'}, element('b', {}, data.class.replace('_', ' ')),
     element('span', {className: 'muted'}, ` step ${data.step}, group ${data.group}, prompt ` +
@@ -380,7 +388,8 @@ function group(data) {
   if (data.text !== null) node.append(element('pre', {className: 'prompt'}, data.text));
   for (const c of data.completions) {
     const note = element('div', {}, element('span', {className: c.outcome}, c.outcome),
-      element('span', {className: 'muted'}, ` ${number(c.reward)}, ${c.tokens} tok`),
+      element('span', {className: 'muted'}, ` raw reward ${number(c.raw_reward)}`, components(c),
+        `, ${c.tokens} tok`),
       c.truncated ? element('span', {className: 'truncated'}, ' truncated') : null);
     node.append(element('div', {className: 'completion'}, note,
       element('pre', {}, c.text !== null ? c.text : c.unscorable || '')));

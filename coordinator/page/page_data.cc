@@ -61,7 +61,8 @@ ordered_json StatusJson(v1::GetRunStatusResponse run) {
 ordered_json SampleJson(const SampledGroup& group, std::size_t i) {
   const Sample& sample = group.samples[i];
   ordered_json json = {{"outcome", OutcomeName(OutcomeOf(*group.head, i))},
-                       {"reward", RewardsOf(*group.head)[i]},
+                       {"raw_reward", RewardsOf(*group.head)[i]},
+                       {"components", ComponentsJson(*group.head, i)},
                        {"tokens", group.head->lengths(static_cast<int>(i))},
                        {"truncated", IsTruncated(*group.head, i)},
                        {"text", nullptr}};
@@ -184,11 +185,14 @@ ordered_json RunPoints::After(double after, std::size_t limit) const {
   for (; next != points_.end() && json.size() < limit; ++next) {
     ordered_json point = {{"values", ordered_json::array()},
                           {"sources", ordered_json::object()},
+                          {"components", ordered_json::object()},
                           {"alarms", ordered_json::array()}};
     for (const Measurement& row : MeasurementTable())
       point["values"].push_back(Known((*next).*row.value));
     for (const SourceMeasurements& source : next->sources)
       point["sources"][source.source] = Known(source.acr());
+    for (const ComponentMeasurements& component : next->components)
+      point["components"][component.name] = Known(component.reward_mean());
     for (const Alarm alarm : next->alarms) point["alarms"].push_back(AlarmName(alarm));
     json.push_back(std::move(point));
   }
@@ -200,7 +204,7 @@ ordered_json RunPoints::Evals() const {
   for (const StepMeasurements& step : evals_) {
     json.push_back({{"step", step.eval_step},
                     {"accuracy", Known(step.eval_accuracy)},
-                    {"reward_mean", Known(step.eval_reward_mean)},
+                    {"raw_reward_mean", Known(step.eval_raw_reward_mean)},
                     {"truncated_share", Known(step.eval_truncated_share)}});
   }
   return json;

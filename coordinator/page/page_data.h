@@ -41,12 +41,12 @@ class RunPoints {
   std::int64_t generation() const { return generation_; }
 
   // Returns at most `limit` points of steps after `after`, oldest first, as
-  // {"values": [MeasurementTable()], "sources": {name: ACR}, "alarms": [name]}; what was not
-  // measured is null.
+  // {"values": [MeasurementTable()], "sources": {name: ACR}, "components": {name: mean},
+  // "alarms": [name]}; what was not measured is null.
   nlohmann::ordered_json After(double after, std::size_t limit) const;
 
   // Returns the evaluations of the run, oldest first, kMostPoints at most:
-  // [{"step", "accuracy", "reward_mean", "truncated_share"}].
+  // [{"step", "accuracy", "raw_reward_mean", "truncated_share"}].
   nlohmann::ordered_json Evals() const;
 
   // The newest steps, kPaceSteps at most.

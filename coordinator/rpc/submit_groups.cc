@@ -183,7 +183,7 @@ std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
     turn.payloads_appended = true;
     metrics_.submission_bytes.Increment(static_cast<double>(bytes_.size()));
     if (const double mean = MeanRawReward(submission_.head); !std::isnan(mean))
-      metrics_.group_reward_mean.Observe(mean);
+      metrics_.group_raw_reward_mean.Observe(mean);
   }
   const LeaseRef lease = submission_.lease;
   const SubmitOutcome outcome = turn.scheduler.Submit(std::move(submission_), turn.changes);

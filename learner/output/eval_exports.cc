@@ -70,7 +70,7 @@ void EvalExports::TakeResult(StepMeasurements& step) {
   }
   taken_step_ = step.eval_step = static_cast<double>(next->step);
   step.eval_accuracy = next->accuracy;
-  step.eval_reward_mean = next->reward_mean;
+  step.eval_raw_reward_mean = next->raw_reward_mean;
   step.eval_completions = static_cast<double>(next->completions);
   step.eval_truncated_share = next->truncated_share();
 }

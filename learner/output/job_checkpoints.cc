@@ -71,10 +71,10 @@ Status CompareReplicas(const std::string& what, const NamedTensors& tensors, Col
   return OkStatus();
 }
 
-void KeptCheckpoints::AddStep(std::int64_t step, double reward_mean) {
+void KeptCheckpoints::AddStep(std::int64_t step, double raw_reward_mean) {
   if (config_.run.checkpoints.keep_best == 0 || by_eval()) return;
   last_step_ = step;
-  if (std::isfinite(reward_mean)) rewards_.push_back(reward_mean);
+  if (std::isfinite(raw_reward_mean)) rewards_.push_back(raw_reward_mean);
   while (std::ssize(rewards_) > config_.run.checkpoint_interval) rewards_.pop_front();
   if (step % config_.run.checkpoint_interval != 0 || rewards_.empty()) return;
   rewarded_[step] =
@@ -199,7 +199,7 @@ void JobCheckpoints::KeepBestByReward() {
   const auto reward = kept_.RewardOfLastStep();
   if (!reward) return;
   const std::string& out = config_.local.out;
-  const BestMark mark{step_, "reward_mean", *reward};
+  const BestMark mark{step_, "raw_reward_mean", *reward};
   const std::string part = BestModelFolder(out) + ".part";
   const auto best = ReadBest(out);
   Status status = best.status();

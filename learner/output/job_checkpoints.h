@@ -41,7 +41,7 @@ class KeptCheckpoints {
   explicit KeptCheckpoints(const RunConfig& config) : config_(config) {}
 
   // Takes the mean reward of the next step; after a restart, those of the steps before it first.
-  void AddStep(std::int64_t step, double reward_mean);
+  void AddStep(std::int64_t step, double raw_reward_mean);
 
   // Returns the mean reward up to a checkpoint of the step that was added last; nullopt if run.eval
   // scores, if that step is no multiple of the interval, or without a reward.
@@ -78,7 +78,7 @@ class JobCheckpoints {
   Status PutAsideAfter(std::int64_t step) { return store_.PutAsideAfter(step); }
 
   // Takes the mean reward of the next step (KeptCheckpoints::AddStep).
-  void AddStep(std::int64_t step, double reward_mean) { kept_.AddStep(step, reward_mean); }
+  void AddStep(std::int64_t step, double raw_reward_mean) { kept_.AddStep(step, raw_reward_mean); }
 
   // Writes the checkpoint of `version` on rank 0, once the state is found to be the same on all
   // ranks and `publication` (rank 0) is announced. Does nothing if it exists already.

@@ -12,7 +12,7 @@ void DrawnTotals::Add(const v1::GroupHead& group) {
     tokens += group.lengths(static_cast<int>(i));
     if (!IsScorable(group, i)) continue;
     ++scorable;
-    raw_reward += group.raw_rewards(static_cast<int>(i));
+    raw_reward += RewardsOf(group)[i];
   }
 }
 

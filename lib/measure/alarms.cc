@@ -187,7 +187,7 @@ std::vector<std::string> FirstBatchNotices(const StepMeasurements& step) {
     notices.push_back(fmt::format(
         "all raw rewards of the first batch are equal within their groups (mean reward {:.3g}); "
         "such groups teach nothing",
-        step.reward_mean));
+        step.raw_reward_mean));
   }
   if (step.completions > 0 && step.truncated_share == 1) {
     notices.push_back(

@@ -12,7 +12,7 @@ namespace buttress {
 
 struct BestMark {
   std::int64_t step = 0;
-  std::string by;  // the measure: "eval_accuracy" or "reward_mean"
+  std::string by;  // the measure: "eval_accuracy" or "raw_reward_mean"
   double value = 0;
 
   bool operator==(const BestMark&) const = default;

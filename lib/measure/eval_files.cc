@@ -28,7 +28,7 @@ void ForEachField(Row& row, Visit visit) {
   visit("learner_epoch", row.learner_epoch);
   visit("time_unix", row.time_unix);
   visit("accuracy", row.accuracy);
-  visit("reward_mean", row.reward_mean);
+  visit("raw_reward_mean", row.raw_reward_mean);
   visit("prompts", row.prompts);
   visit("completions", row.completions);
   visit("unscorable", row.unscorable);

@@ -20,8 +20,8 @@ struct EvalRow {
   std::int64_t step = 0;
   std::uint64_t learner_epoch = 0;
   double time_unix = 0;
-  double accuracy = kNotMeasured;     // correct / scorable completions
-  double reward_mean = kNotMeasured;  // raw, of the scorable completions
+  double accuracy = kNotMeasured;         // correct / scorable completions
+  double raw_reward_mean = kNotMeasured;  // of the scorable completions
   std::int64_t prompts = 0;
   std::int64_t completions = 0;  // of all prompts
   std::int64_t unscorable = 0;

@@ -16,14 +16,18 @@ constexpr Measurement kTable[] = {
     {"step", &M::step, kSteps, kLast, "Number of the step, from 1."},
     {"time_unix", &M::time_unix, kSeconds, kLast, "End of the step, Unix time."},
 
-    {"reward_mean", &M::reward_mean, kNone, kMean,
-     "Mean reward, after shaping, of the scorable completions."},
+    {"raw_reward_mean", &M::raw_reward_mean, kNone, kMean,
+     "Mean raw reward of the scorable completions: the weighted sum of the components, before "
+     "shaping."},
+    {"shaped_reward_mean", &M::shaped_reward_mean, kNone, kMean,
+     "Mean shaped reward of the scorable completions: the raw reward after algorithm.overlong and "
+     "algorithm.kl_in: reward, which the estimator normalises."},
     {"accuracy", &M::accuracy, kRatio, kMean,
      "Correct completions among the correct and the wrong ones."},
     {"acr", &M::acr, kRatio, kMean,
-     "Advantage collapse rate: share of the comparable groups (constant or mixed) whose raw "
-     "rewards "
-     "are all equal, of all groups drawn for the step."},
+     "Advantage collapse rate: share of the comparable groups (constant or mixed) whose deciding "
+     "rewards are all equal, of all groups drawn for the step. The deciding reward is the raw "
+     "reward, in a weighted sum that of the first component that applies."},
     {"acr_all_correct", &M::acr_all_correct, kRatio, kMean,
      "Share of the comparable groups in which every completion is correct."},
     {"acr_all_wrong", &M::acr_all_wrong, kRatio, kMean,
@@ -43,21 +47,21 @@ constexpr Measurement kTable[] = {
     {"acr_sigma", &M::acr_sigma, kRatio, kLast,
      "Standard deviation of acr over the last 25 steps."},
     {"near_collapse", &M::near_collapse, kRatio, kMean,
-     "Share of the comparable groups of the batch in which one completion alone has another raw "
-     "reward."},
+     "Share of the comparable groups of the batch in which one completion alone has another "
+     "deciding reward."},
     {"groups", &M::groups, kGroups, kSum, "Groups drawn for the step, replaced ones included."},
     {"unscorable_groups", &M::unscorable_groups, kGroups, kSum,
      "Drawn groups with fewer than two scorable completions."},
     {"groups_informative", &M::groups_informative, kGroups, kSum,
-     "Drawn groups whose raw rewards differ, so that they teach something."},
+     "Drawn groups whose deciding rewards differ, so that they teach something."},
     {"groups_replaced", &M::groups_replaced, kGroups, kSum,
-     "Drawn groups that others replaced because their raw rewards are constant."},
+     "Drawn groups that others replaced because their deciding rewards are constant."},
     {"groups_masked", &M::groups_masked, kGroups, kSum,
-     "Groups of the batch left out of loss and denominators because their raw rewards are "
+     "Groups of the batch left out of loss and denominators because their deciding rewards are "
      "constant."},
     {"drawn.tokens", &M::drawn_tokens, kTokens, kSum,
      "Tokens of the completions of all drawn groups."},
-    {"drawn.reward_mean", &M::drawn_reward_mean, kNone, kMean,
+    {"drawn.raw_reward_mean", &M::drawn_raw_reward_mean, kNone, kMean,
      "Mean raw reward of the scorable completions of all drawn groups, before groups are replaced "
      "or masked."},
     {"drawn.per_kept", &M::drawn_per_kept, kRatio, kMean,
@@ -66,7 +70,7 @@ constexpr Measurement kTable[] = {
     {"kept.groups", &M::kept_groups, kGroups, kSum,
      "Drawn groups that are neither replaced nor masked."},
     {"kept.tokens", &M::kept_tokens, kTokens, kSum, "Tokens of their completions."},
-    {"kept.reward_mean", &M::kept_reward_mean, kNone, kMean,
+    {"kept.raw_reward_mean", &M::kept_raw_reward_mean, kNone, kMean,
      "Mean raw reward of their scorable completions."},
     {"kept.acr", &M::kept_acr, kRatio, kMean, "acr of these groups alone."},
     {"raw_reward_std", &M::raw_reward_std, kNone, kMean,
@@ -137,7 +141,7 @@ constexpr Measurement kTable[] = {
      "since the step before."},
     {"eval.accuracy", &M::eval_accuracy, kRatio, kLast,
      "Share of correct among the scorable completions of that evaluation."},
-    {"eval.reward_mean", &M::eval_reward_mean, kNone, kLast,
+    {"eval.raw_reward_mean", &M::eval_raw_reward_mean, kNone, kLast,
      "Mean raw reward of its scorable completions."},
     {"eval.completions", &M::eval_completions, kNone, kLast,
      "Its completions, unscorable ones included."},
@@ -200,7 +204,7 @@ constexpr Measurement kTable[] = {
      "Mean confidence weight of the groups with virtual samples."},
 
     {"collapsed_gradient.share", &M::collapsed_gradient_share, kRatio, kMean,
-     "Share of the gradient that comes from groups with constant raw rewards."},
+     "Share of the gradient that comes from groups with constant deciding rewards."},
     {"collapsed_gradient.virtual", &M::collapsed_gradient_virtual, kRatio, kMean,
      "The part of collapsed_gradient.share that virtual samples give."},
     {"collapsed_gradient.shaping", &M::collapsed_gradient_shaping, kRatio, kMean,

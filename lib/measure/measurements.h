@@ -77,7 +77,8 @@ struct StepMeasurements : BatchMeasurements {
   double correction_truncated = 0, correction_masked = 0;
   double distinct_share = 0, format_share = 0;
   double twice_verified = 0, disagreement = kNotMeasured;
-  double eval_step = kNotMeasured, eval_accuracy = kNotMeasured, eval_reward_mean = kNotMeasured;
+  double eval_step = kNotMeasured, eval_accuracy = kNotMeasured,
+         eval_raw_reward_mean = kNotMeasured;
   double eval_completions = kNotMeasured, eval_truncated_share = kNotMeasured;
   double over_long_prompts = 0;
 

@@ -125,6 +125,17 @@ Status ReadSources(const nlohmann::json& json, std::vector<SourceMeasurements>& 
   return OkStatus();
 }
 
+Status ReadComponents(const nlohmann::json& json, std::vector<ComponentMeasurements>& components) {
+  const nlohmann::json* all = Find(json, "components");
+  if (all == nullptr || !all->is_object()) return OkStatus();
+  for (const auto& [name, value] : all->items()) {
+    if (!value.is_number())
+      return DataLoss(fmt::format("the mean of the component '{}' is not a number", name));
+    components.push_back({name, value.get<double>(), 1});
+  }
+  return OkStatus();
+}
+
 // Calls visit(line, number) for every complete line, `line` without its end, `number` from 1.
 template <class Visit>
 Status ForEachLine(std::string_view text, Visit visit) {
@@ -150,6 +161,9 @@ std::string StepToJson(const StepMeasurements& step) {
     const auto [key, inner] = SplitName(row.name);
     (inner.empty() ? json[key] : json[key][inner]) = ToJson(step.*row.value, row);
   }
+  json["components"] = nlohmann::json::object();
+  for (const ComponentMeasurements& component : step.components)
+    json["components"][component.name] = component.reward_mean();
   json["sources"] = nlohmann::json::object();
   for (const SourceMeasurements& source : step.sources)
     json["sources"][source.source] = SourceToJson(source);
@@ -177,6 +191,7 @@ Result<StepMeasurements> ParseStep(std::string_view line) {
     if (!read) return DataLoss(fmt::format("value of '{}' is not a number", row.name));
     step.*row.value = *read;
   }
+  BUTTRESS_RETURN_IF_ERROR(ReadComponents(json, step.components));
   BUTTRESS_RETURN_IF_ERROR(ReadSources(json, step.sources));
   step.alarms = AlarmsOf(json);
   return step;

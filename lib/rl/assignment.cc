@@ -182,10 +182,23 @@ bool IsJudged(Outcome outcome) {
   return outcome == Outcome::kCorrect || outcome == Outcome::kWrong;
 }
 
+// Adds the components of a scorable completion, by name: the data sources may have different ones.
+void AddComponents(const v1::GroupHead& group, std::size_t i, BatchSummary& summary) {
+  const std::span<const double> values = ComponentsOf(group, i);
+  for (std::size_t c = 0; c < values.size(); ++c) {
+    const std::string& name = group.component_names(static_cast<int>(c));
+    auto found = std::ranges::find(summary.components, name, &ComponentMeasurements::name);
+    if (found == summary.components.end())
+      found = summary.components.insert(found, ComponentMeasurements{name});
+    found->raw_reward += values[c];
+    found->scorable += 1;
+  }
+}
+
 void SummarizeRows(const Plan& plan, const TrainedRows& trained, const AdvantageOutput& advantages,
                    BatchSummary& summary) {
-  double scorable = 0, correct = 0, judged = 0, rewards = 0, truncated = 0;
-  std::vector<double> raw_rewards;
+  double scorable = 0, correct = 0, judged = 0, shaped = 0, truncated = 0;
+  std::vector<double> raw;
   std::size_t row = 0;
   for (const GroupHeadPtr& group : plan.groups) {
     for (std::size_t i = 0; i < CompletionsOf(*group); ++i, ++row) {
@@ -198,8 +211,9 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
         continue;
       }
       ++scorable;
-      rewards += trained.input.rewards[row];
-      raw_rewards.push_back(RawRewardsOf(*group)[i]);
+      raw.push_back(RewardsOf(*group)[i]);
+      shaped += trained.input.rewards[row];
+      AddComponents(*group, i, summary);
       correct += outcome == Outcome::kCorrect ? 1 : 0;
       judged += IsJudged(outcome) ? 1 : 0;
       summary.tokens += trained.input.lengths[row];
@@ -207,10 +221,12 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
         summary.zero_advantage_tokens += trained.input.lengths[row];
     }
   }
-  summary.reward_mean = Ratio(rewards, scorable);
+  if (!raw.empty()) {
+    summary.raw_reward_mean = Mean(raw);
+    summary.raw_reward_std = std::sqrt(SumSquares(raw, Mean(raw)) / scorable);
+  }
+  summary.shaped_reward_mean = Ratio(shaped, scorable);
   summary.accuracy = Ratio(correct, judged);
-  if (!raw_rewards.empty())
-    summary.raw_reward_std = std::sqrt(SumSquares(raw_rewards, Mean(raw_rewards)) / scorable);
   summary.truncated_share = Ratio(truncated, summary.completions);
   summary.length_mean = Ratio(summary.generated_tokens, summary.completions);
   summary.zero_advantage_share = Ratio(Number(summary.zero_advantage_tokens), summary.tokens);
@@ -232,11 +248,11 @@ void SummarizeGroups(const Plan& plan, const TrainedRows& trained, BatchSummary&
   summary.near_collapse =
       Ratio(near_collapse, Number(trained.planned.constant() + trained.planned.mixed));
   summary.drawn_tokens = Number(plan.drawn.tokens);
-  summary.drawn_reward_mean = Ratio(plan.drawn.raw_reward, Number(plan.drawn.scorable));
+  summary.drawn_raw_reward_mean = Ratio(plan.drawn.raw_reward, Number(plan.drawn.scorable));
   summary.drawn_per_kept = Ratio(summary.drawn_tokens, Number(kept.tokens));
   summary.kept_groups = Number(counts.groups);
   summary.kept_tokens = Number(kept.tokens);
-  summary.kept_reward_mean = Ratio(kept.raw_reward, Number(kept.scorable));
+  summary.kept_raw_reward_mean = Ratio(kept.raw_reward, Number(kept.scorable));
   summary.kept_acr = Ratio(Number(counts.constant()), Number(counts.constant() + counts.mixed));
 }
 
@@ -262,7 +278,7 @@ std::vector<SourceMeasurements> SummarizeSources(const Plan& plan, const Trained
       if (!IsScorable(group, i)) continue;
       const Outcome outcome = OutcomeOf(group, i);
       source.scorable += 1;
-      source.raw_reward += RawRewardsOf(group)[i];
+      source.raw_reward += RewardsOf(group)[i];
       source.correct += outcome == Outcome::kCorrect ? 1 : 0;
       source.judged += IsJudged(outcome) ? 1 : 0;
     }

@@ -17,6 +17,15 @@ const char* FinishName(FinishReason reason) {
   return place < std::size(kNames) ? kNames[place] : kNames[0];
 }
 
+nlohmann::ordered_json ComponentsJson(const v1::GroupHead& head, std::size_t i) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (!IsScorable(head, i)) return json;
+  const std::span<const double> values = ComponentsOf(head, i);
+  for (std::size_t c = 0; c < values.size(); ++c)
+    json[head.component_names(static_cast<int>(c))] = values[c];
+  return json;
+}
+
 std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std::string& model) {
   std::string path = model;
   if (path.empty()) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,10 @@ const char* FinishName(FinishReason reason);
 // Returns the tokenizer of the model folder `model` or, if it is empty, of the model of the run in
 // `folder`; null where there is none.
 std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std::string& model);
+
+// Returns the components of the reward of completion `i` by name, before weighting; an empty object
+// without a weighted sum or without a verdict.
+nlohmann::ordered_json ComponentsJson(const v1::GroupHead& head, std::size_t i);
 
 // Returns the group that the payload holds. kNotFound if the payload was deleted, kDataLoss if it
 // is damaged.

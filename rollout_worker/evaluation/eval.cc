@@ -110,7 +110,7 @@ class Evaluation {
       result_.unscorable += verdict.outcome == Outcome::kUnscorable ? 1 : 0;
       result_.truncated += sample.finish_reason == FinishReason::kLength ? 1 : 0;
       result_.tokens += static_cast<std::int64_t>(sample.token_ids.size());
-      result_.raw_reward += verdict.raw_reward;
+      if (verdict.outcome != Outcome::kUnscorable) result_.raw_reward += ShapedReward(verdict);
     }
   }
 

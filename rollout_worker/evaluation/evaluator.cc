@@ -47,7 +47,7 @@ EvalRow RowOf(const EvalResult& result, const PendingEval& pending, double tempe
   const std::int64_t scorable = result.correct + result.wrong;
   if (scorable > 0) {
     row.accuracy = result.accuracy();
-    row.reward_mean = result.raw_reward / static_cast<double>(scorable);
+    row.raw_reward_mean = result.raw_reward / static_cast<double>(scorable);
   }
   row.prompts = result.prompts;
   row.completions = result.completions;

@@ -46,7 +46,7 @@ void ExpectRows(const std::vector<EvalRow>& rows) {
     EXPECT_EQ(row.step % 2, 0);
     EXPECT_EQ(row.prompts, kPrompts);
     EXPECT_EQ(row.completions, kPrompts);
-    EXPECT_TRUE(std::isfinite(row.accuracy) && std::isfinite(row.reward_mean));
+    EXPECT_TRUE(std::isfinite(row.accuracy) && std::isfinite(row.raw_reward_mean));
   }
 }
 
@@ -149,12 +149,12 @@ TEST(EvalRunTest, WithoutEvaluationsTheBestIsByTheReward) {
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(steps.ok());
-  const auto best = std::ranges::max_element(*steps, {}, &StepMeasurements::reward_mean);
+  const auto best = std::ranges::max_element(*steps, {}, &StepMeasurements::raw_reward_mean);
   const auto mark = ReadBest(run.out());
   ASSERT_TRUE(mark.ok() && mark->has_value());
-  EXPECT_EQ((*mark)->by, "reward_mean");
+  EXPECT_EQ((*mark)->by, "raw_reward_mean");
   EXPECT_EQ(static_cast<double>((*mark)->step), best->step);
-  EXPECT_EQ((*mark)->value, best->reward_mean);
+  EXPECT_EQ((*mark)->value, best->raw_reward_mean);
   std::set<std::int64_t> expected = {7, 8, static_cast<std::int64_t>(best->step)};
   const auto kept = CheckpointSteps(JoinPath(run.out(), "checkpoint"));
   EXPECT_EQ(std::set<std::int64_t>(kept.begin(), kept.end()), expected);

@@ -57,7 +57,7 @@ void ExpectPointsOfFile(const nlohmann::json& data, const LaunchedRun& run) {
     const nlohmann::json& values = data["points"][i]["values"];
     const StepMeasurements& step = (*steps)[i];
     EXPECT_EQ(values[at("step")], step.step);
-    EXPECT_EQ(values[at("reward_mean")], step.reward_mean);
+    EXPECT_EQ(values[at("raw_reward_mean")], step.raw_reward_mean);
     EXPECT_EQ(values[at("entropy")], step.entropy);
     EXPECT_EQ(values[at("tokens_per_second")], step.tokens_per_second);
     if (std::isfinite(step.acr)) {
@@ -78,7 +78,7 @@ void ExpectSamplesOfLedger(const nlohmann::json& data, const LaunchedRun& run) {
     EXPECT_EQ(group["class"], CollapseClassName(ClassOf(head)));
     ASSERT_EQ(group["completions"].size(), CompletionsOf(head));
     for (std::size_t i = 0; i < CompletionsOf(head); ++i) {
-      EXPECT_EQ(group["completions"][i]["reward"], RewardsOf(head)[i]);
+      EXPECT_EQ(group["completions"][i]["raw_reward"], RewardsOf(head)[i]);
       EXPECT_EQ(group["completions"][i]["tokens"], head.lengths(static_cast<int>(i)));
       EXPECT_FALSE(group["completions"][i]["text"].get<std::string>().empty());
     }

@@ -13,7 +13,7 @@ import queries
 SKIPPED = 77
 C, L, W = "buttress_coordinator_", "buttress_learner_", "buttress_worker_"
 UNDER_WAY = {C + 'groups{run="r",state="leased"}': "8x120"}
-ENTROPY, REWARD = L + 'entropy_nats{run="r"}', L + 'reward_mean{run="r"}'
+ENTROPY, REWARD = L + 'entropy_nats{run="r"}', L + 'raw_reward_mean{run="r"}'
 OPEN, LIMIT = 'process_open_fds{job="buttress"}', 'process_max_fds{job="buttress"}'
 SCRAPED = 'up{job="buttress",run="r"}'
 

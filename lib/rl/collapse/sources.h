@@ -84,7 +84,7 @@ struct SourceMeasurements {
   // NaN without a group or a completion to take it over.
   double acr() const;
 
-  double reward_mean() const { return raw_reward / scorable; }
+  double raw_reward_mean() const { return raw_reward / scorable; }
 
   double accuracy() const { return correct / judged; }
 

@@ -76,7 +76,7 @@ for word in (" E ", "weights could not be loaded", "a vLLM server is lost"):
     check(word not in log, f"nothing like {word.strip()!r} in the worker's log")
 for model in cold:
     check_rewards(model)
-print("reward by step:", " ".join(f"{step['reward_mean']:.2f}" for step in steps))
+print("reward by step:", " ".join(f"{step['raw_reward_mean']:.2f}" for step in steps))
 print(f"{summary['wall_seconds']:.0f} s for {len(steps)} steps, {summary['tokens_per_second']:.0f}"
       " tokens/s")
 sys.exit(1 if problems else 0)

@@ -51,11 +51,22 @@ TEST(LearnerMetricsTest, SourcesHaveALabel) {
   const std::string text = metrics.Expose();
   EXPECT_THAT(text, HasSubstr("buttress_learner_source_groups_total{source=\"math\"} 8"));
   EXPECT_THAT(text, HasSubstr("buttress_learner_source_acr_ratio{source=\"math\"} 0.25"));
-  EXPECT_THAT(text, HasSubstr("buttress_learner_source_reward_mean{source=\"math\"} 0.25"));
+  EXPECT_THAT(text, HasSubstr("buttress_learner_source_raw_reward_mean{source=\"math\"} 0.25"));
   EXPECT_THAT(text, Not(HasSubstr("source_gate_open")));
   step.sources[0].gate_open = 1;
   learner.AddStep(step);
   EXPECT_THAT(metrics.Expose(), HasSubstr("buttress_learner_source_gate_open{source=\"math\"} 1"));
+}
+
+TEST(LearnerMetricsTest, ComponentsHaveALabel) {
+  Metrics metrics("learner");
+  LearnerMetrics learner(metrics, 0, 1, 0);
+  StepMeasurements step;
+  step.components = {{"rewards.py:format", 6, 8}};
+  learner.AddStep(step);
+  EXPECT_THAT(
+      metrics.Expose(),
+      HasSubstr("buttress_learner_component_reward_mean{component=\"rewards.py:format\"} 0.75"));
 }
 
 }  // namespace

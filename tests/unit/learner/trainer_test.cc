@@ -181,7 +181,7 @@ TEST_F(TrainerTest, KlInTheRewardGivesConstantGroupsAdvantagesAndLeavesCollapseA
   reference = nullptr;
   model = SmallModel();
   Make();
-  EXPECT_NE(Step(1).summary.reward_mean, report.summary.reward_mean);
+  EXPECT_NE(Step(1).summary.shaped_reward_mean, report.summary.shaped_reward_mean);
 }
 
 TEST_F(TrainerTest, TheEntropyCoefficientFollowsTheEntropy) {
@@ -214,7 +214,7 @@ TEST_F(TrainerTest, OverlongFilterLeavesTruncatedCompletionsOutOfTheLoss) {
   EXPECT_EQ(filtered.summary.overlong_filtered, 6);
   EXPECT_LT(filtered.summary.tokens, all.summary.tokens);
   EXPECT_LT(filtered.measured.trained_tokens, all.measured.trained_tokens);
-  EXPECT_EQ(filtered.summary.reward_mean, all.summary.reward_mean);
+  EXPECT_EQ(filtered.summary.shaped_reward_mean, all.summary.shaped_reward_mean);
 }
 
 TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButCountsAsAStep) {

@@ -49,7 +49,7 @@ TEST_F(BestModelTest, OnlyABetterModelTakesThePlace) {
   Offer(50, 0.5);
   EXPECT_EQ(Best(), "50");
   EXPECT_EQ(**ReadBest(out_.path()), (BestMark{50, "eval_accuracy", 0.5}));
-  Offer(60, 0.1, "reward_mean");  // values of two measures do not compare
+  Offer(60, 0.1, "raw_reward_mean");  // values of two measures do not compare
   EXPECT_EQ(Best(), "60");
 }
 

@@ -15,7 +15,7 @@ EvalRow Evaluated(std::int64_t step, std::uint64_t epoch, double accuracy) {
   row.learner_epoch = epoch;
   row.time_unix = 1000.5 + static_cast<double>(step);
   row.accuracy = accuracy;
-  row.reward_mean = accuracy / 2;
+  row.raw_reward_mean = accuracy / 2;
   row.prompts = 50;
   row.completions = 100;
   row.unscorable = 3;

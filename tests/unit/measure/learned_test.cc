@@ -177,7 +177,7 @@ std::vector<StepMeasurements> Steps(std::size_t count, double first, double last
   for (std::size_t i = 0; i < count; ++i) {
     StepMeasurements& step = steps[i];
     const double mean = i < count / 2 ? first : last;
-    step.drawn_reward_mean = step.accuracy = mean + (i % 2 == 0 ? 0.01 : -0.01);
+    step.drawn_raw_reward_mean = step.accuracy = mean + (i % 2 == 0 ? 0.01 : -0.01);
     step.raw_reward_std = std::sqrt(mean * (1 - mean));
     step.groups = 16;
     step.groups_informative = 8;
@@ -273,7 +273,7 @@ TEST(LearnedTest, AnUpdateThatWasSkippedTaughtNothing) {
 
 TEST(LearnedTest, AHigherRewardAloneIsReported) {
   auto steps = Steps(100, 0.3, 0.3);
-  for (std::size_t i = 50; i < steps.size(); ++i) steps[i].drawn_reward_mean += 0.2;
+  for (std::size_t i = 50; i < steps.size(); ++i) steps[i].drawn_raw_reward_mean += 0.2;
   const Learned learned = Of(steps);
   EXPECT_THAT(learned.look_at, HasSubstr("the reward rose and the accuracy did not"));
   EXPECT_THAT(LearnedText(learned), HasSubstr("did it learn? in part"));

@@ -1,5 +1,6 @@
 #include "lib/measure/steps_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -65,6 +66,18 @@ TEST_F(StepsFileTest, SourcesComeBackWithTheirCounts) {
   EXPECT_EQ(StepToJson(*read), line);
   const auto wrong = ParseStep(R"({"step":1,"sources":{"a":{"groups":"many"}}})");
   EXPECT_EQ(wrong.status().message(), "a value of the source 'a' is not a number");
+}
+
+TEST_F(StepsFileTest, ComponentsComeBackByTheirNames) {
+  StepMeasurements step;
+  step.step = 1;
+  step.components = {{"answer", 2, 8}, {"format", 6, 8}};
+  const std::string line = StepToJson(step);
+  EXPECT_THAT(line, testing::HasSubstr(R"("components":{"answer":0.25,"format":0.75})"));
+  const auto read = ParseStep(line);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(StepToJson(*read), line);
+  EXPECT_FALSE(ParseStep(R"({"step":1,"components":{"answer":"many"}})").ok());
 }
 
 TEST_F(StepsFileTest, ANewRunHasNoFileAndNoSteps) {

@@ -80,7 +80,7 @@ TEST_F(AssignmentTest, AssignsEachGroupToARankAndEachCompletionWithAnAdvantageTo
   EXPECT_EQ(summary.zero_advantage_tokens, 8);
   EXPECT_EQ(summary.age_max, 2);
   EXPECT_NEAR(summary.age_mean, 2.0 / 3, 1e-12);
-  EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
+  EXPECT_NEAR(summary.shaped_reward_mean, 4.0 / 6, 1e-12);
   EXPECT_DOUBLE_EQ(summary.zero_advantage_share, 8.0 / 24);
   EXPECT_DOUBLE_EQ(summary.acr, 1.0 / 3);
   EXPECT_DOUBLE_EQ(summary.acr_all_correct, 1.0 / 3);
@@ -142,18 +142,18 @@ TEST_F(AssignmentTest, ThePriceComparesWhatWasDrawnWithWhatIsKept) {
   plan.collapse.step.Add(CollapseClass::kAllWrong);  // replaced
   plan.drawn = {.completions = 8, .scorable = 7, .tokens = 40, .raw_reward = 3};
   ASSERT_TRUE(Assign().ok());
-  EXPECT_DOUBLE_EQ(summary.drawn_reward_mean, 3.0 / 7);
+  EXPECT_DOUBLE_EQ(summary.drawn_raw_reward_mean, 3.0 / 7);
   EXPECT_DOUBLE_EQ(summary.drawn_per_kept, 40.0 / 30);
   EXPECT_EQ(summary.kept_groups, 3);
   EXPECT_DOUBLE_EQ(summary.kept_acr, 0.5);
-  EXPECT_DOUBLE_EQ(summary.kept_reward_mean, 3.0 / 5);
+  EXPECT_DOUBLE_EQ(summary.kept_raw_reward_mean, 3.0 / 5);
   options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
   ASSERT_TRUE(Assign().ok());
   EXPECT_EQ(summary.drawn_tokens, 40);
   EXPECT_EQ(summary.kept_tokens, 10);
   EXPECT_EQ(summary.kept_groups, 1);
   EXPECT_EQ(summary.kept_acr, 0);
-  EXPECT_DOUBLE_EQ(summary.kept_reward_mean, 0.5);
+  EXPECT_DOUBLE_EQ(summary.kept_raw_reward_mean, 0.5);
 }
 
 TEST_F(AssignmentTest, TheDeviationOfTheRawRewardsLeavesUnscorableCompletionsOut) {
@@ -183,7 +183,7 @@ TEST_F(AssignmentTest, EachSourceHasAGateOfItsOwn) {
   EXPECT_EQ(summary.sources[0].virtual_groups, 8);
   EXPECT_EQ(summary.sources[0].accuracy(), 1);
   EXPECT_EQ(summary.sources[1].gate_open, 0);
-  EXPECT_EQ(summary.sources[1].reward_mean(), 0.5);
+  EXPECT_EQ(summary.sources[1].raw_reward_mean(), 0.5);
   for (std::size_t k = 0; k < 16; ++k)
     ChangeHead(plan, k, [](v1::GroupHead& head) { head.set_source("default"); });
   plan.collapse.sources = {{"default", plan.collapse.step, {}}};
@@ -233,6 +233,26 @@ TEST_F(AssignmentTest, AGroupWithoutScorableCompletionsTrainsNothing) {
     EXPECT_EQ(assigned->advantages[3], 0);
     EXPECT_NE(assigned->advantages[0], 0);
   }
+}
+
+TEST_F(AssignmentTest, RawShapedAndComponentsAreMeansOverTheScorableCompletions) {
+  plan = MakePlan({{10, {1, 0}}, {11, {1, kUnscored}}});
+  ChangeHead(plan, 0, [](v1::GroupHead& head) {
+    for (const char* name : {"answer", "format"}) head.add_component_names(name);
+    for (const double value : {1.0, 0.5, 0.0, 1.0}) head.add_components(value);
+    head.set_rewards(0, 1.25);  // answer + 0.5 * format
+    head.set_rewards(1, 0.5);
+  });
+  options.run.sampling.max_tokens = options.run.algorithm.overlong.cache = 8;
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_DOUBLE_EQ(summary.raw_reward_mean, 2.75 / 3);
+  EXPECT_LT(summary.shaped_reward_mean, summary.raw_reward_mean);
+  EXPECT_DOUBLE_EQ(summary.accuracy, 2.0 / 3);
+  ASSERT_EQ(summary.components.size(), 2u);
+  EXPECT_EQ(summary.components[0].name, "answer");
+  EXPECT_DOUBLE_EQ(summary.components[0].reward_mean(), 0.5);
+  EXPECT_EQ(summary.components[1].name, "format");
+  EXPECT_DOUBLE_EQ(summary.components[1].reward_mean(), 0.75);
 }
 
 TEST_F(AssignmentTest, DecodeInvertsEncodeAndRejectsOtherBytes) {
@@ -326,7 +346,7 @@ TEST_F(AssignmentTest, AMaskedGroupIsReportedButInNoLossAndNoDenominator) {
   EXPECT_EQ(summary.groups_trained, 2);
   EXPECT_EQ(summary.tokens, 16);
   EXPECT_GT(summary.acr_all_correct, 0);  // raw
-  EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
+  EXPECT_NEAR(summary.shaped_reward_mean, 4.0 / 6, 1e-12);
 }
 
 // An estimator that looks at the whole batch sees the groups that train, as DAPO's filter comes
@@ -356,8 +376,8 @@ TEST_F(AssignmentTest, AStepOfOnlyMaskedGroupsRunsNothing) {
 TEST_F(AssignmentTest, WhatABatchWithoutScorableCompletionsCannotKnowIsNotMeasured) {
   plan = MakePlan({{10, {kUnscored, kUnscored}}});
   ASSERT_TRUE(Assign().ok());
-  for (const double rate : {summary.acr, summary.acr_all_wrong, summary.reward_mean,
-                            summary.accuracy, summary.raw_reward_std})
+  for (const double rate : {summary.acr, summary.acr_all_wrong, summary.raw_reward_mean,
+                            summary.raw_reward_std, summary.shaped_reward_mean, summary.accuracy})
     EXPECT_TRUE(std::isnan(rate));
 }
 

@@ -111,7 +111,7 @@ class TrackTest(unittest.TestCase):
         self.assertEqual(track.values_of(step), {
             4: {"eval/accuracy": 0.75},
             7: {"acr": 0.5, "importance/ess": 0.25, "fine": True, "sources/a:b/groups": 4,
-                "sources/a:b/reward_mean": 0.5}})
+                "sources/a:b/raw_reward_mean": 0.5}})
 
     def test_a_start_makes_a_run_and_a_later_one_sends_only_what_is_new(self):
         self.server().add([step_at(1, 10), step_at(2, 11), step_at(3, 12)])

@@ -12,7 +12,7 @@ using ::testing::Not;
 StepMeasurements Trained() {
   StepMeasurements step;
   step.step = 3;
-  step.reward_mean = 0.5;
+  step.raw_reward_mean = 0.5;
   step.accuracy = 0.75;
   step.acr = 0.25;
   step.completions = 8;
@@ -32,7 +32,7 @@ TEST(StepLineTest, SaysWhatEveryStepHas) {
 TEST(StepLineTest, FitsATerminal) {
   StepMeasurements step = Trained();
   step.step = 99999;
-  step.reward_mean = -1.123;
+  step.raw_reward_mean = -1.123;
   step.entropy = 10.123;
   step.tokens_per_second = 999999;
   step.unscorable = step.completions;
@@ -42,7 +42,8 @@ TEST(StepLineTest, FitsATerminal) {
 TEST(StepLineTest, WhatWasNotScoredIsNotAZero) {
   constexpr double kNaN = StepMeasurements::kNotMeasured;
   StepMeasurements step = Trained();
-  step.reward_mean = step.accuracy = step.acr = step.entropy = step.kl = step.token_age_mean = kNaN;
+  step.raw_reward_mean = step.accuracy = step.acr = step.entropy = step.kl = step.token_age_mean =
+      kNaN;
   step.unscorable = 8;
   const std::string line = StepLine(step, 10, -1, /*verbose=*/true);
   EXPECT_THAT(line, HasSubstr("reward -  accuracy -  acr -  entropy -  0 tok/s  left ?"));

@@ -55,10 +55,27 @@ TEST(SamplesTextTest, AGroupShowsItsFirstCompletionsAndSaysHowManyThereAre) {
   group.head = std::make_shared<const v1::GroupHead>(head);
   const std::string text = SamplesText(group, {.columns = 80, .completions = 2});
   EXPECT_THAT(text, HasSubstr("step 3, group 7: mixed, 1 of 5 correct; prompt p1\n  > 1+1=\n"));
-  EXPECT_THAT(text, HasSubstr("  0  correct  reward 1.000  2 tokens\n     | 2\n"));
-  EXPECT_THAT(text, HasSubstr("  1  wrong  reward 0.000  2 tokens  truncated\n     | 3\n"));
+  EXPECT_THAT(text, HasSubstr("  0  correct  raw reward 1.000  2 tokens\n     | 2\n"));
+  EXPECT_THAT(text, HasSubstr("  1  wrong  raw reward 0.000  2 tokens  truncated\n     | 3\n"));
   EXPECT_THAT(text, HasSubstr("... 3 more; --completions 0 shows all"));
   EXPECT_THAT(SamplesText(group, {.columns = 80, .completions = 0}), HasSubstr("     | 6\n"));
+}
+
+TEST(SamplesTextTest, TheComponentsOfARewardHaveNames) {
+  SampledGroup group = GroupOf({"2"});
+  v1::GroupHead head = *group.head;
+  head.set_outcomes(0, v1::OUTCOME_CORRECT);
+  head.set_raw_rewards(0, 1);
+  head.set_rewards(0, 1.1);
+  for (const char* name : {"answer", "fmt"}) head.add_component_names(name);
+  for (const double weight : {1.0, 0.2}) head.add_component_weights(weight);
+  for (const double value : {1.0, 0.5}) head.add_components(value);
+  group.head = std::make_shared<const v1::GroupHead>(head);
+  EXPECT_THAT(SamplesText(group, {}),
+              HasSubstr("0  correct  raw reward 1.100 = answer 1.000 + 0.2 * fmt 0.500"));
+  const auto completion = SamplesJson(group)["completions"][0];
+  EXPECT_EQ(completion["raw_reward"], 1.1);
+  EXPECT_EQ(completion["components"].dump(), R"({"answer":1.0,"fmt":0.5})");
 }
 
 TEST(SamplesTextTest, WithoutTextsTheReasonStandsInTheirPlace) {

@@ -21,7 +21,7 @@ void WriteSteps(const std::string& out) {
     StepMeasurements step;
     step.step = n;
     step.time_unix = 1000 + n;
-    step.reward_mean = 0.8125;
+    step.raw_reward_mean = 0.8125;
     step.acr = 0.375;
     step.seconds_step = 1;
     step.seconds_wait = 0.5;
@@ -30,6 +30,7 @@ void WriteSteps(const std::string& out) {
     step.sources[1].source = "other";
     for (SourceMeasurements& source : step.sources)
       source.collapse = {.groups = 2, .all_correct = 1, .mixed = 1};
+    step.components = {{"rewards.py:answer", 2, 8}, {kHostile, 6, 8}};
     if (n == 3) step.alarms = {Alarm::kCollapse};
     if (n == 4) step.eval_step = 2, step.eval_accuracy = 0.5;
     ASSERT_TRUE(AppendStep(JoinPath(out, "steps.jsonl"), step).ok());
@@ -80,11 +81,12 @@ TEST(PageBrowserTest, TheNumbersAreShownAndNoTextBecomesAScript) {
   link.pop_back();
   const Rendered page = Render(link);
   EXPECT_THAT(page.log, Not(HasSubstr("CONSOLE"))) << page.log;
-  EXPECT_THAT(page.dom, AllOf(HasSubstr("step 5 of 10"), HasSubstr("reward mean 0.813"),
-                              HasSubstr("acr 0.375"), HasSubstr("1234 groups"), HasSubstr("17"),
-                              HasSubstr("generates 63 %"), HasSubstr("writes the ledger 31 %"),
-                              HasSubstr("Held-out prompts"),
-                              HasSubstr("`buttress explain` names the causes")))
+  EXPECT_THAT(
+      page.dom,
+      AllOf(HasSubstr("step 5 of 10"), HasSubstr("raw reward mean 0.813"),
+            HasSubstr("rewards.py:answer 0.25"), HasSubstr("acr 0.375"), HasSubstr("1234 groups"),
+            HasSubstr("17"), HasSubstr("generates 63 %"), HasSubstr("writes the ledger 31 %"),
+            HasSubstr("Held-out prompts"), HasSubstr("`buttress explain` names the causes")))
       << page.dom;
   // In the title, the head, the end's reason, two sources, a worker and the log.
   EXPECT_THAT(page.dom, HasSubstr("&lt;script&gt;document.title='owned'&lt;/script&gt;&lt;img"));

@@ -19,7 +19,7 @@ class RunPointsTest : public ::testing::Test {
       StepMeasurements step;
       step.step = n;
       step.time_unix = 1000 + 2 * n;
-      step.reward_mean = reward;
+      step.raw_reward_mean = reward;
       step.start_kl = StepMeasurements::kNotMeasured;
       lines += StepToJson(step) + "\n";
     }
@@ -50,7 +50,7 @@ TEST_F(RunPointsTest, EachReaderGetsWhatItDoesNotHave) {
   ASSERT_TRUE(points_.Update().ok());
   const auto all = points_.After(-1, 100);
   ASSERT_EQ(all.size(), 8U);
-  EXPECT_EQ(ValueOf(all[0], "reward_mean"), 0.25);
+  EXPECT_EQ(ValueOf(all[0], "raw_reward_mean"), 0.25);
   EXPECT_TRUE(ValueOf(all[0], "start_kl").is_null());
   const auto some = points_.After(5, 2);
   ASSERT_EQ(some.size(), 2U);
@@ -78,7 +78,7 @@ TEST_F(RunPointsTest, EvaluationsAreOfTheStepOfTheirWeights) {
   ASSERT_EQ(points_.Evals().size(), 1U);
   EXPECT_EQ(points_.Evals()[0]["step"], 3);
   EXPECT_EQ(points_.Evals()[0]["accuracy"], 0.75);
-  EXPECT_TRUE(points_.Evals()[0]["reward_mean"].is_null());
+  EXPECT_TRUE(points_.Evals()[0]["raw_reward_mean"].is_null());
   Write(5, 6);
   ASSERT_TRUE(points_.Update().ok());
   EXPECT_TRUE(points_.Evals().empty()) << "the step that held it was trained again";
@@ -94,8 +94,8 @@ TEST_F(RunPointsTest, StepsThatAreTrainedAgainReplaceTheOldOnes) {
   EXPECT_GT(points_.generation(), before);
   const auto all = points_.After(-1, 100);
   ASSERT_EQ(all.size(), 7U);
-  EXPECT_EQ(ValueOf(all[4], "reward_mean"), 0.5);
-  EXPECT_EQ(ValueOf(all[5], "reward_mean"), 0.75);
+  EXPECT_EQ(ValueOf(all[4], "raw_reward_mean"), 0.5);
+  EXPECT_EQ(ValueOf(all[5], "raw_reward_mean"), 0.75);
 }
 
 TEST_F(RunPointsTest, ALongRunKeepsEveryFewSteps) {

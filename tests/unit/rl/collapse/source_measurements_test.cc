@@ -25,7 +25,7 @@ TEST(SourceMeasurementsTest, TheSourcesBeyondTheBoundAddUpAndHaveNoGate) {
   EXPECT_EQ(other.collapse.groups, 68 + 67);
   EXPECT_DOUBLE_EQ(other.acr(), 35.0 / 135);
   EXPECT_DOUBLE_EQ(other.accuracy(), 0.4);
-  EXPECT_DOUBLE_EQ(other.reward_mean(), 0.4);
+  EXPECT_DOUBLE_EQ(other.raw_reward_mean(), 0.4);
   EXPECT_TRUE(std::isnan(other.gate_open));
   EXPECT_EQ(reported[1].gate_open, 1);
   EXPECT_TRUE(std::isnan(SourceMeasurements().acr()));
