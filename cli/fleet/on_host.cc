@@ -21,6 +21,7 @@
 #include "cli/process.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
+#include "lib/base/os/program_path.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/text/digest.h"
 #include "lib/checks/memory_checks.h"
@@ -38,7 +39,7 @@ constexpr std::int64_t kMaxModelFileBytes = 256 << 20;
 constexpr std::int64_t kMaxMarkBytes = 4096;
 
 Status NeedProgram(const std::string& path) {
-  if (::access(path.c_str(), X_OK) == 0) return OkStatus();
+  if (OnPath(path)) return OkStatus();
   return InvalidArgument(path + " is not there; install the same programs at the same path");
 }
 
@@ -46,10 +47,7 @@ Status NeedProgram(const std::string& path) {
 Status NeedOrted(const std::string& mpirun) {
   if (mpirun.find('/') != std::string::npos)
     return NeedProgram((fs::path(mpirun).parent_path() / "orted").string());
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (::access((folder + "/orted").c_str(), X_OK) == 0) return OkStatus();
+  if (OnPath("orted")) return OkStatus();
   return InvalidArgument(
       "orted of Open MPI is not on the PATH of an ssh session; install the Open MPI of the "
       "launching machine, or name mpirun with its folder (local.launch.mpirun)");

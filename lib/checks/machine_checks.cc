@@ -1,6 +1,5 @@
 #include "lib/checks/machine_checks.h"
 
-#include <absl/strings/str_split.h>
 #include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -9,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -17,6 +15,7 @@
 
 #include "lib/base/net/address.h"
 #include "lib/base/os/fd.h"
+#include "lib/base/os/program_path.h"
 #include "lib/config/load_credentials.h"
 #include "lib/measure/eval_files.h"
 
@@ -44,19 +43,6 @@ constexpr std::chrono::milliseconds kPortWait(50);
 constexpr std::int64_t kBytesOfToken = 16;
 // Certificates that expire sooner get a warning: runs last for days.
 constexpr double kFewDays = 7;
-
-bool Runs(const fs::path& program) {
-  std::error_code error;
-  return fs::is_regular_file(program, error) && ::access(program.c_str(), X_OK) == 0;
-}
-
-bool OnPath(const std::string& program) {
-  if (program.find('/') != std::string::npos) return Runs(program);
-  const char* path = std::getenv("PATH");
-  const std::vector<std::string> folders = absl::StrSplit(path == nullptr ? "" : path, ':');
-  return std::ranges::any_of(
-      folders, [&](const std::string& folder) { return Runs(fs::path(folder) / program); });
-}
 
 // The deepest folder above `path`, or `path` itself, that exists.
 fs::path ExistingPart(const std::string& path) {
@@ -132,7 +118,7 @@ void CheckPrograms(const LocalSettings& local, Findings& findings) {
   bool all = true;
   for (const char* name : {"coordinator", "rollout_worker", "learner"}) {
     const std::string path = (fs::read_symlink("/proc/self/exe").parent_path() / name).string();
-    if (Runs(path)) continue;
+    if (OnPath(path)) continue;
     all = false;
     findings.Error("programs", fmt::format("no program {}; build the target '{}'", path, name));
   }

@@ -1,0 +1,28 @@
+#include "lib/base/os/program_path.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+namespace buttress {
+namespace {
+
+bool Runs(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+bool OnPath(const std::string& program) {
+  if (program.find('/') != std::string::npos) return Runs(program);
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (Runs(folder + "/" + program)) return true;
+  return false;
+}
+
+}  // namespace buttress
