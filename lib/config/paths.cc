@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "lib/config/reward_text.h"
+
 namespace buttress {
 namespace {
 
@@ -50,21 +52,21 @@ constexpr PathSetting kPathSettings[] = {
 };
 
 std::string ReplaceInVerifier(const std::string& text, const Replacement& f) {
-  constexpr std::string_view kPython = "python:";
   std::string result;
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t space = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, space - begin);
-    const std::size_t colon = word.rfind(':');
-    if (word.starts_with(kPython) && colon > kPython.size()) {
-      result += kPython;
-      result += f(word.substr(kPython.size(), colon - kPython.size())) + word.substr(colon);
-    } else {
-      result += word;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    if (const std::size_t bytes = PythonNameBytes(rest); bytes > 0) {
+      const std::size_t colon = rest.substr(0, bytes).rfind(':');
+      result += kPythonPrefix;
+      result += f(std::string(rest.substr(kPythonPrefix.size(), colon - kPythonPrefix.size())));
+      result += rest.substr(colon, bytes - colon);
+      rest.remove_prefix(bytes);
     }
-    if (space < text.size()) result += ' ';
-    begin = space + 1;
+    // A name begins behind a space, a star, or at the begin.
+    const std::size_t next = std::min(rest.find_first_of(" *"), rest.size());
+    const std::size_t word = std::min(next + 1, rest.size());
+    result += rest.substr(0, word);
+    rest.remove_prefix(word);
   }
   return result;
 }

@@ -1,6 +1,7 @@
 #include "lib/config/reward_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <utility>
 
@@ -19,7 +20,7 @@ std::string_view Trim(std::string_view text) {
 
 Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
   SumTerm term;
-  const std::size_t star = text.find('*');
+  const std::size_t star = text.substr(0, text.find(kPythonPrefix)).find('*');
   if (star != std::string_view::npos) {
     const std::string_view number = Trim(text.substr(0, star));
     const auto [end, error] =
@@ -34,7 +35,8 @@ Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
   }
   if (negative) term.weight = -term.weight;
   term.name = Trim(text);
-  if (term.name.empty() || term.name.find_first_of(kSpace) != std::string::npos)
+  if (term.name.empty() || (term.name.find_first_of(kSpace) != std::string::npos &&
+                            PythonNameBytes(term.name) != term.name.size()))
     return InvalidArgument(
         "'" + term.name +
         "' is not the name of a verifier; expected a sum as in math + 0.2 * format");
@@ -44,8 +46,20 @@ Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
   return term;
 }
 
-// Position of the next " + " or " - ".
-std::size_t FindSign(std::string_view text) { return std::min(text.find(" + "), text.find(" - ")); }
+// Position of the next " + " or " - " from `begin` on.
+std::size_t FindSign(std::string_view text, std::size_t begin = 0) {
+  return std::min(text.find(" + ", begin), text.find(" - ", begin));
+}
+
+// Position of the sign behind the first term of `text`.
+std::size_t FindTermEnd(std::string_view text) {
+  const std::size_t sign = FindSign(text);
+  const std::size_t python = text.find(kPythonPrefix);
+  if (python >= sign) return sign;
+  return FindSign(text, python + PythonNameBytes(text.substr(python)));
+}
+
+bool IsOfName(unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c >= 0x80; }
 
 AnswerForm FormOf(VerifierId id) {
   switch (id) {
@@ -62,7 +76,33 @@ AnswerForm FormOf(VerifierId id) {
   }
 }
 
+void AddPythonFiles(std::string_view reward_text, std::vector<std::string>& files) {
+  const auto terms = ParseSum(reward_text);
+  if (!terms.ok()) return;
+  for (const SumTerm& term : *terms) {
+    if (PythonNameBytes(term.name) == 0) continue;
+    const std::size_t begin = kPythonPrefix.size();
+    const std::string file = term.name.substr(begin, term.name.rfind(':') - begin);
+    if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+  }
+}
+
 }  // namespace
+
+std::size_t PythonNameBytes(std::string_view text) {
+  if (!text.starts_with(kPythonPrefix)) return 0;
+  std::size_t colon = text.find(':', kPythonPrefix.size() + 1);
+  for (; colon != std::string_view::npos; colon = text.find(':', colon + 1)) {
+    std::size_t end = colon + 1;
+    while (end < text.size() && IsOfName(static_cast<unsigned char>(text[end]))) ++end;
+    const std::string_view rest = text.substr(end);
+    const std::string_view next = Trim(rest);
+    const bool ends = next.empty() || (next.size() < rest.size() && FindSign(rest) != rest.npos &&
+                                       (next.starts_with("+ ") || next.starts_with("- ")));
+    if (end > colon + 1 && ends) return end;
+  }
+  return 0;
+}
 
 Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
   std::vector<SumTerm> terms;
@@ -70,7 +110,7 @@ Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
   bool negative = rest.starts_with("- ");
   if (negative) rest.remove_prefix(2);
   while (true) {
-    const std::size_t sign = FindSign(rest);
+    const std::size_t sign = FindTermEnd(rest);
     BUTTRESS_ASSIGN_OR_RETURN(SumTerm term, ParseTerm(rest.substr(0, sign), negative));
     if (std::any_of(terms.begin(), terms.end(),
                     [&](const SumTerm& other) { return other.name == term.name; }))
@@ -84,6 +124,14 @@ Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
     negative = rest[sign + 1] == '-';
     rest.remove_prefix(sign + 3);
   }
+}
+
+std::vector<std::string> PythonFilesOf(const RewardConfig& config) {
+  std::vector<std::string> files;
+  AddPythonFiles(config.verifier, files);
+  for (const auto& [source, verifier] : config.by_source) AddPythonFiles(verifier, files);
+  AddPythonFiles(config.second.verifier, files);
+  return files;
 }
 
 Status CheckVerifierName(std::string_view name) {

@@ -55,14 +55,27 @@ inline constexpr ChoiceRow<VerifierId> kChoices<VerifierId>[] = {
     {VerifierId::kHttp, "http"},
 };
 
+// The name of a verifier in Python is this, FILE, a colon and FUNCTION.
+inline constexpr std::string_view kPythonPrefix = "python:";
+
+// Returns the length of the name python:FILE:FUNCTION at the begin of `text`, in which FILE may
+// contain spaces and signs: up to the first function name that a sign or the end of `text` follows.
+// 0 if there is none.
+std::size_t PythonNameBytes(std::string_view text);
+
 struct SumTerm {
   double weight = 1;
   std::string name;  // with its argument
 };
 
 // The terms of `text`; one for a name alone. kInvalidArgument for a weight that is 0 or not a
-// finite number, a name that is empty or contains a space, and a name that appears twice.
+// finite number, a name that is empty or contains a space outside of the FILE of python:, and a
+// name that appears twice.
 Result<std::vector<SumTerm>> ParseSum(std::string_view text);
+
+// Returns the files of the functions in Python that `config` names, the second verifier's included,
+// each once.
+std::vector<std::string> PythonFilesOf(const RewardConfig& config);
 
 // Checks a name without its argument. kInvalidArgument lists the known names.
 Status CheckVerifierName(std::string_view name);

@@ -72,6 +72,21 @@ TEST_F(PathsTest, RelativePathsOfAFileBeginAtItsFolder) {
   EXPECT_EQ(config.local.security.ca, "");
 }
 
+TEST_F(PathsTest, AFileOfRewardsMayLieInAFolderWithSpaces) {
+  const std::string folder = In("a - b + c");
+  std::filesystem::create_directories(folder);
+  yaml_ = JoinPath(folder, "run.yaml");
+  ASSERT_TRUE(WriteFileAtomic(yaml_, kRelative).ok());
+  const RunConfig config = Load();
+  EXPECT_EQ(config.run.reward.verifier,
+            "python:" + folder + "/lib/rewards.py:right - 0.5 * " + "python:/abs/rewards.py:short");
+  EXPECT_EQ(WithFileNames(config.run.reward.verifier),
+            "python:rewards.py:right - 0.5 * python:rewards.py:short");
+  const auto again = ParseRunConfig(PrintRunConfig(config), "stored", {});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->run.reward.verifier, config.run.reward.verifier);
+}
+
 TEST_F(PathsTest, RelativePathsOfTheCommandLineBeginAtTheCurrentFolder) {
   const std::string here = std::filesystem::current_path();
   const RunConfig config =

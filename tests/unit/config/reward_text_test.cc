@@ -25,9 +25,30 @@ TEST(RewardTextTest, ReadsWeightsAndSigns) {
   EXPECT_THAT(weights, ElementsAre(1, 0.2, -0.5, -1));
 }
 
+TEST(RewardTextTest, TheFileOfAFunctionMayHaveSpacesAndSigns) {
+  const auto terms = ParseSum(
+      "0.5 * python:/a b/my - rew*ards + 1.py:f + math - 2*python:/\u00e4 c/r.py:g_2 + "
+      "python:/x:y/r.py:h");
+  ASSERT_TRUE(terms.ok()) << terms.status().ToString();
+  std::vector<std::string> names;
+  for (const SumTerm& term : *terms) names.push_back(term.name);
+  EXPECT_THAT(names, ElementsAre("python:/a b/my - rew*ards + 1.py:f", "math",
+                                 "python:/\u00e4 c/r.py:g_2", "python:/x:y/r.py:h"));
+  EXPECT_EQ(terms->front().weight, 0.5);
+  EXPECT_EQ((*terms)[2].weight, -2);
+  EXPECT_EQ(PythonNameBytes("python:a b.py:f - math"), 15U);
+  EXPECT_EQ(PythonNameBytes("python:a b.py"), 0U);
+  EXPECT_EQ(PythonNameBytes("math"), 0U);
+  RewardConfig config;
+  config.verifier = "python:a b.py:f + python:c.py:f";
+  config.by_source = {{"s", "math - python:a b.py:g"}};
+  config.second.verifier = "python:d.py:f";
+  EXPECT_THAT(PythonFilesOf(config), ElementsAre("a b.py", "c.py", "d.py"));
+}
+
 TEST(RewardTextTest, RefusesTextThatIsNotASum) {
   for (const char* text : {"", "math + ", "two * math", "0 * math", "nan * math", "math + math",
-                           "* math", "inf*math"}) {
+                           "* math", "inf*math", "a b", "python:a b.py", "python:a.py:f g"}) {
     EXPECT_FALSE(ParseSum(text).ok()) << text;
   }
 }
