@@ -112,7 +112,7 @@ void GenerationLoop::HandleResult(EngineResult result) {
     return;
   }
   failures_in_a_row_ = 0;
-  if (auto request = groups_.MakeScoreRequest(std::move(result)))
+  if (auto request = groups_.AddSampled(std::move(result), scoring_))
     unscored_.push_back(*std::move(request));
 }
 

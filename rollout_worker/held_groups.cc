@@ -175,18 +175,23 @@ bool HeldGroups::IsWanted(const SampleId& id) const {
   return FindSampling(id) != nullptr;
 }
 
-std::optional<ScoreRequest> HeldGroups::MakeScoreRequest(EngineResult result) const {
+std::optional<ScoreRequest> HeldGroups::AddSampled(EngineResult result,
+                                                   const ScoringPool& scoring) {
   MutexLock lock(mutex_);
-  const Held* held = FindSampling(result.id);
-  if (held == nullptr) return std::nullopt;
-  const Lease& lease = held->work.lease;
+  if (FindSampling(result.id) == nullptr) return std::nullopt;
+  Held& held = held_.at(result.id.group_id);
+  const Lease& lease = held.work.lease;
+  held.sampled.push_back(std::move(result));
+  const std::size_t needed = scoring.WantsGroups(lease.source) ? held.scored.size() : 1;
+  if (held.sampled.size() < needed) return std::nullopt;
   ScoreRequest request;
   request.sampling = lease.sampling;
   request.source = lease.source;
-  request.prompt = held->work.prompt_text;
+  request.prompt = held.work.prompt_text;
   request.answer = lease.answer;
   request.extra_json = lease.extra_json;
-  request.sample = std::move(result);
+  request.samples = std::exchange(held.sampled, {});
+  std::ranges::sort(request.samples, {}, &EngineResult::id);
   return request;
 }
 

@@ -72,9 +72,10 @@ class HeldGroups {
   // already.
   bool IsWanted(const SampleId& id) const;
 
-  // Returns the scoring request for a completion that the engine finished, or nullopt if it is no
-  // longer wanted.
-  std::optional<ScoreRequest> MakeScoreRequest(EngineResult result) const;
+  // Adds a completion that the engine finished and returns the request to score it: at once, or
+  // where `scoring` wants groups that of the whole group with its last completion. Returns nullopt
+  // before that, and for a completion that is no longer wanted.
+  std::optional<ScoreRequest> AddSampled(EngineResult result, const ScoringPool& scoring);
 
   // Returns the request that repeats a failed sample. Returns nullopt for the second failure of the
   // same sample, after which the caller returns the lease.
@@ -127,6 +128,7 @@ class HeldGroups {
   struct Held {
     WorkerLease work;
     Phase phase = Phase::kWaiting;
+    std::vector<EngineResult> sampled;                    // and not yet handed out to be scored
     std::vector<std::optional<ScoredCompletion>> scored;  // [n]
     std::vector<bool> retried;                            // [n]
     std::int32_t missing = 0;                             // completions that are not scored

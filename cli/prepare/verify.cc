@@ -196,13 +196,17 @@ void PrintSummary(const Counts& counts, bool as_json) {
 void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Counts& counts) {
   std::vector<double> rewards;
   std::vector<Outcome> outcomes;
+  std::vector<VerifyRequest> group;
+  for (const std::string& response : row.responses)
+    group.push_back({.prompt = row.prompt,
+                     .response = response,
+                     .answer = row.answer,
+                     .extra_json = row.json,
+                     .truncated = false,
+                     .source = row.source});
+  const std::vector<Verdict> verdicts = verifier.VerifyGroup(group);
   for (std::size_t i = 0; i < row.responses.size(); ++i) {
-    const Verdict verdict = verifier.Verify({.prompt = row.prompt,
-                                             .response = row.responses[i],
-                                             .answer = row.answer,
-                                             .extra_json = row.json,
-                                             .truncated = false,
-                                             .source = row.source});
+    const Verdict& verdict = verdicts[i];
     PrintVerdict(row, i, verdict, as_json);
     rewards.push_back(verdict.raw_reward);
     outcomes.push_back(verdict.outcome);

@@ -146,7 +146,6 @@ struct CodeConfig {
 struct PythonConfig {
   std::string interpreter = "python3";
   std::int64_t workers = 1;
-  std::int64_t batch = 32;
   std::int64_t start_ms = 60000;
   ChatForm chat = ChatForm::kAuto;
   std::map<std::string, std::string> arguments;
@@ -158,16 +157,15 @@ struct PythonConfig {
     v("workers", workers,
       "processes of each function; run.reward.threads bounds how many work at once",
       Between(1, 1024));
-    v("batch", batch, "completions of one call at most", Between(1, 4096));
     v("start_ms", start_ms, "time to import a file of functions", Between(1, kDayMs));
     v("chat", chat, "TRL: prompts and completions as lists of chat messages or as texts");
     v("arguments", arguments,
       "further arguments of every call by name, each value JSON or else text (verl's "
       "reward_kwargs)");
     v("restart_after", restart_after,
-      "batches after which a process is replaced by a new one; 0 = never", Between(0, 1 << 20));
+      "groups after which a process is replaced by a new one; 0 = never", Between(0, 1 << 20));
     v("memory_mb", memory_mb,
-      "resident memory above which a process is replaced after its batch; 0 = no bound",
+      "resident memory above which a process is replaced after its group; 0 = no bound",
       Between(0, 1 << 20));
   }
 };
@@ -175,13 +173,11 @@ struct PythonConfig {
 struct HttpRewardConfig {
   std::string url;
   std::string token_file;
-  std::int64_t batch = 32;
   std::int64_t attempts = 3;
 
   void Visit(auto& v) {
     v("url", url, "where verifier http posts completions (docs/verifiers.md)");
     v("token_file", token_file, "file with a bearer token for it; empty: none");
-    v("batch", batch, "completions of one request at most", Between(1, 4096));
     v("attempts", attempts, "tries of a request, all within run.reward.timeout_ms",
       Between(1, 100));
   }
@@ -221,8 +217,8 @@ struct RewardConfig {
     v("use_all", use_all, "countdown: every number exactly once instead of at most once");
     v("threads", threads, "scoring threads of a worker", MayChange(Between(1, 1024)));
     v("timeout_ms", timeout_ms,
-      "time for one completion, or one batch of them; past it they are unscorable, or wrong if "
-      "verifier code spent it in the program",
+      "time for one completion, and of python and http for one group; past it they are "
+      "unscorable, or wrong if verifier code spent it in the program",
       MayChange(Between(1, kDayMs)));
     v("correct_from", correct_from,
       "python, http: score from which a completion counts as correct, unless the reply says which",

@@ -122,12 +122,15 @@ std::optional<EarlyEnd> Breaker::Observe(const StepMeasurements& step, const std
       step.completions > 0 && step.unscorable >= config_.unscorable * step.completions;
   unscorable_steps_ = unscorable ? unscorable_steps_ + 1 : 0;
   if (unscorable && unscorable_steps_ == config_.unscorable_steps) {
+    // The reason of a time-out names the setting to raise.
+    const bool late = reason.find("run.reward.timeout_ms") != std::string::npos;
     return EarlyEnd{
-        false, fmt::format("in {} steps in a row {:.3g} % of the completions or more had no verdict"
-                           "{}; fix run.reward.verifier, which `buttress verify` tries alone "
-                           "(bound: local.learner.stop_when.unscorable_steps)",
-                           unscorable_steps_, 100 * config_.unscorable,
-                           reason.empty() ? "" : " (" + reason + ")")};
+        false,
+        fmt::format("in {} steps in a row {:.3g} % of the completions or more had no verdict"
+                    "{}{} (bound: local.learner.stop_when.unscorable_steps)",
+                    unscorable_steps_, 100 * config_.unscorable,
+                    reason.empty() ? "" : " (" + reason + ")",
+                    late ? "" : "; fix run.reward.verifier, which `buttress verify` tries alone")};
   }
   const double comparable = step.groups - step.unscorable_groups;
   if (step.groups_informative > 0) {

@@ -30,13 +30,12 @@ class WeightedSum : public Verifier {
   explicit WeightedSum(std::vector<WeightedVerifier> parts) : parts_(std::move(parts)) {}
 
   Verdict Verify(const VerifyRequest& request) const override {
-    return std::move(VerifyBatch({&request, 1}).front());
+    return std::move(VerifyGroup({&request, 1}).front());
   }
 
-  std::size_t batch() const override {
-    std::size_t most = 1;
-    for (const WeightedVerifier& part : parts_) most = std::max(most, part.verifier->batch());
-    return most;
+  bool whole_groups() const override {
+    return std::ranges::any_of(
+        parts_, [](const WeightedVerifier& part) { return part.verifier->whole_groups(); });
   }
 
   bool bounds_time() const override {
@@ -44,18 +43,14 @@ class WeightedSum : public Verifier {
         parts_, [](const WeightedVerifier& part) { return part.verifier->bounds_time(); });
   }
 
-  std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
+  std::vector<Verdict> VerifyGroup(std::span<const VerifyRequest> requests) const override {
     std::vector<Verdict> sums(requests.size());
     for (const WeightedVerifier& part : parts_) {
-      const std::size_t step = part.verifier->batch();
-      for (std::size_t begin = 0; begin < requests.size(); begin += step) {
-        const auto some = requests.subspan(begin, std::min(step, requests.size() - begin));
-        const double started = MonotonicSeconds();
-        std::vector<Verdict> verdicts = part.verifier->VerifyBatch(some);
-        const double seconds = (MonotonicSeconds() - started) / static_cast<double>(some.size());
-        for (std::size_t i = 0; i < some.size(); ++i)
-          Add(part.term, std::move(verdicts[i]), seconds, sums[begin + i]);
-      }
+      const double started = MonotonicSeconds();
+      std::vector<Verdict> verdicts = part.verifier->VerifyGroup(requests);
+      const double seconds = (MonotonicSeconds() - started) / static_cast<double>(requests.size());
+      for (std::size_t i = 0; i < requests.size(); ++i)
+        Add(part.term, std::move(verdicts[i]), seconds, sums[i]);
     }
     return sums;
   }
@@ -167,6 +162,11 @@ Verdict NotApplicable(std::string reason) {
   return {.unscorable_reason = std::move(reason), .not_applicable = true};
 }
 
+std::string TimeoutReason(std::int64_t timeout_ms) {
+  return fmt::format("{}: scoring took longer than run.reward.timeout_ms = {}; raise it",
+                     kTimeoutReason, timeout_ms);
+}
+
 double ShapedReward(const Verdict& verdict) {
   if (verdict.parts.empty()) return verdict.raw_reward;
   double total = 0;
@@ -174,7 +174,7 @@ double ShapedReward(const Verdict& verdict) {
   return total;
 }
 
-std::vector<Verdict> Verifier::VerifyBatch(std::span<const VerifyRequest> requests) const {
+std::vector<Verdict> Verifier::VerifyGroup(std::span<const VerifyRequest> requests) const {
   std::vector<Verdict> verdicts;
   verdicts.reserve(requests.size());
   for (const VerifyRequest& request : requests) verdicts.push_back(Verify(request));

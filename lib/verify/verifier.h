@@ -63,6 +63,11 @@ Verdict Wrong(std::string given, std::string gold);
 Verdict Unscorable(std::string reason);
 Verdict NotApplicable(std::string reason);
 
+// Why a completion is unscorable that took longer than run.reward.timeout_ms: begins with
+// kTimeoutReason and names the setting.
+inline constexpr std::string_view kTimeoutReason = "timeout";
+std::string TimeoutReason(std::int64_t timeout_ms);
+
 // Returns the reward that advantages are computed from: the raw reward, or for a weighted sum the
 // sum over its parts of weight * raw reward.
 double ShapedReward(const Verdict& verdict);
@@ -78,11 +83,13 @@ class Verifier {
   // caller makes other late verdicts unscorable.
   virtual bool bounds_time() const { return false; }
 
-  // The largest number of requests that VerifyBatch accepts.
-  virtual std::size_t batch() const { return 1; }
+  // Whether the verdict of a completion may depend on the others of its prompt. VerifyGroup of such
+  // a verifier must get all of them at once; requests that are scored alone are groups of one.
+  virtual bool whole_groups() const { return false; }
 
-  // Returns a verdict for each request, in their order. REQUIRES: at most batch() requests.
-  virtual std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const;
+  // Returns a verdict for each request, in their order. REQUIRES: the requests are completions of
+  // one prompt.
+  virtual std::vector<Verdict> VerifyGroup(std::span<const VerifyRequest> requests) const;
 };
 
 // A case whose outcome is known for every setting of the verifier except those of run.reward.math.

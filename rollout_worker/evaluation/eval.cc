@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "lib/base/os/clock.h"
@@ -86,17 +87,25 @@ class Evaluation {
           "config.json, or evaluate it in float32");
     }
     const auto row = static_cast<std::int64_t>(sequence.key) / completions_;
+    std::vector<EngineResult>& samples = unfinished_[row];
+    EngineResult& sample = samples.emplace_back();
+    sample.id.group_id = static_cast<std::uint64_t>(row);
+    sample.id.index =
+        static_cast<std::int32_t>(static_cast<std::int64_t>(sequence.key) % completions_);
+    sample.finish_reason = sequence.finish_reason;
+    sample.token_ids = std::move(sequence.token_ids);
+    if (static_cast<std::int64_t>(samples.size()) < completions_) return OkStatus();
+    std::ranges::sort(samples, {}, &EngineResult::id);
     BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
     ScoreRequest request;
+    request.samples = std::move(samples);
+    unfinished_.erase(row);
     request.source = prompt.source;
     request.answer = prompt.answer;
     request.extra_json = prompt.extra_json;
     BUTTRESS_ASSIGN_OR_RETURN(request.prompt,
                               tokenizer_.Decode(prompt.token_ids, SpecialTokens::kKeep));
     request.sampling = sampling;
-    request.sample.id.group_id = static_cast<std::uint64_t>(row);
-    request.sample.finish_reason = sequence.finish_reason;
-    request.sample.token_ids = std::move(sequence.token_ids);
     while (!scoring_.Submit(request).ok()) Count(scoring_.Poll(kPollWait));
     return OkStatus();
   }
@@ -121,6 +130,8 @@ class Evaluation {
   Generator& generator_;
   const std::int64_t prompts_;
   const std::int64_t completions_;  // per prompt
+  // By row, until all completions of the prompt are there.
+  std::map<std::int64_t, std::vector<EngineResult>> unfinished_;
   EvalResult result_;
 };
 

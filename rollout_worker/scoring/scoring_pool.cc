@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,7 +24,10 @@ namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kIdleWait(200);
-constexpr std::string_view kTimeout = "timeout";
+
+bool TimedOut(const VerdictPart& part) {
+  return part.unscorable_reason.starts_with(kTimeoutReason);
+}
 
 // The metrics of one verifier.
 struct VerifierMetrics {
@@ -32,10 +35,10 @@ struct VerifierMetrics {
       : correct(Results(metrics, verifier, "correct")),
         wrong(Results(metrics, verifier, "wrong")),
         unscorable(Results(metrics, verifier, "unscorable")),
-        timeout(Results(metrics, verifier, kTimeout)),
+        timeout(Results(metrics, verifier, kTimeoutReason)),
         not_applicable(Results(metrics, verifier, "not_applicable")),
         seconds(metrics.Histogram("buttress_worker_verifier_seconds",
-                                  "Time to verify one completion; of a batch, its share.",
+                                  "Time to verify one completion; of a group, its share.",
                                   {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10}, {{"verifier", verifier}})) {
   }
 
@@ -56,7 +59,7 @@ struct VerifierMetrics {
       case Outcome::kWrong:
         return wrong.Increment();
       default:
-        return (part.unscorable_reason == kTimeout ? timeout : unscorable).Increment();
+        return (TimedOut(part) ? timeout : unscorable).Increment();
     }
   }
 
@@ -100,11 +103,16 @@ class ThreadedScoringPool : public ScoringPool {
 
   void SetSteps(std::int64_t steps) override { steps_ = steps; }
 
+  bool WantsGroups(std::string_view source) const override {
+    return verifiers_->For(source).whole_groups() ||
+           (options_.second && options_.second->whole_groups());
+  }
+
   Status Submit(ScoreRequest& request) override {
     if (++inside_ > options_.capacity) {
       --inside_;
       return ResourceExhausted("scoring pool holds " + std::to_string(options_.capacity) +
-                               " completions; poll results first");
+                               " requests; poll results first");
     }
     const bool pushed = requests_.Push(request, std::chrono::milliseconds(0));
     BUTTRESS_CHECK(pushed, "the queue has room for all requests inside");
@@ -113,10 +121,11 @@ class ThreadedScoringPool : public ScoringPool {
 
   std::vector<ScoredCompletion> Poll(std::chrono::milliseconds timeout) override {
     std::vector<ScoredCompletion> scored;
-    for (auto one = results_.Pop(timeout); one; one = results_.Pop(std::chrono::milliseconds(0))) {
-      scored.push_back(*std::move(one));
+    for (auto some = results_.Pop(timeout); some;
+         some = results_.Pop(std::chrono::milliseconds(0))) {
+      std::ranges::move(*some, std::back_inserter(scored));
+      --inside_;
     }
-    inside_ -= scored.size();
     return scored;
   }
 
@@ -124,67 +133,44 @@ class ThreadedScoringPool : public ScoringPool {
 
  private:
   void Work(const std::stop_token& stop) {
-    std::optional<ScoreRequest> next;
     while (!stop.stop_requested()) {
-      std::vector<ScoreRequest> requests = NextBatch(next);
-      if (requests.empty()) continue;
-      for (ScoredCompletion& scored : Score(requests)) {
-        const bool pushed = results_.Push(scored, std::chrono::milliseconds(0));
-        BUTTRESS_CHECK(pushed, "the queue has room for all requests inside");
-      }
+      std::optional<ScoreRequest> request = requests_.Pop(kIdleWait);
+      if (!request) continue;
+      std::vector<ScoredCompletion> scored = Score(*request);
+      const bool pushed = results_.Push(scored, std::chrono::milliseconds(0));
+      BUTTRESS_CHECK(pushed, "the queue has room for all requests inside");
     }
   }
 
-  // Returns one request, or for a batch verifier as many waiting requests as fit in its batch.
-  // `next` keeps a request of another verifier, which begins the following batch.
-  std::vector<ScoreRequest> NextBatch(std::optional<ScoreRequest>& next) {
-    std::vector<ScoreRequest> requests;
-    if (!next) next = requests_.Pop(kIdleWait);
-    if (!next) return requests;
-    const Verifier* const verifier = &verifiers_->For(next->source);
-    while (next && &verifiers_->For(next->source) == verifier) {
-      requests.push_back(*std::move(next));
-      next.reset();
-      if (requests.size() == verifier->batch()) break;
-      next = requests_.Pop(std::chrono::milliseconds(0));
+  // Moves the samples.
+  std::vector<ScoredCompletion> Score(ScoreRequest& request) {
+    const std::size_t count = request.samples.size();
+    std::vector<std::string> responses(count);
+    std::vector<Status> decoded;
+    std::vector<VerifyRequest> group;
+    for (std::size_t i = 0; i < count; ++i) {
+      decoded.push_back(Decode(request.samples[i], request.sampling, responses[i]));
+      group.push_back(MakeRequest(request, request.samples[i], responses[i]));
     }
-    return requests;
-  }
-
-  // Moves the samples. REQUIRES: all requests have the same verifier.
-  std::vector<ScoredCompletion> Score(std::vector<ScoreRequest>& requests) {
-    std::vector<std::string> responses(requests.size());
-    std::vector<ScoredCompletion> scored(requests.size());
-    std::vector<std::size_t> sent;
-    std::vector<VerifyRequest> batch;
     const std::int64_t started_ms = clock_.MonotonicMs();
     const double started = MonotonicSeconds();
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (const Status decoded = Decode(requests[i], responses[i]); !decoded.ok()) {
-        scored[i].verdict = Unscorable(decoded.message());
-        continue;
-      }
-      sent.push_back(i);
-      batch.push_back(MakeRequest(requests[i], responses[i]));
+    const Verifier& verifier = verifiers_->For(request.source);
+    std::vector<Verdict> verdicts = verifier.VerifyGroup(group);
+    BUTTRESS_CHECK(verdicts.size() == count, "a verdict for each request");
+    const double seconds = (MonotonicSeconds() - started) / static_cast<double>(count);
+    const std::int64_t limit_ms = options_.timeout.count() * static_cast<std::int64_t>(count);
+    const bool late = !verifier.bounds_time() && clock_.MonotonicMs() - started_ms > limit_ms;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!decoded[i].ok()) verdicts[i] = Unscorable(decoded[i].message());
     }
-    const Verifier& verifier = verifiers_->For(requests.front().source);
-    if (!batch.empty()) {
-      std::vector<Verdict> judged = verifier.VerifyBatch(batch);
-      BUTTRESS_CHECK(judged.size() == batch.size(), "a verdict for each request");
-      for (std::size_t i = 0; i < sent.size(); ++i) scored[sent[i]].verdict = std::move(judged[i]);
-    }
-    const double seconds = (MonotonicSeconds() - started) / static_cast<double>(requests.size());
-    const bool late =
-        !verifier.bounds_time() && clock_.MonotonicMs() - started_ms > options_.timeout.count();
-    for (std::size_t i = 0; i < sent.size() && options_.second; ++i) {
-      ScoredCompletion& one = scored[sent[i]];
-      one.second_outcome =
-          options_.second->Check(requests[sent[i]].sample.id, batch[i], one.verdict);
-    }
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (late) scored[i].verdict = Unscorable(std::string(kTimeout));
-      Complete(requests[i], responses[i], seconds, scored[i].verdict);
-      scored[i].sample = std::move(requests[i].sample);
+    std::vector<Outcome> second(count, Outcome::kUnspecified);
+    if (options_.second) second = options_.second->Check(request.samples, group, verdicts);
+    std::vector<ScoredCompletion> scored;
+    for (std::size_t i = 0; i < count; ++i) {
+      EngineResult& sample = request.samples[i];
+      if (late) verdicts[i] = Unscorable(TimeoutReason(options_.timeout.count()));
+      Complete(request, sample.id, responses[i], seconds, verdicts[i]);
+      scored.push_back({std::move(sample), std::move(verdicts[i]), second[i]});
     }
     if (const auto slow = slow_.Poll(MonotonicSeconds())) TellSlow(*slow);
     return scored;
@@ -199,8 +185,8 @@ class ThreadedScoringPool : public ScoringPool {
          {"fix", "raise run.reward.threads and run.reward.python.workers"}});
   }
 
-  VerifyRequest MakeRequest(const ScoreRequest& request, std::string_view response) const {
-    const EngineResult& sample = request.sample;
+  VerifyRequest MakeRequest(const ScoreRequest& request, const EngineResult& sample,
+                            std::string_view response) const {
     const std::vector<Segment>& segments = sample.segments;
     return {.prompt = request.prompt,
             .response = response,
@@ -215,21 +201,21 @@ class ThreadedScoringPool : public ScoringPool {
   }
 
   // kFailedPrecondition with the reason if the completion has no text to verify.
-  Status Decode(const ScoreRequest& request, std::string& response) const {
-    const EngineResult& sample = request.sample;
+  Status Decode(const EngineResult& sample, const SamplingParams& sampling,
+                std::string& response) const {
     if (sample.finish_reason != FinishReason::kStop &&
         sample.finish_reason != FinishReason::kLength)
       return FailedPrecondition("generation did not finish");
     Result<std::string> decoded =
-        ResponseText(tokenizer_, sample.token_ids, sample.finish_reason, request.sampling);
+        ResponseText(tokenizer_, sample.token_ids, sample.finish_reason, sampling);
     if (!decoded.ok()) return decoded.status().Annotate("decode");
     response = *std::move(decoded);
     return OkStatus();
   }
 
   // Counts `verdict`, adds the noise, and brings it within the bounds of ScoredCompletion.
-  void Complete(const ScoreRequest& request, std::string_view response, double seconds,
-                Verdict& verdict) {
+  void Complete(const ScoreRequest& request, const SampleId& id, std::string_view response,
+                double seconds, Verdict& verdict) {
     const double reward = ShapedReward(verdict);
     if (verdict.outcome != Outcome::kUnscorable && !InBounds(verdict, reward))
       verdict = Unscorable(fmt::format(
@@ -244,9 +230,9 @@ class ThreadedScoringPool : public ScoringPool {
       VerifierMetrics& metrics = metrics_.at(part.name);
       metrics.Count(part);
       metrics.seconds.Observe(part.seconds);
-      slow_.Add(part.name, part.seconds);
+      if (!TimedOut(part)) slow_.Add(part.name, part.seconds);
     }
-    if (verdict.outcome == Outcome::kUnscorable) Tell(request.sample.id, verdict.unscorable_reason);
+    if (verdict.outcome == Outcome::kUnscorable) Tell(id, verdict.unscorable_reason);
     if (options_.noise) options_.noise->Apply(request.prompt, response, verdict);
     if (verdict.outcome == Outcome::kUnscorable) verdict.raw_reward = 0;
     verdict.unscorable_reason = FirstBytes(verdict.unscorable_reason, kMaxReasonBytes);
@@ -274,7 +260,7 @@ class ThreadedScoringPool : public ScoringPool {
   std::map<std::string, VerifierMetrics> metrics_;
   SlowRewards slow_;
   BoundedQueue<ScoreRequest> requests_;
-  BoundedQueue<ScoredCompletion> results_;
+  BoundedQueue<std::vector<ScoredCompletion>> results_;  // of a request each
   std::atomic<std::size_t> inside_ = 0;
   Mutex mutex_;
   std::set<std::string> told_ GUARDED_BY(mutex_);  // kinds of reasons

@@ -1,4 +1,5 @@
-// Decodes and verifies completions on its own threads, in parallel with generation.
+// Decodes and verifies completions, alone or by group, on its own threads, in parallel with
+// generation.
 //
 //   Submit ──► requests ──► threads: decode, verify ──► results ──► Poll
 //
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/os/clock.h"
@@ -24,7 +26,8 @@
 namespace buttress {
 
 struct ScoreRequest {
-  EngineResult sample;
+  // Completions of one prompt by index: one, or all of them where ScoringPool::WantsGroups.
+  std::vector<EngineResult> samples;
   SamplingParams sampling;
   std::string source;      // selects the verifier
   std::string prompt;      // rendered text
@@ -43,7 +46,7 @@ struct ScoredCompletion {
 
 struct ScoringOptions {
   std::size_t threads = 1;
-  // For one completion or batch; afterwards the outcome is unscorable with reason "timeout".
+  // For one completion; afterwards it is unscorable with TimeoutReason.
   std::chrono::milliseconds timeout{5000};
   std::size_t capacity = 4096;  // requests inside at once
   std::shared_ptr<SecondVerifier> second =
@@ -68,11 +71,16 @@ class ScoringPool {
   // Tells reward functions the length of the run, which they do not know before.
   virtual void SetSteps(std::int64_t steps) = 0;
 
+  // Whether a request of `source` must have all completions of its prompt, because their verdicts
+  // may depend on one another.
+  virtual bool WantsGroups(std::string_view source) const = 0;
+
   // Never blocks. kResourceExhausted, with `request` unchanged, when `capacity` requests are
   // inside: the caller polls and submits again.
   virtual Status Submit(ScoreRequest& request) = 0;
 
-  // Waits up to `timeout` for results, which are in any order; empty if there are none.
+  // Waits up to `timeout` for the results of requests, which are in any order; empty if there are
+  // none.
   virtual std::vector<ScoredCompletion> Poll(std::chrono::milliseconds timeout) = 0;
 
   // Returns the number of requests that are submitted and not yet polled.

@@ -49,12 +49,31 @@ SecondVerifier::SecondVerifier(std::unique_ptr<Verifier> verifier, std::string n
                           "disagree, since the start.",
                           {{"second", name}})) {}
 
-Outcome SecondVerifier::Check(const SampleId& id, const VerifyRequest& request,
-                              const Verdict& first) {
+std::vector<Outcome> SecondVerifier::Check(std::span<const EngineResult> samples,
+                                           std::span<const VerifyRequest> requests,
+                                           std::span<const Verdict> first) {
+  std::vector<Outcome> outcomes(samples.size(), Outcome::kUnspecified);
+  if (whole_groups()) {
+    if (!Chosen({.group_id = samples.front().id.group_id})) return outcomes;
+    const std::vector<Verdict> verdicts = verifier_->VerifyGroup(requests);
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      outcomes[i] = Count(first[i], verdicts[i].outcome);
+    return outcomes;
+  }
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (Chosen(samples[i].id))
+      outcomes[i] = Count(first[i], verifier_->Verify(requests[i]).outcome);
+  }
+  return outcomes;
+}
+
+bool SecondVerifier::Chosen(const SampleId& id) const {
   const RandomKey key{HashText("second verifier"), MixSeed(static_cast<std::uint64_t>(id.group_id),
                                                            static_cast<std::uint64_t>(id.index))};
-  if (UniformAt(key, 0) >= share_) return Outcome::kUnspecified;
-  const Outcome second = verifier_->Verify(request).outcome;
+  return UniformAt(key, 0) < share_;
+}
+
+Outcome SecondVerifier::Count(const Verdict& first, Outcome second) {
   const MutexLock lock(mutex_);
   if (first.outcome == Outcome::kUnscorable || second == Outcome::kUnscorable) {
     unscorable_.Increment();

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/report/metrics.h"
 #include "lib/base/report/status.h"
@@ -28,12 +30,21 @@ class SecondVerifier {
   SecondVerifier(std::unique_ptr<Verifier> verifier, std::string name, double share,
                  Metrics& metrics);
 
-  // Verifies the completion if it belongs to the share, which its id determines, counts whether the
-  // verdicts agree, and returns the second outcome; kUnspecified outside of the share. A completion
-  // that either verifier cannot score is counted separately.
-  Outcome Check(const SampleId& id, const VerifyRequest& request, const Verdict& first);
+  // Whether it must be given all completions of a prompt.
+  bool whole_groups() const { return verifier_->whole_groups(); }
+
+  // Verifies the completions of one prompt that belong to the share, counts whether the verdicts
+  // agree, and returns the second outcomes; kUnspecified outside of the share. The ids of `samples`
+  // determine the share: of a whole group that of the group. Completions that either verifier
+  // cannot score are counted separately. REQUIRES: `requests` and `first` are those of `samples`.
+  std::vector<Outcome> Check(std::span<const EngineResult> samples,
+                             std::span<const VerifyRequest> requests,
+                             std::span<const Verdict> first);
 
  private:
+  bool Chosen(const SampleId& id) const;
+  Outcome Count(const Verdict& first, Outcome second);
+
   const std::unique_ptr<Verifier> verifier_;
   const double share_;
   prometheus::Counter& agree_;

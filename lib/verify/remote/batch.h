@@ -1,4 +1,4 @@
-// The messages to Python functions and HTTP servers that score batches: one JSON object each way.
+// The messages to Python functions and HTTP servers that score groups: one JSON object each way.
 //
 //   {"items": [{"prompt", "response", "answer", "source", "row", "truncated"}, ...]}
 //   {"results": [{"score": 1.0, "correct": true}, {"error": "why it cannot be scored"},

@@ -1,7 +1,7 @@
-// Verifier http: posts batches to run.reward.http.url. batch.h defines both JSON objects, and
+// Verifier http: posts groups to run.reward.http.url. batch.h defines both JSON objects, and
 // docs/verifiers.md shows an example.
 //
-// One deadline, run.reward.timeout_ms, covers a batch with all its attempts. An attempt is repeated
+// One deadline, run.reward.timeout_ms, covers a group with all its attempts. An attempt is repeated
 // after a connection that fails or breaks and after replies 408, 429 and 5xx; every other reply
 // except 200 is final.
 #include <fmt/core.h>
@@ -29,12 +29,12 @@ bool IsWorthAnotherAttempt(const Result<HttpReply>& reply) {
   return reply->status == 408 || reply->status == 429 || reply->status >= 500;
 }
 
-// Why a reply that is not a 200 makes its batch unscorable.
-std::string FailureReason(const Result<HttpReply>& reply) {
+// Why a reply that is not a 200 makes its group unscorable.
+std::string FailureReason(const Result<HttpReply>& reply, std::int64_t timeout_ms) {
   if (reply.ok())
     return fmt::format("http: status {}: {}", reply->status,
                        FirstBytes(Trim(reply->body), kShownBytes));
-  if (reply.status().code() == StatusCode::kDeadlineExceeded) return "timeout";
+  if (reply.status().code() == StatusCode::kDeadlineExceeded) return TimeoutReason(timeout_ms);
   return "http: " + reply.status().message();
 }
 
@@ -43,12 +43,15 @@ class Http : public Verifier {
   Http(const RewardConfig& config, std::string token) : config_(config), token_(std::move(token)) {}
 
   Verdict Verify(const VerifyRequest& request) const override {
-    return std::move(VerifyBatch({&request, 1}).front());
+    return std::move(VerifyGroup({&request, 1}).front());
   }
 
-  std::size_t batch() const override { return static_cast<std::size_t>(config_.http.batch); }
+  bool whole_groups() const override { return true; }
 
-  std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
+  // A request with all its attempts ends by its deadline.
+  bool bounds_time() const override { return true; }
+
+  std::vector<Verdict> VerifyGroup(std::span<const VerifyRequest> requests) const override {
     const std::int64_t deadline_ms = RealClock().MonotonicMs() + config_.timeout_ms;
     const std::string body = EncodeBatch(requests);
     Backoff backoff({}, static_cast<std::uint64_t>(deadline_ms));
@@ -65,7 +68,7 @@ class Http : public Verifier {
     ReturnClient(std::move(client));
     return reply.ok() && reply->status == 200
                ? DecodeResults(reply->body, requests.size(), config_.correct_from)
-               : AllUnscorable(requests.size(), FailureReason(reply));
+               : AllUnscorable(requests.size(), FailureReason(reply, config_.timeout_ms));
   }
 
  private:

@@ -1,12 +1,13 @@
 // Verifier python:FILE:FUNCTION: unchanged reward functions of verl or TRL (python_worker.py has
 // the adapters).
 //
-// Each of `workers` processes scores one batch at a time. A batch waits for an idle process, for at
-// most start_ms and timeout_ms, which slows the queue behind it; the function then has timeout_ms
-// for the batch. A process that is too slow is killed. A process that has ended is started again,
-// after a pause that grows while starting fails. A process that has scored `restart_after` batches,
-// or holds more than `memory_mb`, is ended after its answer, and the next batch starts another.
-// Exceptions, None and NaN are unscorable with the reason.
+// Each of `workers` processes scores one group at a time, all completions of a prompt. A group
+// waits for an idle process, for as long as the groups of all threads may take, which slows the
+// queue behind it; the function then has timeout_ms for the group. A process that is too slow is
+// killed. A process that has ended is started again, after a pause that grows while starting fails.
+// A process that has scored `restart_after` groups, or holds more than `memory_mb`, is ended after
+// its answer, and the next group starts another. Exceptions, None and NaN are unscorable with the
+// reason.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -68,7 +69,7 @@ std::string Options(const PythonFunction& function) {
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// A process that scores one batch at a time. Thread safety: none.
+// A process that scores one group at a time. Thread safety: none.
 class PythonProcess {
  public:
   // Starts Python and imports the function. Returns
@@ -212,7 +213,7 @@ struct Slot {
   explicit Slot(std::uint64_t seed) : backoff({.initial_ms = 500, .max_ms = 30000}, seed) {}
 
   std::unique_ptr<PythonProcess> process;
-  std::int64_t batches = 0;  // that the process has scored
+  std::int64_t groups = 0;  // that the process has scored
   Backoff backoff;
   std::int64_t next_start_ms = 0;
   std::string why_empty;
@@ -236,17 +237,21 @@ class Python : public Verifier {
   }
 
   Verdict Verify(const VerifyRequest& request) const override {
-    return std::move(VerifyBatch({&request, 1}).front());
+    return std::move(VerifyGroup({&request, 1}).front());
   }
 
-  std::size_t batch() const override { return static_cast<std::size_t>(config_.python.batch); }
+  bool whole_groups() const override { return true; }
 
   // The function has timeout_ms; waiting for a process and starting one is not its time.
   bool bounds_time() const override { return true; }
 
-  std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
+  std::vector<Verdict> VerifyGroup(std::span<const VerifyRequest> requests) const override {
     std::unique_ptr<Slot> slot = WaitForIdle();
-    if (slot == nullptr) return AllUnscorable(requests.size(), "timeout");
+    if (slot == nullptr) {
+      return AllUnscorable(requests.size(), std::string(kTimeoutReason) +
+                                                ": no process of the function was idle; raise "
+                                                "run.reward.python.workers");
+    }
     std::vector<Verdict> verdicts = Call(*slot, requests);
     EndIfUsedUp(*slot);
     MutexLock lock(mutex_);
@@ -256,10 +261,12 @@ class Python : public Verifier {
   }
 
  private:
-  // Returns an idle slot, or null if none becomes idle in the time of a start and a batch.
+  // Returns an idle slot, or null if none becomes idle in the time that the groups of all threads
+  // have one after the other.
   std::unique_ptr<Slot> WaitForIdle() const {
     MutexLock lock(mutex_);
-    const std::chrono::milliseconds left(config_.python.start_ms + config_.timeout_ms);
+    const std::chrono::milliseconds left((config_.python.start_ms + config_.timeout_ms) *
+                                         config_.threads);
     if (!returned_.WaitFor(mutex_, left, [this]() REQUIRES(mutex_) { return !idle_.empty(); }))
       return nullptr;
     std::unique_ptr<Slot> slot = std::move(idle_.back());
@@ -270,27 +277,30 @@ class Python : public Verifier {
   std::vector<Verdict> Call(Slot& slot, std::span<const VerifyRequest> requests) const {
     if (slot.process == nullptr) StartProcess(slot);
     if (slot.process == nullptr) return AllUnscorable(requests.size(), slot.why_empty);
-    const std::string batch =
+    const std::string group =
         EncodeBatch(requests, {.token_ids = slot.process->wants_token_ids(), .state = true});
-    const Result<std::string> reply = slot.process->Call(batch, config_.timeout_ms);
-    ++slot.batches;
+    const Result<std::string> reply = slot.process->Call(group, config_.timeout_ms);
+    ++slot.groups;
     if (reply.ok()) return DecodeResults(*reply, requests.size(), config_.correct_from);
+    const std::string reason = reply.status().code() == StatusCode::kDeadlineExceeded
+                                   ? TimeoutReason(config_.timeout_ms)
+                                   : reply.status().message();
     Log(kWarn, "Python reward process stopped after an error",
-        {{"function", function_.file + ":" + function_.name}, {"error", reply.status().message()}});
+        {{"function", function_.file + ":" + function_.name}, {"error", reason}});
     slot.process.reset();
-    return AllUnscorable(requests.size(), reply.status().message());
+    return AllUnscorable(requests.size(), reason);
   }
 
   // Ends a process that has served its time, once its verdicts have arrived.
   void EndIfUsedUp(Slot& slot) const {
     if (slot.process == nullptr) return;
     const PythonConfig& bounds = config_.python;
-    const bool old = bounds.restart_after > 0 && slot.batches >= bounds.restart_after;
+    const bool old = bounds.restart_after > 0 && slot.groups >= bounds.restart_after;
     const std::int64_t resident_mb = bounds.memory_mb > 0 ? slot.process->ResidentBytes() >> 20 : 0;
     if (!old && resident_mb <= bounds.memory_mb) return;
     Log(kInfo, "Python reward process is replaced",
         {{"function", function_.file + ":" + function_.name},
-         {"batches", slot.batches},
+         {"groups", slot.groups},
          {"resident_mb", slot.process->ResidentBytes() >> 20}});
     slot.process.reset();
   }
@@ -302,7 +312,7 @@ class Python : public Verifier {
         PythonProcess::Start(function_, config_.python.start_ms);
     if (started.ok()) {
       slot.process = *std::move(started);
-      slot.batches = 0;
+      slot.groups = 0;
       slot.backoff.Reset();
       return;
     }

@@ -43,7 +43,7 @@ Result<json> Judge(const json& batch) {
     requests.back().steps = batch["steps"];
   }
   json answers = json::array();
-  for (const Verdict& verdict : verifier->VerifyBatch(requests)) {
+  for (const Verdict& verdict : verifier->VerifyGroup(requests)) {
     const bool scored = verdict.outcome != Outcome::kUnscorable;
     answers.push_back({{"reward", scored ? json(verdict.raw_reward) : json()},
                        {"not_applicable", verdict.not_applicable},

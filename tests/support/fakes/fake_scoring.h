@@ -11,13 +11,19 @@ namespace buttress {
 
 class FakeScoring : public ScoringPool {
  public:
+  explicit FakeScoring(bool wants_groups = false) : wants_groups_(wants_groups) {}
+
   void SetSteps(std::int64_t) override {}
+
+  bool WantsGroups(std::string_view) const override { return wants_groups_; }
 
   Status Submit(ScoreRequest& request) override {
     MutexLock lock(mutex_);
-    Verdict verdict = request.sample.token_ids.front() % 2 == 0 ? Correct("", "") : Wrong("", "");
-    verdict.parts.push_back({"even", 1, verdict.outcome, verdict.raw_reward, "", 0});
-    scored_.push_back({std::move(request.sample), std::move(verdict)});
+    for (EngineResult& sample : request.samples) {
+      Verdict verdict = sample.token_ids.front() % 2 == 0 ? Correct("", "") : Wrong("", "");
+      verdict.parts.push_back({"even", 1, verdict.outcome, verdict.raw_reward, "", 0});
+      scored_.push_back({std::move(sample), std::move(verdict)});
+    }
     return OkStatus();
   }
 
@@ -32,6 +38,7 @@ class FakeScoring : public ScoringPool {
   }
 
  private:
+  const bool wants_groups_;
   mutable Mutex mutex_;
   std::vector<ScoredCompletion> scored_ GUARDED_BY(mutex_);
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/experience/group.h"
+#include "tests/support/fakes/fake_scoring.h"
 
 namespace buttress {
 namespace {
@@ -64,6 +65,41 @@ TEST(HeldGroupsTest, ACompleteGroupHasItsCompletionsByIndexWithVersionsAndVerdic
   EXPECT_EQ(VersionSpansOf(*group, 1)[1].tokens, (TokenSpan{2, 3}));
   EXPECT_EQ(VersionSpansOf(*group, 2)[0].version, 1);
   EXPECT_THAT(TokensOf(*group, 2), ElementsAre(5, 6, 2));
+}
+
+// A sample that fails and is sampled again, and a new lease of the group, change nothing of that.
+TEST(HeldGroupsTest, AGroupIsScoredAtOnceWhereTheScoringWantsGroups) {
+  HeldGroups groups("w", 1);
+  WorkerLease work;
+  work.lease.ref = {7, 1};
+  work.lease.completions = 3;
+  const auto sampled = [&](std::uint64_t epoch, std::int32_t index, bool whole) {
+    EngineResult result;
+    result.id = {7, epoch, index};
+    std::vector<std::int32_t> scored;
+    const auto request = groups.AddSampled(std::move(result), FakeScoring(whole));
+    for (const EngineResult& sample : request ? request->samples : std::vector<EngineResult>())
+      scored.push_back(sample.id.index);
+    return scored;
+  };
+  ASSERT_TRUE(groups.Add(work));
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 3);
+  EXPECT_THAT(sampled(1, 2, /*whole=*/true), ElementsAre());
+  ASSERT_TRUE(groups.Retry({7, 1, 0}).has_value());
+  EXPECT_THAT(sampled(1, 1, true), ElementsAre());
+  groups.Revoke({7, 1});
+  work.lease.ref = {7, 2};
+  ASSERT_TRUE(groups.Add(work));
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 3);
+  EXPECT_THAT(sampled(2, 1, true), ElementsAre());
+  EXPECT_THAT(sampled(1, 0, true), ElementsAre()) << "of the lease that has ended";
+  EXPECT_THAT(sampled(2, 2, true), ElementsAre());
+  EXPECT_THAT(sampled(2, 0, true), ElementsAre(0, 1, 2));
+  groups.Revoke({7, 2});
+  work.lease.ref = {7, 3};
+  ASSERT_TRUE(groups.Add(work));
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 3);
+  EXPECT_THAT(sampled(3, 1, /*whole=*/false), ElementsAre(1));
 }
 
 }  // namespace

@@ -49,12 +49,13 @@ class RewardYaml : public ::testing::Test {
   void Submit(const std::string& source, const std::string& response, const std::string& answer,
               Outcome expected) {
     ScoreRequest request;
-    request.sample.id.index = static_cast<std::int32_t>(expected_.size());
+    EngineResult& sample = request.samples.emplace_back();
+    sample.id.index = static_cast<std::int32_t>(expected_.size());
     request.source = source;
     request.answer = answer;
-    request.sample.token_ids.assign(response.begin(), response.end());
-    for (std::int32_t& token : request.sample.token_ids) token &= 0xff;
-    request.sample.finish_reason = FinishReason::kStop;
+    sample.token_ids.assign(response.begin(), response.end());
+    for (std::int32_t& token : sample.token_ids) token &= 0xff;
+    sample.finish_reason = FinishReason::kStop;
     expected_.push_back(expected);
     ASSERT_TRUE(pool_->Submit(request).ok());
   }

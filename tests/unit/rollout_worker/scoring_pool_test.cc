@@ -69,45 +69,41 @@ class ScriptedVerifiers : public VerifierSet, public Verifier {
   std::function<Verdict(const VerifyRequest&)> judge_;
 };
 
-// Accepts up to four requests at once and passes their number to `on_batch`.
-class BatchingVerifiers : public VerifierSet, public Verifier {
+// Gives each completion the number of the completions that it was judged with as its reward.
+class CountingVerifiers : public VerifierSet, public Verifier {
  public:
-  explicit BatchingVerifiers(std::function<void(std::size_t)> on_batch)
-      : on_batch_(std::move(on_batch)) {}
-
   const Verifier& For(std::string_view /*source*/) const override { return *this; }
 
-  std::string_view NameFor(std::string_view /*source*/) const override { return "batching"; }
+  std::string_view NameFor(std::string_view /*source*/) const override { return "counting"; }
 
-  std::vector<std::string> names() const override { return {"batching"}; }
+  std::vector<std::string> names() const override { return {"counting"}; }
+
+  bool whole_groups() const override { return true; }
 
   Verdict Verify(const VerifyRequest& request) const override {
-    return Wrong(std::string(request.response), "");
+    return VerifyGroup({&request, 1}).front();
   }
 
-  std::size_t batch() const override { return 4; }
-
-  std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
-    on_batch_(requests.size());
-    return Verifier::VerifyBatch(requests);
+  std::vector<Verdict> VerifyGroup(std::span<const VerifyRequest> requests) const override {
+    Verdict verdict = Wrong(std::string(requests.front().prompt), "");
+    verdict.raw_reward = static_cast<double>(requests.size());
+    return std::vector<Verdict>(requests.size(), verdict);
   }
-
- private:
-  std::function<void(std::size_t)> on_batch_;
 };
 
 ScoreRequest Request(std::int32_t index, std::string_view response,
                      FinishReason reason = FinishReason::kStop) {
-  ScoreRequest request{.sample = {},
+  ScoreRequest request{.samples = {},
                        .sampling = {},
                        .source = "puzzle",
                        .prompt = "71>08:",
                        .answer = "7 1 > 8",
                        .extra_json = "{}"};
-  request.sample.id = {.group_id = 3, .lease_epoch = 1, .index = index};
-  request.sample.token_ids.assign(response.begin(), response.end());
-  if (reason == FinishReason::kStop) request.sample.token_ids.push_back(256);
-  request.sample.finish_reason = reason;
+  EngineResult& sample = request.samples.emplace_back();
+  sample.id = {.group_id = 3, .lease_epoch = 1, .index = index};
+  sample.token_ids.assign(response.begin(), response.end());
+  if (reason == FinishReason::kStop) sample.token_ids.push_back(256);
+  sample.finish_reason = reason;
   return request;
 }
 
@@ -238,7 +234,7 @@ TEST_F(ScoringPoolTest, AVerifierIsToldTokensAndProgressAndMayNotApply) {
       {.timeout = kLong});
   pool->SetSteps(30);
   ScoreRequest request = Request(0, "7");
-  request.sample.segments = {{0, {1, 11, ""}}, {1, {1, 12, ""}}};
+  request.samples.front().segments = {{0, {1, 11, ""}}, {1, {1, 12, ""}}};
   EXPECT_EQ(ScoreOne(*pool, request).outcome, Outcome::kUnscorable);
   EXPECT_EQ(token_ids, (std::vector<std::int32_t>{'7', 256}));
   EXPECT_EQ(step, 12);
@@ -246,33 +242,36 @@ TEST_F(ScoringPoolTest, AVerifierIsToldTokensAndProgressAndMayNotApply) {
   EXPECT_THAT(metrics_.Expose(), HasSubstr("_verifier_results_total{result=\"not_applicable\","));
 }
 
-TEST_F(ScoringPoolTest, ABatchContainsWaitingRequestsOfOneVerifierInOrder) {
-  std::latch first_taken(1);
-  std::latch go(1);
-  std::vector<std::size_t> sizes;
+TEST_F(ScoringPoolTest, AGroupIsJudgedInOneCallWhateverThreadsThereAre) {
+  constexpr std::int32_t kGroups = 50, kSize = 4;
   const auto pool =
-      ScoringPool::Start(std::make_unique<BatchingVerifiers>([&](std::size_t size) {
-                           sizes.push_back(size);
-                           if (sizes.size() > 1) return;
-                           first_taken.count_down();
-                           go.wait();
-                         }),
-                         tokenizer_, {.threads = 1, .timeout = kLong, .capacity = 64}, metrics_);
-  const auto submit = [&](std::int32_t index, std::string response) {
-    ScoreRequest request = Request(index, response);
+      ScoringPool::Start(std::make_unique<CountingVerifiers>(), tokenizer_,
+                         {.threads = 3, .timeout = kLong, .capacity = kGroups}, metrics_);
+  EXPECT_TRUE(pool->WantsGroups("puzzle"));
+  EXPECT_FALSE(StartReal({})->WantsGroups("puzzle"));
+  for (std::int32_t group = 0; group < kGroups; ++group) {
+    ScoreRequest request = Request(0, "a");
+    request.prompt = std::to_string(group);
+    for (std::int32_t i = 1; i < kSize; ++i)
+      request.samples.push_back(Request(i, "b").samples.front());
+    for (EngineResult& sample : request.samples)
+      sample.id.group_id = static_cast<std::uint64_t>(group);
+    request.samples[2].token_ids.push_back(1000);  // cannot be decoded
     ASSERT_TRUE(pool->Submit(request).ok());
-  };
-  submit(0, "0");
-  first_taken.wait();
-  for (std::int32_t i = 1; i < 8; ++i) submit(i, std::to_string(i));
-  go.count_down();
-  std::map<std::int32_t, std::string> given;
-  while (given.size() < 8) {
-    for (const ScoredCompletion& one : pool->Poll(kLong))
-      given[one.sample.id.index] = one.verdict.given;
   }
-  EXPECT_EQ(sizes, (std::vector<std::size_t>{1, 4, 3}));
-  for (const auto& [index, text] : given) EXPECT_EQ(text, std::to_string(index));
+  std::set<SampleId> scored;
+  while (pool->inside() > 0) {
+    for (const auto& [sample, verdict, second] : pool->Poll(kLong)) {
+      EXPECT_TRUE(scored.insert(sample.id).second);
+      if (sample.id.index == 2) {
+        EXPECT_EQ(verdict.unscorable_reason, "decode: token 1000");
+        continue;
+      }
+      EXPECT_EQ(verdict.raw_reward, kSize) << "the one without a text is part of the call";
+      EXPECT_EQ(verdict.given, std::to_string(sample.id.group_id));
+    }
+  }
+  EXPECT_EQ(scored.size(), static_cast<std::size_t>(kGroups * kSize));
 }
 
 TEST_F(ScoringPoolTest, SubmitRefusesBeyondItsCapacityAndKeepsTheRequest) {
@@ -290,7 +289,7 @@ TEST_F(ScoringPoolTest, SubmitRefusesBeyondItsCapacityAndKeepsTheRequest) {
   EXPECT_TRUE(pool->Submit(second).ok());
   EXPECT_EQ(pool->Submit(third).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(third.answer, "7 1 > 8");
-  EXPECT_EQ(third.sample.token_ids.size(), 2U);
+  EXPECT_EQ(third.samples.front().token_ids.size(), 2U);
   go.count_down();
   std::size_t polled = 0;
   while (polled < 2) polled += pool->Poll(kLong).size();
@@ -307,7 +306,8 @@ TEST_F(ScoringPoolTest, ACompletionThatExceedsTheTimeoutIsUnscorable) {
       {.threads = 1, .timeout = milliseconds(100), .capacity = 4});
   const Verdict verdict = ScoreOne(*pool, Request(0, "8"));
   EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
-  EXPECT_EQ(verdict.unscorable_reason, "timeout");
+  EXPECT_EQ(verdict.unscorable_reason, TimeoutReason(100));
+  EXPECT_THAT(verdict.unscorable_reason, HasSubstr("run.reward.timeout_ms = 100; raise it"));
   EXPECT_EQ(ShapedReward(verdict), 0);
   EXPECT_THAT(
       metrics_.Expose(),
@@ -352,7 +352,7 @@ TEST_F(ScoringPoolTest, ACompletionThatCannotBeJudgedIsUnscorableWithItsReason) 
   EXPECT_EQ(ScoreOne(*pool, Request(0, "x", FinishReason::kAbort)).unscorable_reason,
             "generation did not finish");
   ScoreRequest undecodable = Request(0, "x");
-  undecodable.sample.token_ids.push_back(1000);
+  undecodable.samples.front().token_ids.push_back(1000);
   const Verdict verdict = ScoreOne(*pool, undecodable);
   EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
   EXPECT_EQ(verdict.unscorable_reason, "decode: token 1000");
@@ -365,7 +365,7 @@ TEST_F(ScoringPoolTest, TheVerifierReceivesTheResponseWithoutItsStopTokenAndTrun
   EXPECT_EQ(ScoreOne(*pool, Request(0, "ab;")).given, "ab;|whole");
   EXPECT_EQ(ScoreOne(*pool, Request(0, "ab;", FinishReason::kLength)).given, "ab;|cut");
   ScoreRequest stopped = Request(0, "ab;");
-  stopped.sample.token_ids.pop_back();
+  stopped.samples.front().token_ids.pop_back();
   stopped.sampling.stop_token_ids = {';'};
   EXPECT_EQ(ScoreOne(*pool, stopped).given, "ab|whole");
 }

@@ -31,7 +31,7 @@ std::vector<Verdict> Score(const RewardConfig& config, std::size_t count) {
   std::vector<VerifyRequest> requests;
   for (const std::string& response : responses)
     requests.push_back({"p", response, "1", "{}", false});
-  return (*verifier)->VerifyBatch(requests);
+  return (*verifier)->VerifyGroup(requests);
 }
 
 // Scores 1 if the response is the answer.
@@ -97,7 +97,7 @@ TEST(HttpReward, StopsAfterItsAttemptsAndAtItsDeadline) {
   const auto verdicts = Score(config, 2);
   over.Stop();
   ASSERT_EQ(verdicts.size(), 2U);
-  for (const Verdict& verdict : verdicts) EXPECT_EQ(verdict.unscorable_reason, "timeout");
+  for (const Verdict& verdict : verdicts) EXPECT_EQ(verdict.unscorable_reason, TimeoutReason(200));
 }
 
 TEST(HttpReward, ARedirectIsNotFollowed) {

@@ -111,6 +111,9 @@ def orphan_of(completions, **columns):
     os.wait()
     return [float(os.read(reads, 20)) for c in completions]
 
+def same_prompt(prompts, completions, **columns):
+    return [float(sum(q == p for q in prompts)) for p in prompts]
+
 def neither(text):
     return 1.0
 )";
@@ -138,7 +141,7 @@ class PythonRewardTest : public ::testing::Test {
       requests.push_back({"7", response, "7", R"({"level": 3, "bonus": 0.25})", false});
       requests.back().source = "gsm8k";
     }
-    return verifier.VerifyBatch(requests);
+    return verifier.VerifyGroup(requests);
   }
 
   TempDir dir_;
@@ -227,7 +230,7 @@ TEST_F(PythonRewardTest, AwaitedFunctionsRunTogetherOnOneLoop) {
     for (const std::string& response : responses)
       requests.push_back({"7", response, R"({"7":"seven"})",
                           R"({"reward_model": {"ground_truth": {"7": "seven"}}})", false});
-    return verifier->VerifyBatch(requests);
+    return verifier->VerifyGroup(requests);
   };
   const auto verdicts = score({"first", "second", "raise", "7"});
   EXPECT_EQ(verdicts[0].raw_reward, 0.75) << verdicts[0].unscorable_reason;
@@ -305,7 +308,8 @@ TEST_F(PythonRewardTest, AProcessThatIsTooSlowIsKilled) {
   config_.timeout_ms = 500;
   const auto verifier = Make("compute_score");
   for (const Verdict& verdict : Score(*verifier, {"7", "sleep"}))
-    EXPECT_EQ(verdict.unscorable_reason, "timeout");
+    EXPECT_EQ(verdict.unscorable_reason,
+              "timeout: scoring took longer than run.reward.timeout_ms = 500; raise it");
 }
 
 // Also one in a session of its own, whose parent has ended.
@@ -332,6 +336,18 @@ TEST_F(PythonRewardTest, SeveralThreadsShareTheProcesses) {
   threads.clear();
   for (std::size_t i = 0; i < outcomes.size(); ++i)
     EXPECT_EQ(outcomes[i], i % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
+}
+
+TEST_F(PythonRewardTest, AFunctionComparesTheCompletionsOfItsPrompt) {
+  EXPECT_TRUE(Make("same_prompt")->whole_groups());
+  for (const Verdict& verdict : Score(*Make("same_prompt"), std::vector<std::string>(8, "7")))
+    EXPECT_EQ(verdict.raw_reward, 8);
+  const std::string sum = "exact + 0.5 * python:" + Path() + ":same_prompt";
+  const auto verifier = MakeVerifier(sum, config_);
+  ASSERT_TRUE(verifier.ok());
+  EXPECT_TRUE((*verifier)->whole_groups());
+  for (const Verdict& verdict : Score(**verifier, {"7", "8", "7"}))
+    EXPECT_EQ(ShapedReward(verdict), verdict.raw_reward + 1.5);
 }
 
 TEST_F(PythonRewardTest, AnUnusableFileIsAnErrorAtStart) {
