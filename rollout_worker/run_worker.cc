@@ -16,6 +16,7 @@
 #include "lib/base/text/random.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
+#include "lib/config/run_folder.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
@@ -99,15 +100,16 @@ Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credential
   return transport;
 }
 
-Result<std::unique_ptr<ScoringPool>> StartScoring(const RunSettings& run,
-                                                  const Tokenizer& tokenizer, Metrics& metrics) {
-  const RewardConfig& config = run.reward;
+Result<std::unique_ptr<ScoringPool>> StartScoring(const RunConfig& all, const Tokenizer& tokenizer,
+                                                  Metrics& metrics) {
+  RewardConfig config = all.run.reward;
+  config.python.output = RewardOutputPath(all.local.out);
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(config));
   ScoringOptions options;
   options.threads = static_cast<std::size_t>(config.threads);
   options.timeout = std::chrono::milliseconds(config.timeout_ms);
   BUTTRESS_ASSIGN_OR_RETURN(options.second, SecondVerifier::Make(config, metrics));
-  options.noise = RewardNoise::Make(config.noise, run.seed, metrics);
+  options.noise = RewardNoise::Make(config.noise, all.run.seed, metrics);
   return ScoringPool::Start(std::move(verifiers), tokenizer, options, metrics);
 }
 
@@ -134,7 +136,7 @@ Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceE
                             LoadCredentials(local.security, Program::kWorker));
   Metrics metrics("worker");
   WorkerMetrics worker_metrics(metrics);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto scoring, StartScoring(config.run, tokenizer, metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto scoring, StartScoring(config, tokenizer, metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights,
                             OpenWeights(local, credentials, worker_id, worker_metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address,

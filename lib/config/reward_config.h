@@ -151,6 +151,8 @@ struct PythonConfig {
   std::map<std::string, std::string> arguments;
   std::int64_t restart_after = 0;
   std::int64_t memory_mb = 0;
+  // No setting: the folder for what functions print; empty: the standard error stream.
+  std::string output = {};
 
   void Visit(auto& v) {
     v("interpreter", interpreter, "runs the reward functions python:FILE:FUNCTION");

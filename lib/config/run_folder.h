@@ -14,6 +14,9 @@ inline std::string ReceivedStepsPath(const std::string& out) {
   return out + "/received_steps.jsonl";
 }
 
+// The folder of what reward functions in Python print.
+inline std::string RewardOutputPath(const std::string& out) { return out + "/rewards"; }
+
 // The link of the run's page, with a key that counts once.
 inline std::string PageLinkPath(const std::string& out) { return out + "/coordinator.page"; }
 

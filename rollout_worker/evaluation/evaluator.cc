@@ -15,6 +15,7 @@
 #include "lib/base/report/log.h"
 #include "lib/base/report/status.h"
 #include "lib/config/load.h"
+#include "lib/config/run_folder.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_files.h"
 #include "lib/policy/exception_status.h"
@@ -30,6 +31,7 @@ EvalOptions OptionsFor(const RunConfig& config, const PendingEval& pending) {
   EvalOptions options = EvalOptionsOf(config);
   const EvaluatorConfig& local = config.local.evaluator;
   options.model.path = pending.folder;
+  options.reward.python.output = RewardOutputPath(config.local.out);
   options.worker.device = local.device;
   options.worker.gpu = local.gpu;
   options.worker.threads = local.threads;

@@ -18,12 +18,15 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <utility>
 
 #include "lib/base/net/retry.h"
 #include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
+#include "lib/base/os/program_path.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/bounded_json.h"
 #include "lib/base/thread/sync.h"
@@ -41,6 +44,7 @@ struct PythonFunction {
   std::string name;
   ChatForm chat = ChatForm::kAuto;
   std::map<std::string, std::string> arguments = {};  // each value JSON or else text
+  std::string output = {};  // the file for what it prints; empty: the standard error stream
 };
 
 constexpr std::size_t kMaxReplyBytes = kMaxReferenceBytes;
@@ -65,15 +69,25 @@ std::string Options(const PythonFunction& function) {
     const Result<nlohmann::json> value = ParseBoundedJson(text);
     arguments[name] = value.ok() ? *value : nlohmann::json(text);
   }
-  return nlohmann::json{{"chat", ChoiceName(function.chat)}, {"arguments", std::move(arguments)}}
+  return nlohmann::json{{"chat", ChoiceName(function.chat)},
+                        {"arguments", std::move(arguments)},
+                        {"output", function.output}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Where the function's processes write what it prints: all to the same file of the run.
+std::string OutputPath(const std::string& folder, const PythonFunction& function) {
+  if (folder.empty()) return "";
+  const std::string stem = std::filesystem::path(function.file).stem().string();
+  return JoinPath(folder, stem + "." + function.name + ".log");
 }
 
 // A process that scores one group at a time. Thread safety: none.
 class PythonProcess {
  public:
   // Starts Python and imports the function. Returns
-  //   kInvalidArgument   the file or the function cannot be used; the message says why;
+  //   kInvalidArgument   the interpreter, the file or the function cannot be used; the message says
+  //                      why;
   //   kDeadlineExceeded  the import takes longer than `timeout_ms`;
   //   kUnavailable       Python does not start.
   static Result<std::unique_ptr<PythonProcess>> Start(const PythonFunction& function,
@@ -115,6 +129,9 @@ class PythonProcess {
 
 Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction& function,
                                                             std::int64_t timeout_ms) {
+  if (!OnPath(function.interpreter))
+    return InvalidArgument("no program '" + function.interpreter +
+                           "'; install it, or set run.reward.python.interpreter to another one");
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return Unavailable(std::string("socketpair: ") + std::strerror(errno));
@@ -132,6 +149,11 @@ Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   const std::string what = function.file + ":" + function.name;
   const Result<std::string> greeting = process->Receive(RealClock().MonotonicMs() + timeout_ms);
+  if (greeting.status().code() == StatusCode::kDeadlineExceeded)
+    return DeadlineExceeded(
+        fmt::format("{}: the import takes longer than "
+                    "run.reward.python.start_ms = {}; raise it",
+                    what, timeout_ms));
   if (!greeting.ok()) return greeting.status().Annotate(what + " with " + function.interpreter);
   BUTTRESS_RETURN_IF_ERROR(process->ReadGreeting(*greeting).Annotate(what));
   return process;
@@ -339,6 +361,7 @@ Result<std::unique_ptr<Verifier>> MakePython(const RewardConfig& config,
   PythonFunction function{config.python.interpreter, std::string(argument.substr(0, colon)),
                           std::string(argument.substr(colon + 1)), config.python.chat,
                           config.python.arguments};
+  function.output = OutputPath(config.python.output, function);
   auto python = std::make_unique<Python>(std::move(function), config);
   BUTTRESS_RETURN_IF_ERROR(python->Start());
   return std::unique_ptr<Verifier>(std::move(python));

@@ -1,14 +1,17 @@
 """Scores completions with the reward function of verifier python:FILE:FUNCTION.
 
-Arguments: FILE FUNCTION OPTIONS, the last {"chat": "auto", "arguments": {"name": value}}.
+Arguments: FILE FUNCTION OPTIONS, the last {"chat": "auto", "arguments": {"name": value},
+"output": file}.
 
 Writes {"ready": kind, "pid": of the process that scores, "token_ids": whether it wants them} or
-{"error": why}, then a line of results for each line of items (lib/verify/remote/batch.h). What the
-function prints goes to stderr line by line, and so do the traceback of the first exception of each
-kind and what the function gives to log_metric and log_extra. Awaitables run on one event loop,
-which lives as long as the process. The program ends when its input ends or at SIGTERM, with every
-process that the function has started: its first process is their keeper, the parent of all who
-have lost theirs.
+{"error": why}, then a line of results for each line of items (lib/verify/remote/batch.h), which are
+all completions of one prompt. The traceback of the first exception of each kind goes to stderr, and
+what the function gives to log_metric and log_extra. What it prints goes to the output file, whose
+first BOUND bytes stay; the newest BOUND to 2 * BOUND bytes after them are in a second file. Without
+a file the first BOUND bytes go to stderr. Awaitables run on one event loop, which lives as long as
+the process. The program ends when its input ends or at SIGTERM, with every process that the
+function has started: its first process is their keeper, the parent of all who have lost theirs,
+and writes what they print.
 
   verl        compute_score(data_source, solution_str, ground_truth, extra_info)
               Returns a number, or a dict with "score" and optionally "acc".
@@ -22,8 +25,12 @@ have lost theirs.
 A function without ** gets only the arguments that it names.
 """
 
-import asyncio, ctypes, importlib.util, inspect, json, math, os, signal, sys, time, traceback
-import types
+import asyncio, ctypes, fcntl, importlib.util, inspect, json, math, os, signal, sys, threading, time
+import traceback, types
+
+BOUND = 1 << 20
+log_fd = 2
+output = json.loads(sys.argv[3]).get("output")
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 prctl = ctypes.CDLL(None).prctl
@@ -40,8 +47,52 @@ def end(*signal):
     except OSError:
         os.killpg(0, 9)  # the kernel does not list children
 
-def keep(function):
+def log(level, text, more=""):
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z ", time.gmtime())
+    line = now + level + " reward " + text.replace("\n", " ") + "\n" + more
+    os.write(log_fd, line.encode(errors="replace"))
+
+def append(first, data):
+    """Adds to the output file or, where that is full, to the newest output. `first` is locked."""
+    if os.fstat(first.fileno()).st_size < BOUND:
+        first.write(data)
+        return
+    path = os.path.splitext(output)[0] + ".newest.log"
+    if not os.path.exists(path):
+        log("W", "%s has more than %d bytes of what a reward function printed; the newest are in %s"
+            % (output, BOUND, path))
+    with open(path, "a+b", 0) as newest:
+        newest.write(data)
+        if newest.tell() > 2 * BOUND:
+            newest.seek(-BOUND, os.SEEK_END)
+            kept = newest.read(BOUND)
+            newest.truncate(0)
+            newest.write(kept)
+
+def write_output(source):
+    """Writes what comes from the pipe until nobody holds its other end."""
+    printed = 0
+    for data in iter(lambda: os.read(source, 65536), b""):
+        try:
+            if output:
+                os.makedirs(os.path.dirname(output), exist_ok=True)
+                with open(output, "ab", 0) as first:
+                    fcntl.flock(first, fcntl.LOCK_EX)
+                    append(first, data)
+            elif printed < BOUND:
+                os.write(log_fd, data)
+                if printed + len(data) >= BOUND:
+                    log("W", "a reward function has printed %d bytes; more is dropped" % BOUND)
+        except OSError:
+            pass  # a full disk must not stop the function
+        printed += len(data)
+
+def keep(function, source):
     os.closerange(0, 2)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # which is for the main thread
+    writer = threading.Thread(target=write_output, args=(source,), daemon=True)
+    writer.start()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     while True:
         if ended:
             end()
@@ -49,20 +100,27 @@ def keep(function):
             if os.wait()[0] == function:
                 end()
         except ChildProcessError:
+            writer.join(1)
             os._exit(0)
 
 prctl(PR_SET_CHILD_SUBREAPER, 1)
 signal.signal(signal.SIGTERM, end)
+printed, prints = os.pipe()
 function = os.fork()
 if function:
-    keep(function)
+    os.close(prints)
+    keep(function, printed)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 prctl(PR_SET_PDEATHSIG, 9)
 
 requests = os.fdopen(os.dup(0), "rb")
 replies = os.fdopen(os.dup(1), "wb")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-os.dup2(2, 1)
+log_fd = os.dup(2)
+for stream in 1, 2:
+    os.dup2(prints, stream)
+os.close(printed)
+os.close(prints)
 sys.stdout.reconfigure(line_buffering=True)
 loop = asyncio.new_event_loop()
 asyncio.set_event_loop(loop)
@@ -71,15 +129,18 @@ def say(reply):
     replies.write(json.dumps(reply).encode() + b"\n")
     replies.flush()
 
-def log(level, text, more=""):
-    now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z ", time.gmtime())
-    line = now + level + " reward " + text.replace("\n", " ") + "\n" + more
-    os.write(2, line.encode(errors="replace"))
-
 told = set()
 
 def why(error):
     return type(error).__name__ + ": " + str(error)[:300]
+
+def why_unusable(error, path):
+    """With the last line of the file, or of what it imports, that ran."""
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__)
+             if os.path.isabs(frame.filename) or frame.filename == path]
+    if isinstance(error, SyntaxError) or not lines:
+        return why(error)
+    return "%s (%s, line %d)" % (why(error), os.path.basename(lines[-1].filename), lines[-1].lineno)
 
 def failed(error):
     frames = traceback.extract_tb(error.__traceback__)
@@ -125,6 +186,10 @@ def load(path, name):
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    if not callable(getattr(module, name, None)):
+        raise AttributeError("no function '%s'; the file has %s" % (name, ", ".join(
+            own for own, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == spec.name) or "none"))
     return getattr(module, name)
 
 def kind_of(names):
@@ -245,7 +310,7 @@ def main(path, name, options):
         parameters = inspect.signature(function).parameters
         kind = kind_of(set(parameters))
     except BaseException as error:
-        say({"error": why(error)})
+        say({"error": why_unusable(error, path)})
         return
     takes_all = any(p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     def call(**values):

@@ -114,6 +114,15 @@ def orphan_of(completions, **columns):
 def same_prompt(prompts, completions, **columns):
     return [float(sum(q == p for q in prompts)) for p in prompts]
 
+def chatty(completions, **columns):
+    global calls
+    calls = globals().get("calls", 0) + 1
+    print("the first line")
+    for _ in range(1000):
+        print("x" * 1000)
+    print("the last line", calls)
+    return [1.0 for _ in completions]
+
 def neither(text):
     return 1.0
 )";
@@ -350,17 +359,76 @@ TEST_F(PythonRewardTest, AFunctionComparesTheCompletionsOfItsPrompt) {
     EXPECT_EQ(ShapedReward(verdict), verdict.raw_reward + 1.5);
 }
 
+TEST_F(PythonRewardTest, OutputIsKeptInAFileUpToABound) {
+  constexpr std::size_t kBound = 1 << 20;
+  config_.python.output = JoinPath(dir_.path(), "rewards");
+  testing::internal::CaptureStderr();
+  auto verifier = Make("chatty");
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Score(*verifier, {"7"})[0].raw_reward, 1);
+  verifier.reset();  // and with it the process that writes the output
+  const std::string log = testing::internal::GetCapturedStderr();
+  const auto first = ReadFile(JoinPath(config_.python.output, "rewards.chatty.log"));
+  const auto newest = ReadFile(JoinPath(config_.python.output, "rewards.chatty.newest.log"));
+  ASSERT_TRUE(first.ok() && newest.ok()) << log;
+  EXPECT_TRUE(first->starts_with("the first line\n"));
+  EXPECT_GE(first->size(), kBound);
+  EXPECT_LT(first->size(), 2 * kBound);
+  EXPECT_GE(newest->size(), kBound);
+  EXPECT_LE(newest->size(), 2 * kBound);
+  EXPECT_TRUE(newest->ends_with("the last line 5\n")) << newest->substr(newest->size() - 100);
+  EXPECT_EQ(log.find("of what a reward function printed"),
+            log.rfind("of what a reward function printed"))
+      << "said once";
+  EXPECT_THAT(log, HasSubstr("rewards.chatty.newest.log"));
+  EXPECT_LT(log.size(), 1000U) << log.substr(0, 3000);
+}
+
+TEST_F(PythonRewardTest, WithoutAFileOutputGoesToTheErrorStreamUpToABound) {
+  testing::internal::CaptureStderr();
+  auto verifier = Make("chatty");
+  for (int i = 0; i < 2; ++i) Score(*verifier, {"7"});
+  verifier.reset();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(log.starts_with("the first line\n"));
+  EXPECT_THAT(log, HasSubstr("has printed 1048576 bytes; more is dropped\n"));
+  EXPECT_LT(log.size(), std::size_t{2} << 20);
+}
+
 TEST_F(PythonRewardTest, AnUnusableFileIsAnErrorAtStart) {
   const auto error = [&](const std::string& name) {
     return MakeVerifier(name, config_).status().message();
   };
-  EXPECT_THAT(error("python:" + Path() + ":no_such"), HasSubstr("no_such"));
+  const auto error_of = [&](const std::string& source) {
+    EXPECT_TRUE(WriteFileAtomic(JoinPath(dir_.path(), "broken.py"), source).ok());
+    return error("python:" + JoinPath(dir_.path(), "broken.py") + ":f");
+  };
+  EXPECT_THAT(error("python:" + Path() + ":no_such"),
+              HasSubstr("no function 'no_such'; the file has compute_score, reward, "));
   EXPECT_THAT(error("python:" + Path() + ":neither"),
               HasSubstr("parameters text are neither verl's"));
   EXPECT_THAT(error("python:/no/such/file.py:f"), HasSubstr("/no/such/file.py"));
   EXPECT_THAT(error("python:rewards.py"), HasSubstr("expected python:FILE:FUNCTION"));
+  EXPECT_THAT(error_of("x = 1\ndef f(:\n"),
+              HasSubstr("SyntaxError: invalid syntax (broken.py, line 2)"));
+  EXPECT_THAT(error_of("x = 1\nimport no_such_module\n"),
+              HasSubstr("No module named 'no_such_module' (broken.py, line 2)"));
   config_.python.interpreter = "no-such-python";
-  EXPECT_THAT(error("python:" + Path() + ":reward"), HasSubstr("with no-such-python"));
+  const Status missing = MakeVerifier("python:" + Path() + ":reward", config_).status();
+  EXPECT_THAT(missing.message(), HasSubstr("no program 'no-such-python'"));
+  EXPECT_THAT(missing.message(), HasSubstr("run.reward.python.interpreter"));
+  EXPECT_EQ(ExitCode(missing), 2);
+}
+
+TEST_F(PythonRewardTest, AFolderMayHaveSpacesAndSigns) {
+  const std::string folder = JoinPath(dir_.path(), "a b - c + d*e");
+  ASSERT_TRUE(MakeFolders(folder).ok());
+  ASSERT_TRUE(WriteFileAtomic(JoinPath(folder, "my rewards.py"), kFunctions).ok());
+  const auto verifier =
+      MakeVerifier("0.5 * python:" + folder + "/my rewards.py:same_prompt - 2 * exact", config_);
+  ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
+  const Verdict verdict = Score(**verifier, {"7", "8"})[1];
+  EXPECT_EQ(ShapedReward(verdict), 1) << verdict.unscorable_reason;
+  EXPECT_EQ(verdict.parts[0].name, "python:my rewards.py:same_prompt");
 }
 
 }  // namespace
