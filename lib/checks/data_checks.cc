@@ -88,6 +88,12 @@ void CheckFile(const std::string& key, const PromptDataset& dataset, const std::
   findings.Error(key, advice.empty() ? all.message() : advice + "\n    " + all.message());
 }
 
+// One process of each function is enough to try it.
+RewardConfig TriedReward(RewardConfig config) {
+  config.python.workers = 1;
+  return config;
+}
+
 Result<TriedRow> Try(const Prompt& prompt, const Tokenizer& tokenizer, const VerifierSet& set) {
   TriedRow row;
   row.id = prompt.id;
@@ -154,7 +160,7 @@ void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t r
 }
 
 Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto set, VerifierSet::Make(run.reward));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto set, VerifierSet::Make(TriedReward(run.reward)));
   std::vector<TriedRow> rows;
   for (const PromptDataset& dataset : DatasetsOf(run)) {
     BUTTRESS_ASSIGN_OR_RETURN(const auto file, PromptFile::Open(dataset, tokenizer));
@@ -168,8 +174,13 @@ Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& t
 }
 
 void CheckVerifiers(const RunSettings& run, Findings& findings) {
-  const auto set = VerifierSet::Make(run.reward);
+  const RewardConfig config = TriedReward(run.reward);
+  const auto set = VerifierSet::Make(config);
   if (!set.ok()) return findings.Error("run.reward", set.status().message());
+  if (config.second.share > 0) {
+    if (const auto second = MakeVerifier(config.second.verifier, config); !second.ok())
+      return findings.Error("run.reward.second.verifier", second.status().message());
+  }
   findings.Ok("run.reward", run.reward.verifier + " is there");
 }
 

@@ -42,7 +42,8 @@ inline constexpr const char* kWrongResponse = "I do not know.";
 // reward does. kInvalidArgument for prompts or verifiers that cannot be used.
 Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer);
 
-// The verifiers of run.reward can be made: what they name is there. Needs no prompts.
+// The verifiers of run.reward can be made: what they name is there, and functions in Python can be
+// imported. Needs no prompts.
 void CheckVerifiers(const RunSettings& run, Findings& findings);
 
 // An error if none of these rows could be scored.
