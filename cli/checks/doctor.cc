@@ -8,6 +8,7 @@
 
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
+#include "cli/prepare/verify.h"
 #include "lib/checks/data_checks.h"
 #include "lib/config/load.h"
 
@@ -21,8 +22,23 @@ struct DoctorFlags {
   std::vector<std::string> overrides;
   HostsFlags hosts;
   bool data = false;
+  std::string response_field;
   bool json = false;
 };
+
+// The responses of a row as `buttress verify` reads them.
+ResponseReader ReaderOf(const std::string& field) {
+  if (field.empty()) return nullptr;
+  return [field](const std::string& row) -> Result<std::vector<std::string>> {
+    VerifyFields fields;
+    fields.response = field;
+    fields.answer.clear();
+    JsonRow json;
+    json.fields = ordered_json::parse(row);
+    BUTTRESS_ASSIGN_OR_RETURN(VerifyRow read, ReadVerifyRow(std::move(json), fields));
+    return std::move(read.responses);
+  };
+}
 
 std::string VerdictText(const Verdict& verdict) {
   const std::string outcome(OutcomeName(verdict.outcome));
@@ -32,13 +48,16 @@ std::string VerdictText(const Verdict& verdict) {
 
 void PrintRow(const TriedRow& row, bool as_json) {
   if (as_json) {
-    const ordered_json object{{"id", row.id},
-                              {"source", row.source},
-                              {"prompt", row.prompt},
-                              {"answer", row.answer},
-                              {"answer_verdict", VerdictText(row.gold)},
-                              {"wrong_response", kWrongResponse},
-                              {"wrong_verdict", VerdictText(row.wrong)}};
+    ordered_json object{{"id", row.id},
+                        {"source", row.source},
+                        {"prompt", row.prompt},
+                        {"answer", row.answer},
+                        {"answer_verdict", VerdictText(row.gold)},
+                        {"wrong_response", kWrongResponse},
+                        {"wrong_verdict", VerdictText(row.wrong)}};
+    for (std::size_t i = 0; i < row.responses.size(); ++i)
+      object["responses"].push_back(
+          {{"response", row.responses[i]}, {"verdict", VerdictText(row.given[i])}});
     fmt::print("{}\n", object.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
     return;
   }
@@ -47,6 +66,8 @@ void PrintRow(const TriedRow& row, bool as_json) {
       "  '{}' as a response: {}\n",
       row.id, row.source, row.prompt, row.answer, VerdictText(row.gold), kWrongResponse,
       VerdictText(row.wrong));
+  for (std::size_t i = 0; i < row.responses.size(); ++i)
+    fmt::print("  its response {}: {}\n", row.responses[i], VerdictText(row.given[i]));
 }
 
 Status ShowData(const DoctorFlags& flags) {
@@ -54,7 +75,7 @@ Status ShowData(const DoctorFlags& flags) {
   Findings findings;
   const ModelFacts model = CheckModel(config.run, findings);
   if (!model.tokenizer) return findings.Verdict();
-  const auto rows = TryRows(config.run, *model.tokenizer);
+  const auto rows = TryRows(config.run, *model.tokenizer, ReaderOf(flags.response_field));
   if (!rows.ok()) {
     std::string message = rows.status().message();
     for (const PromptDataset& dataset : DatasetsOf(config.run)) message += FieldAdvice(dataset);
@@ -77,8 +98,13 @@ std::function<Status()> AddDoctor(CLI::App& app) {
   app.add_option("--set", flags->overrides, "override a setting; may be repeated")
       ->allow_extra_args(false);
   flags->hosts.AddTo(app);
-  app.add_flag("--data", flags->data,
-               "print three rows: prompt, answer, and how the answer and a wrong one are scored");
+  CLI::Option* data = app.add_flag(
+      "--data", flags->data,
+      "print three rows: prompt, answer, and how the answer and a wrong one are scored");
+  app.add_option("--response-field", flags->response_field,
+                 "with --data: also score the response in this field of the rows, or its list of "
+                 "them; a dotted path names a field inside another one")
+      ->needs(data);
   app.add_flag("--json", flags->json, "print JSON");
   return [flags]() -> Status { return flags->data ? ShowData(*flags) : Examine(*flags); };
 }

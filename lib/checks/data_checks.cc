@@ -94,7 +94,8 @@ RewardConfig TriedReward(RewardConfig config) {
   return config;
 }
 
-Result<TriedRow> Try(const Prompt& prompt, const Tokenizer& tokenizer, const VerifierSet& set) {
+Result<TriedRow> Try(const Prompt& prompt, const Tokenizer& tokenizer, const VerifierSet& set,
+                     const ResponseReader& read) {
   TriedRow row;
   row.id = prompt.id;
   row.source = prompt.source;
@@ -109,6 +110,11 @@ Result<TriedRow> Try(const Prompt& prompt, const Tokenizer& tokenizer, const Ver
   row.gold = verifier.Verify(request);
   request.response = kWrongResponse;
   row.wrong = verifier.Verify(request);
+  if (!read) return row;
+  BUTTRESS_ASSIGN_OR_RETURN(row.responses, read(prompt.extra_json));
+  std::vector<VerifyRequest> group(row.responses.size(), request);
+  for (std::size_t i = 0; i < group.size(); ++i) group[i].response = row.responses[i];
+  row.given = verifier.VerifyGroup(group);
   return row;
 }
 
@@ -159,14 +165,15 @@ void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t r
   check("held_out", held_out);
 }
 
-Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer) {
+Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer,
+                                      const ResponseReader& read) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto set, VerifierSet::Make(TriedReward(run.reward)));
   std::vector<TriedRow> rows;
   for (const PromptDataset& dataset : DatasetsOf(run)) {
     BUTTRESS_ASSIGN_OR_RETURN(const auto file, PromptFile::Open(dataset, tokenizer));
     for (std::size_t i = 0; i < std::min(kTriedRows, file->size()); ++i) {
       BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file->Read(i));
-      BUTTRESS_ASSIGN_OR_RETURN(TriedRow row, Try(prompt, tokenizer, *set));
+      BUTTRESS_ASSIGN_OR_RETURN(TriedRow row, Try(prompt, tokenizer, *set, read));
       rows.push_back(std::move(row));
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,14 +34,21 @@ struct TriedRow {
   std::string answer;
   Verdict gold;
   Verdict wrong;
+  std::vector<std::string> responses = {};  // of the row, where they are read
+  std::vector<Verdict> given = {};          // one for each of them
 };
+
+// Returns the responses that a row has, which is JSON with the prompt as its field "prompt".
+using ResponseReader = std::function<Result<std::vector<std::string>>(const std::string& row)>;
 
 // The response that counts as wrong in TriedRow::wrong.
 inline constexpr const char* kWrongResponse = "I do not know.";
 
-// Makes the verifiers and judges the first kTriedRows rows of each dataset. Starts Python where a
-// reward does. kInvalidArgument for prompts or verifiers that cannot be used.
-Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer);
+// Makes the verifiers and judges the first kTriedRows rows of each dataset, and what `read` returns
+// of them, unless it is null, as one group. Starts Python where a reward does. kInvalidArgument for
+// prompts or verifiers that cannot be used; errors of `read`.
+Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer,
+                                      const ResponseReader& read = nullptr);
 
 // The verifiers of run.reward can be made: what they name is there, and functions in Python can be
 // imported. Needs no prompts.

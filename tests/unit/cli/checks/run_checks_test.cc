@@ -134,6 +134,19 @@ TEST_F(RunChecksTest, RowsAreTriedWithTheirAnswerAndWithAWrongOne) {
   EXPECT_EQ(rows->front().wrong.outcome, Outcome::kWrong);
 }
 
+TEST_F(RunChecksTest, ResponsesOfARowAreTriedAsOneGroup) {
+  Findings findings;
+  const ModelFacts model = CheckModel(run_, findings);
+  const auto rows = TryRows(run_, *model.tokenizer, [](const std::string& row) {
+    EXPECT_THAT(row, HasSubstr("\"answer\":\"3\""));
+    return Result<std::vector<std::string>>({"3", "4"});
+  });
+  ASSERT_TRUE(rows.ok()) << rows.status().ToString();
+  ASSERT_EQ(rows->front().given.size(), 2u);
+  EXPECT_EQ(rows->front().given[0].outcome, Outcome::kCorrect);
+  EXPECT_EQ(rows->front().given[1].outcome, Outcome::kWrong);
+}
+
 TEST_F(RunChecksTest, EverySourceIsCheckedWithItsOwnSettings) {
   const std::string sums = run_.data.prompts, chats = dir_.path() + "/chats.jsonl";
   ASSERT_TRUE(WriteFileAtomic(chats, "{\"ask\": \"3>\", \"note\": \"1\"}\n").ok());
