@@ -19,6 +19,7 @@
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
 #include "lib/checks/program_checks.h"
+#include "lib/checks/reward_files.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
@@ -162,6 +163,7 @@ Status Serve(RunConfig config, bool exit_when_finished) {
   BUTTRESS_RETURN_IF_ERROR(ArmFailpoints());
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
                             LoadCredentials(config.local.security, Program::kCoordinator));
+  BUTTRESS_RETURN_IF_ERROR(CheckRewardFiles(config));
   const auto model = LoadModelConfig(config.run.model.path);
   if (!model.ok()) return InvalidArgument("run.model.path: " + model.status().message());
   auto loaded = Tokenizer::Load(config.run.model.path);

@@ -15,7 +15,9 @@
 #include "lib/base/os/file.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
+#include "lib/checks/reward_files.h"
 #include "lib/config/load.h"
+#include "lib/config/run_folder.h"
 
 namespace buttress {
 namespace {
@@ -94,6 +96,16 @@ ordered_json HostJson() {
           {"gpu_driver", ProcValue("/proc/driver/nvidia/version", "NVRM version")}};
 }
 
+// The digests are there at once: a resume compares them.
+ordered_json RewardJson(const RewardConfig& config) {
+  ordered_json json = ordered_json::array();
+  for (const RewardFile& file : RewardFilesOf(config)) {
+    json.push_back({{"path", file.path}, {"name", file.name}, {"sha256", nullptr}});
+    if (!file.sha256.empty()) json.back()["sha256"] = file.sha256;
+  }
+  return json;
+}
+
 ordered_json StartJson(const RunConfig& config, const RecordedFiles& files) {
   ordered_json start = {{"time_unix", static_cast<double>(RealClock().UnixMs()) / 1000},
                         {"buttress", {{"version", BUTTRESS_VERSION}, {"commit", kGitCommit}}},
@@ -106,6 +118,8 @@ ordered_json StartJson(const RunConfig& config, const RecordedFiles& files) {
     start[part] = ordered_json::array();
     for (const std::string& path : *paths) start[part].push_back(FileJson(path));
   }
+  start["reward_revision"] = config.run.reward.python.revision;
+  start["reward"] = RewardJson(config.run.reward);
   return start;
 }
 
@@ -137,8 +151,6 @@ ordered_json ReadStarts(const std::string& path) {
 }
 
 }  // namespace
-
-std::string VersionsPath(const std::string& out) { return JoinPath(out, "versions.json"); }
 
 RecordedFiles RecordedFiles::Of(const RunConfig& config) {
   RecordedFiles files;

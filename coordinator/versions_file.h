@@ -1,5 +1,6 @@
 // <out>/versions.json: what each start of a run was made of: programs, libraries, machine, start
-// model and datasets, with their SHA-256. The coordinator writes it, however it was started.
+// model, datasets and files of reward functions, with their SHA-256. The coordinator writes it,
+// however it was started.
 #pragma once
 
 #include <atomic>
@@ -12,8 +13,6 @@
 #include "lib/config/run_config.h"
 
 namespace buttress {
-
-std::string VersionsPath(const std::string& out);
 
 // The files whose digests are recorded, by the part of the run that they are: "programs", "model"
 // (weights and tokenizer) and "data". A folder stands for the files in it, kMostFiles at most.

@@ -19,6 +19,7 @@
 #include "lib/base/text/bounded_json.h"
 #include "lib/checks/peer_checks.h"
 #include "lib/checks/program_checks.h"
+#include "lib/checks/reward_files.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"
@@ -139,6 +140,8 @@ void CheckResume(const RunConfig& config, Findings& findings) {
   const std::string& out = config.local.out;
   std::error_code error;
   if (!std::filesystem::exists(JoinPath(out, "ledger.db"), error)) return;
+  if (const Status reward = CheckRewardFiles(config); !reward.ok())
+    findings.Error("resume", reward.message());
   const auto stored = LoadRunConfig(StoredConfigPath(out), {});
   if (!stored.ok()) return;  // the coordinator compares hashes
   const auto changes = ChangesOf(*stored, config);

@@ -151,6 +151,7 @@ struct PythonConfig {
   std::map<std::string, std::string> arguments;
   std::int64_t restart_after = 0;
   std::int64_t memory_mb = 0;
+  std::string revision;
   // No setting: the folder for what functions print; empty: the standard error stream.
   std::string output = {};
 
@@ -169,6 +170,10 @@ struct PythonConfig {
     v("memory_mb", memory_mb,
       "resident memory above which a process is replaced after its group; 0 = no bound",
       Between(0, 1 << 20));
+    v("revision", revision,
+      "a name for the state of the functions' files: a run resumes with changed files only with a "
+      "new one",
+      MayChange());
   }
 };
 

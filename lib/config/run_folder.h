@@ -14,6 +14,9 @@ inline std::string ReceivedStepsPath(const std::string& out) {
   return out + "/received_steps.jsonl";
 }
 
+// What each start of the run was made of (coordinator/versions_file.h).
+inline std::string VersionsPath(const std::string& out) { return out + "/versions.json"; }
+
 // The folder of what reward functions in Python print.
 inline std::string RewardOutputPath(const std::string& out) { return out + "/rewards"; }
 

@@ -4,6 +4,7 @@
 
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
+#include "lib/config/run_folder.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -43,6 +44,19 @@ TEST_F(VersionsFileTest, AStartNamesBuildMachineAndDigests) {
   EXPECT_FALSE(start["buttress"]["commit"].get<std::string>().empty());
   EXPECT_FALSE(start["host"]["name"].get<std::string>().empty());
   EXPECT_EQ(start["config_sha256"].get<std::string>().size(), 64U);
+}
+
+TEST_F(VersionsFileTest, FilesOfRewardFunctionsHaveTheirDigestsAtOnce) {
+  ASSERT_TRUE(WriteFileAtomic(Path("rew.py"), "import helper").ok());
+  ASSERT_TRUE(WriteFileAtomic(Path("helper.py"), "").ok());
+  config_.run.reward.verifier = "python:" + Path("rew.py") + ":f";
+  config_.run.reward.python.revision = "two";
+  const auto starts = Start();
+  EXPECT_EQ(starts[0]["reward_revision"], "two");
+  ASSERT_EQ(starts[0]["reward"].size(), 2U);
+  EXPECT_EQ(starts[0]["reward"][0]["name"], "rew.py");
+  EXPECT_EQ(starts[0]["reward"][0]["sha256"], ToHex(Sha256Of("import helper")));
+  EXPECT_EQ(starts[0]["reward"][1]["path"], Path("helper.py"));
 }
 
 TEST_F(VersionsFileTest, ALaterStartIsAddedAndReadsOnlyFilesThatChanged) {
