@@ -41,6 +41,18 @@ TEST(BreakerTest, EndsARunInWhichNothingIsScored) {
   EXPECT_THAT(end->why, HasSubstr("unscorable_steps"));
 }
 
+// The reason of a time-out says what to raise; the verifier is not at fault.
+TEST(BreakerTest, ATimeoutGivesNoAdviceAboutTheVerifier) {
+  for (const auto& [reason, advice] :
+       {std::pair("no such file", true), {"timeout: more than run.reward.timeout_ms = 5", false}}) {
+    Breaker breaker({.unscorable = 0.9, .unscorable_steps = 1});
+    const auto end = breaker.Observe(StepOf(0, 0, 0, 4), reason);
+    ASSERT_TRUE(end.has_value());
+    EXPECT_THAT(end->why, HasSubstr(reason));
+    EXPECT_EQ(end->why.find("fix run.reward.verifier") != std::string::npos, advice) << end->why;
+  }
+}
+
 TEST(BreakerTest, AStepWithEnoughVerdictsStartsTheCountAgain) {
   Breaker breaker(kConfig);
   const StepMeasurements none = StepOf(0, 0, 0, 4), some = StepOf(1, 0, 0, 3);
