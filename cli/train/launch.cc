@@ -276,7 +276,7 @@ class Launcher {
   // Finds out whether the run learned. REQUIRES: every process of the run has ended.
   Status Judge() {
     BUTTRESS_ASSIGN_OR_RETURN(results_.learned, ReadLearned(out_, results_));
-    if (results_.learned.rose()) return OkStatus();
+    if (!results_.learned.lacked_signal()) return OkStatus();
     BUTTRESS_ASSIGN_OR_RETURN(results_.learned.cause, LargestCause(out_));
     return OkStatus();
   }

@@ -99,18 +99,18 @@ Change AccuracyChange(std::span<const StepMeasurements> steps) {
   return ChangeOver(means);
 }
 
-// Means of measurements over the first and the last tenth of the steps, and totals of all.
+// Measurements at the start, means over the last tenth of the steps, and means over all.
 class Ends {
  public:
   explicit Ends(std::span<const StepMeasurements> steps) : steps_(steps) {
     const std::size_t tenth = TenthOfSteps(steps.size());
-    if (steps.empty()) return;
-    first_ = steps.first(tenth);
-    last_ = steps.last(tenth);
+    if (!steps.empty()) last_ = steps.last(tenth);
   }
 
   // NaN where no step has measured it.
-  double First(double StepMeasurements::*field) const { return Mean(first_, field); }
+  double Start(double StepMeasurements::*field) const {
+    return steps_.empty() ? StepMeasurements::kNotMeasured : steps_.front().*field;
+  }
 
   double Last(double StepMeasurements::*field) const { return Mean(last_, field); }
 
@@ -129,7 +129,7 @@ class Ends {
     return StepMeasurements::Ratio(sum, count);
   }
 
-  std::span<const StepMeasurements> steps_, first_, last_;
+  std::span<const StepMeasurements> steps_, last_;
 };
 
 using M = StepMeasurements;
@@ -139,23 +139,14 @@ constexpr double kManyTruncated = 0.5;
 constexpr double kFewAnswers = 0.5;
 constexpr double kFewTaught = 0.1;
 
-// Why a run got worse, or empty.
+// Why a run got worse. What the last completions look like is then a consequence.
 std::string WhyItFell(const Ends& ends) {
-  const double before = ends.First(&M::entropy), after = ends.Last(&M::entropy);
-  if (after > 1.5 * before && after > before + 0.3) {
-    return fmt::format(
-        "the entropy grew from {:.2f} to {:.2f} nats: the updates destroy the policy; lower "
-        "run.optim.lr (it was {:.2g}) and start again with `buttress launch RUN.yaml --fresh`",
-        before, after, ends.Last(&M::lr));
-  }
-  if (after < 0.2 * before) {
-    return fmt::format(
-        "the entropy fell from {:.2f} to {:.2f} nats: the policy stopped varying; lower "
-        "run.optim.lr (it was {:.2g}) or raise run.algorithm.entropy_coef, and start again with "
-        "`buttress launch RUN.yaml --fresh`",
-        before, after, ends.Last(&M::lr));
-  }
-  return "";
+  const double before = ends.Start(&M::entropy), after = ends.Last(&M::entropy);
+  const bool certain = after < 0.2 * before;
+  return fmt::format(
+      "the updates made the policy worse, its entropy went from {:.2f} to {:.2f} nats: lower "
+      "run.optim.lr (it was {:.2g}){} and start again with `buttress launch RUN.yaml --fresh`",
+      before, after, ends.Last(&M::lr), certain ? ", or raise run.algorithm.entropy_coef," : "");
 }
 
 // Why few groups taught.
@@ -210,9 +201,7 @@ std::string LookAt(const Learned& learned, const Ends& ends, std::string_view ru
     return fmt::format("{:.0f} % of the completions had no verdict: {} shows why",
                        100 * learned.unscorable, samples);
   }
-  if (learned.fell()) {
-    if (std::string why = WhyItFell(ends); !why.empty()) return why;
-  }
+  if (learned.fell() && !learned.rose()) return WhyItFell(ends);
   const bool held_out_rose = learned.held_out && learned.held_out->verdict == ChangeVerdict::kRose;
   if (learned.rose() && learned.held_out && !held_out_rose) {
     return "the training prompts went better and the held-out ones did not: add prompts, or "
@@ -256,8 +245,9 @@ std::string Headline(const Learned& learned) {
   if (most_telling.verdict == ChangeVerdict::kFell) return "no, it got worse";
   if (learned.rose()) return "in part";
   if (learned.fell()) return "no, it got worse";
-  return most_telling.verdict == ChangeVerdict::kTooFewSteps ? "not known: too few steps"
-                                                             : "no: nothing rose beyond chance";
+  if (learned.taught == 0) return "no: no group taught anything";
+  return learned.reward.verdict == ChangeVerdict::kTooFewSteps ? "not known: too few steps"
+                                                               : "no: nothing rose beyond chance";
 }
 
 }  // namespace

@@ -67,6 +67,9 @@ struct Learned {
 
   bool fell() const { return Any(ChangeVerdict::kFell); }
 
+  // Whether groups without a signal may be why nothing rose.
+  bool lacked_signal() const { return !rose() && taught < 0.5; }
+
  private:
   bool Any(ChangeVerdict verdict) const {
     return reward.verdict == verdict || accuracy.verdict == verdict ||

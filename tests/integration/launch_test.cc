@@ -31,6 +31,11 @@ TEST(LaunchTest, OneCommandTrainsToTheEndAndWritesItsResults) {
   EXPECT_EQ(summary["held_out_prompts"], 50);
   EXPECT_EQ(summary["collective"], "mpi");
   EXPECT_EQ(summary["engine"], "embedded");
+  const auto& learned = summary["learned"];
+  EXPECT_EQ(learned["reward"]["verdict"], "too few steps");
+  EXPECT_EQ(learned["held_out"]["before"], summary["accuracy_before"]);
+  EXPECT_EQ(learned["held_out"]["after"], summary["accuracy_after"]);
+  EXPECT_LT(learned["held_out"]["low"], learned["held_out"]["high"]);
   for (const char* process : {"coordinator", "worker-w0", "worker-w1", "learner/0", "learner/1"}) {
     EXPECT_GT(summary["peak_rss_bytes"].value(process, 0), 1 << 20) << process;
   }

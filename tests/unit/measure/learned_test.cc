@@ -219,7 +219,8 @@ TEST(LearnedTest, WhatIsNotKnownIsNull) {
   EXPECT_TRUE(json["reward"]["low"].is_null());
   const auto none = nlohmann::ordered_json::parse(LearnedJson(Of({})).dump());
   EXPECT_TRUE(none["accuracy"]["first"].is_null());
-  EXPECT_THAT(LearnedText(Of({})), HasSubstr("not known: too few steps"));
+  EXPECT_THAT(LearnedText(Of({})), HasSubstr("did it learn? no: no group taught"));
+  EXPECT_THAT(LearnedText(Of(Steps(6, 0.5, 0.5))), HasSubstr("not known: too few steps"));
 }
 
 TEST(LearnedTest, NamesTheVerifierWhereMuchCouldNotBeScored) {
@@ -236,15 +237,27 @@ TEST(LearnedTest, NamesTheVerifierWhereMuchCouldNotBeScored) {
                     HasSubstr("docs/not_learning.md")));
 }
 
-TEST(LearnedTest, NamesTheLearningRateWhereTheEntropyLeftWithTheReward) {
+TEST(LearnedTest, NamesTheLearningRateWhereThePolicyGotWorse) {
   auto steps = Steps(40, 0.3, 0);
-  for (std::size_t i = 20; i < steps.size(); ++i) steps[i].entropy = 3;
-  EXPECT_THAT(Of(steps).look_at, AllOf(HasSubstr("entropy grew from 0.50 to 3.00"),
-                                       HasSubstr("lower run.optim.lr (it was 0.0001)")));
+  for (std::size_t i = 20; i < steps.size(); ++i) {
+    steps[i].entropy = 3;
+    steps[i].truncated_share = 1;
+  }
+  const Learned ruined = Of(steps);
+  EXPECT_THAT(LearnedText(ruined), HasSubstr("no, it got worse"));
+  EXPECT_THAT(ruined.look_at, AllOf(HasSubstr("entropy went from 0.50 to 3.00"),
+                                    HasSubstr("lower run.optim.lr (it was 0.0001) and")));
   for (std::size_t i = 20; i < steps.size(); ++i) steps[i].entropy = 0.01;
-  const Learned collapsed = Of(steps);
-  EXPECT_THAT(LearnedText(collapsed), HasSubstr("no, it got worse"));
-  EXPECT_THAT(collapsed.look_at, HasSubstr("entropy fell from 0.50 to 0.01"));
+  EXPECT_THAT(Of(steps).look_at, HasSubstr("or raise run.algorithm.entropy_coef"));
+}
+
+TEST(LearnedTest, ACauseIsSoughtWhereMostGroupsTaughtNothingAndNothingRose) {
+  auto steps = Steps(40, 0.3, 0.3);
+  EXPECT_FALSE(Of(steps).lacked_signal());
+  for (StepMeasurements& step : steps) step.groups_informative = 7;
+  EXPECT_TRUE(Of(steps).lacked_signal());
+  for (std::size_t i = 20; i < steps.size(); ++i) steps[i].accuracy = 1;
+  EXPECT_FALSE(Of(steps).lacked_signal());
 }
 
 TEST(LearnedTest, NamesWhyNothingRose) {
