@@ -8,6 +8,7 @@
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/report/log.h"
+#include "lib/experience/group_head.h"
 #include "lib/measure/alarms.h"
 #include "lib/measure/steps_file.h"
 
@@ -28,6 +29,23 @@ std::string UnscorableReason(const StepState& state) {
   const auto commonest =
       std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; });
   return commonest == counts.end() ? "" : commonest->first;
+}
+
+// Every group with differing rewards is in the plan; the constant ones may have been replaced.
+SolvedPrompts SolvedOf(const Plan& plan) {
+  const CollapseCounts& drawn = plan.collapse.step;
+  SolvedPrompts solved{.prompts = drawn.constant() + drawn.mixed, .solved = drawn.all_correct};
+  for (const GroupHeadPtr& group : plan.groups) {
+    const auto completions = static_cast<std::int64_t>(CompletionsOf(*group));
+    solved.tries = std::max(solved.tries, completions);
+    const CollapseClass collapse = ClassOf(*group);
+    if (collapse != CollapseClass::kMixed && collapse != CollapseClass::kOtherConstant) continue;
+    bool right = false;
+    for (std::size_t i = 0; i < CompletionsOf(*group); ++i)
+      right = right || OutcomeOf(*group, i) == Outcome::kCorrect;
+    solved.solved += right ? 1 : 0;
+  }
+  return solved;
 }
 
 }  // namespace
@@ -194,7 +212,8 @@ Status StepReports::RecordOnRank0(StepState& state) {
          {"disagreement", measured.disagreement}});
   }
   if (state.step == 1) {
-    for (const std::string& notice : FirstBatchNotices(measured)) Log(kWarn, notice);
+    for (const std::string& notice : FirstBatchNotices(measured, SolvedOf(state.plan)))
+      Log(kWarn, notice);
   }
   early_end_ = breaker_.Observe(measured, UnscorableReason(state));
   return OkStatus();

@@ -112,8 +112,9 @@ struct StartKlConfig {
 // When the learner ends a run that learns nothing. Steps count in a row, from the start of the
 // learner; 0 steps: never.
 struct StopWhenConfig {
-  double unscorable = 1;
+  double unscorable = 0.9;
   std::int64_t unscorable_steps = 5;
+  double uninformative = 0.99;
   std::int64_t uninformative_steps = 100;
   std::int64_t unchanged_steps = 100;
 
@@ -122,9 +123,13 @@ struct StopWhenConfig {
       "share of the completions of a step without a verdict from which it counts", kShare);
     v("unscorable_steps", unscorable_steps, "such steps in a row that end the run; 0 = never",
       AtLeast(0));
+    v("uninformative", uninformative,
+      "share of the groups of uninformative_steps steps, those whose raw rewards do not differ, "
+      "from which these steps end the run",
+      kShare);
     v("uninformative_steps", uninformative_steps,
-      "steps in a row without a group of differing raw rewards that end the run, as a success if "
-      "all were correct; 0 = never",
+      "steps in a row that are judged together; they end the run as a success if the same share of "
+      "the groups was all correct; 0 = never",
       AtLeast(0));
     v("unchanged_steps", unchanged_steps,
       "steps in a row in which no weight changed that end the run; 0 = never", AtLeast(0));

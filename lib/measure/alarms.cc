@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "lib/base/report/check.h"
 #include "lib/rl/collapse/collapse_metrics.h"
+#include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {
 namespace {
@@ -17,6 +20,26 @@ constexpr double kReleased = 0.9;
 
 double SharePerCompletion(double count, const StepMeasurements& step) {
   return step.completions > 0 ? count / step.completions : StepMeasurements::kNotMeasured;
+}
+
+// 0 for what was not measured.
+double Known(double value) { return std::isfinite(value) ? value : 0; }
+
+// Below this share of prompts with a right completion most groups of a batch teach nothing.
+constexpr double kFewSolved = 0.1;
+
+// "0 of 32 prompts have a right completion ..."; empty where enough of them have one.
+std::string SolvedNotice(const SolvedPrompts& solved) {
+  const auto [prompts, right, tries] = solved;
+  std::vector<double> of_prompts(static_cast<std::size_t>(prompts), 0.0);
+  std::fill_n(of_prompts.begin(), right, 1.0);
+  const Estimate share = MeanOver(of_prompts);
+  if (prompts == 0 || share.mean >= kFewSolved) return "";
+  return fmt::format(
+      "first batch: {} of {} prompts have a right completion in {} tries (95 %: {:.0f} to {:.0f} "
+      "%): {}; see docs/not_learning.md",
+      right, prompts, tries, 100 * share.low, 100 * share.high,
+      right == 0 ? "there is nothing to reinforce" : "most groups teach nothing");
 }
 
 // float32 log-probs of two engines agree to 1e-4 nats, those of bfloat16 to about 1e-2.
@@ -132,18 +155,8 @@ std::optional<EarlyEnd> Breaker::Observe(const StepMeasurements& step, const std
                     reason.empty() ? "" : " (" + reason + ")",
                     late ? "" : "; fix run.reward.verifier, which `buttress verify` tries alone")};
   }
-  const double comparable = step.groups - step.unscorable_groups;
-  if (step.groups_informative > 0) {
-    uninformative_steps_ = 0;
-    comparable_ = all_correct_ = all_wrong_ = 0;
-  } else {
-    ++uninformative_steps_;
-    comparable_ += comparable;
-    if (comparable > 0) {
-      all_correct_ += std::round(step.acr_all_correct * comparable);
-      all_wrong_ += std::round(step.acr_all_wrong * comparable);
-    }
-    if (uninformative_steps_ == config_.uninformative_steps) return Uninformative();
+  if (config_.uninformative_steps > 0) {
+    if (auto end = JudgeGroups(step)) return end;
   }
   if (config_.unchanged_steps > 0 &&
       step.unchanged_versions >= static_cast<double>(config_.unchanged_steps)) {
@@ -157,27 +170,55 @@ std::optional<EarlyEnd> Breaker::Observe(const StepMeasurements& step, const std
   return std::nullopt;
 }
 
-EarlyEnd Breaker::Uninformative() const {
-  const std::string steps = fmt::format("{} steps", uninformative_steps_);
-  if (comparable_ > 0 && all_correct_ == comparable_) {
-    return {true, "nothing left to learn: every group of the last " + steps +
-                      " was all correct; add harder prompts to train on"};
+std::optional<EarlyEnd> Breaker::JudgeGroups(const StepMeasurements& step) {
+  const double comparable = step.groups - step.unscorable_groups;
+  newest_.push_back({step.groups - step.groups_replaced, step.groups_informative, comparable,
+                     std::round(Known(step.acr_all_correct) * comparable),
+                     std::round(Known(step.acr_all_wrong) * comparable)});
+  if (std::ssize(newest_) > config_.uninformative_steps) newest_.pop_front();
+  Groups all;
+  for (const Groups& groups : newest_) {
+    all.trained += groups.trained;
+    all.informative += groups.informative;
+    all.comparable += groups.comparable;
+    all.all_correct += groups.all_correct;
+    all.all_wrong += groups.all_wrong;
+  }
+  if (std::ssize(newest_) < config_.uninformative_steps ||
+      all.informative > (1 - config_.uninformative) * all.trained)
+    return std::nullopt;
+  return Uninformative(all);
+}
+
+EarlyEnd Breaker::Uninformative(const Groups& groups) const {
+  const double share = config_.uninformative;
+  const std::string steps = fmt::format("{} steps", config_.uninformative_steps);
+  if (groups.comparable > 0 && groups.all_correct >= share * groups.comparable) {
+    return {true,
+            fmt::format("nothing left to learn: {} group of the last {} was all correct; add "
+                        "harder prompts to train on",
+                        groups.all_correct == groups.comparable ? "every" : "nearly every", steps)};
   }
   std::string fix =
       "raise run.sampling.group_size or run.sampling.temperature, or take a verifier that tells "
       "more answers apart";
-  if (comparable_ == 0) {
+  if (groups.comparable <= (1 - share) * groups.trained) {
     fix = "hardly a completion got a verdict; try run.reward.verifier with `buttress verify`";
-  } else if (all_wrong_ == comparable_) {
+  } else if (groups.all_wrong >= share * groups.comparable) {
     fix =
         "all were wrong: take easier prompts, teach the format first with `buttress sft`, or try "
         "the verifier with `buttress audit-verifier`";
   }
-  return {false, "no group of " + steps + " in a row had differing raw rewards; " + fix +
-                     " (bound: local.learner.stop_when.uninformative_steps)"};
+  const std::string few = groups.informative == 0 ? "no group"
+                                                  : fmt::format("only {:.0f} of {:.0f} groups",
+                                                                groups.informative, groups.trained);
+  return {false, fmt::format("{} of {} in a row had differing raw rewards; {} (bound: "
+                             "local.learner.stop_when.uninformative)",
+                             few, steps, fix)};
 }
 
-std::vector<std::string> FirstBatchNotices(const StepMeasurements& step) {
+std::vector<std::string> FirstBatchNotices(const StepMeasurements& step,
+                                           const SolvedPrompts& solved) {
   std::vector<std::string> notices;
   const double scored = step.completions - step.unscorable;
   if (step.completions > 0 && scored == 0) {
@@ -186,7 +227,9 @@ std::vector<std::string> FirstBatchNotices(const StepMeasurements& step) {
     notices.push_back(fmt::format("{:.3g} % of the first batch could not be scored",
                                   100 * step.unscorable / step.completions));
   }
-  if (scored > 0 && step.groups_informative == 0) {
+  if (std::string notice = SolvedNotice(solved); !notice.empty()) {
+    notices.push_back(std::move(notice));
+  } else if (scored > 0 && step.groups_informative == 0) {
     notices.push_back(fmt::format(
         "all raw rewards of the first batch are equal within their groups (mean reward {:.3g}); "
         "such groups teach nothing",

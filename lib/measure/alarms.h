@@ -103,19 +103,34 @@ class Breaker {
   std::optional<EarlyEnd> Observe(const StepMeasurements& step, const std::string& reason);
 
  private:
-  EarlyEnd Uninformative() const;
+  // The groups of a step, or of several.
+  struct Groups {
+    double trained = 0;  // of the batch
+    double informative = 0;
+    double comparable = 0;  // drawn; of them:
+    double all_correct = 0;
+    double all_wrong = 0;
+  };
+
+  std::optional<EarlyEnd> JudgeGroups(const StepMeasurements& step);
+  EarlyEnd Uninformative(const Groups& groups) const;
 
   const StopWhenConfig config_;
-  std::int64_t unscorable_steps_ = 0;     // in a row
-  std::int64_t uninformative_steps_ = 0;  // in a row, with these groups:
-  double comparable_ = 0;
-  double all_correct_ = 0;
-  double all_wrong_ = 0;
+  std::int64_t unscorable_steps_ = 0;  // in a row
+  std::deque<Groups> newest_;          // of the last uninformative_steps steps
+};
+
+// How many of the prompts drawn for a step have a right completion.
+struct SolvedPrompts {
+  std::int64_t prompts = 0;  // with two verdicts or more
+  std::int64_t solved = 0;   // of them
+  std::int64_t tries = 0;    // completions of each
 };
 
 // Signs that the first batch of a run is off, reported before a second one is trained: one line for
-// each thing that is off with the batch of `step`, trained from the weights that
-// sampled it; empty if nothing is.
-std::vector<std::string> FirstBatchNotices(const StepMeasurements& step);
+// each thing that is off with the batch of `step`, trained from the weights that sampled it, and
+// with the prompts drawn for it; empty if nothing is.
+std::vector<std::string> FirstBatchNotices(const StepMeasurements& step,
+                                           const SolvedPrompts& solved);
 
 }  // namespace buttress

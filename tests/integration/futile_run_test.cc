@@ -10,6 +10,7 @@
 namespace buttress {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -20,6 +21,19 @@ import time
 
 def raises(prompts, completions, **columns):
     return [length_of(c) for c in completions]
+
+scored = 0
+
+def hardly_scores(prompts, completions, **columns):
+    global scored
+    rewards = []
+    for completion in completions:
+        scored += 1
+        rewards.append(1.0 if scored % 50 == 7 else float("nan"))
+    return rewards
+
+def always_wrong(prompts, completions, **columns):
+    return [0.0] * len(completions)
 
 def always_right(prompts, completions, **columns):
     return [1.0] * len(completions)
@@ -68,6 +82,32 @@ TEST_F(FutileRunTest, ARewardFunctionThatRaisesEndsTheRunWithItsTraceback) {
   // Workers and coordinator know why it ended, so that nobody waits for more.
   const std::string log = TextOf(JoinPath(run.out(), "logs/coordinator.log"));
   EXPECT_THAT(log, HasSubstr("the learner has ended the run step=5 why=\"in 5 steps in a row"));
+}
+
+TEST_F(FutileRunTest, ARunInWhichHardlyACompletionIsScoredEndsAndSaysThatItDidNotLearn) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(200, With("hardly_scores"));
+  run.Start();
+  ASSERT_EQ(run.Wait(kPatience), 5) << run.Text();
+  const std::string console = TextOf(run.log());
+  EXPECT_THAT(LastLine(console), HasSubstr("90 % of the completions or more had no verdict"));
+  EXPECT_THAT(console, HasSubstr("did it learn? no: no group taught anything\n"));
+  EXPECT_THAT(console, ContainsRegex("0.0 % taught; 9[0-9.]+ % of the completions had no verdict"));
+  EXPECT_THAT(console, HasSubstr("cause       unscorable, "));
+  EXPECT_THAT(console, HasSubstr("`buttress samples " + run.out() + "` shows why"));
+}
+
+TEST_F(FutileRunTest, AStartModelWithoutARightCompletionIsNamedAtTheFirstBatch) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(200, With("always_wrong", {"local.learner.stop_when.uninformative_steps=3"}));
+  run.Start();
+  ASSERT_EQ(run.Wait(kPatience), 5) << run.Text();
+  const std::string console = TextOf(run.log());
+  const std::string notice =
+      "learner: first batch: 0 of 8 prompts have a right completion in 4 tries (95 %: 0 to 32 %)";
+  EXPECT_THAT(console, HasSubstr(notice));
+  EXPECT_EQ(console.find(notice), console.rfind(notice));
+  EXPECT_THAT(LastLine(console), HasSubstr("no group of 3 steps in a row had differing"));
 }
 
 // Starts the learner a second after a worker has registered with the last start of the coordinator,

@@ -8,8 +8,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr StopWhenConfig kConfig{
-    .unscorable = 0.9, .unscorable_steps = 3, .uninformative_steps = 4, .unchanged_steps = 5};
+constexpr StopWhenConfig kConfig{.unscorable = 0.9,
+                                 .unscorable_steps = 3,
+                                 .uninformative = 0.95,
+                                 .uninformative_steps = 4,
+                                 .unchanged_steps = 5};
 
 // 4 groups of 10 completions.
 StepMeasurements StepOf(double informative, double all_correct, double all_wrong,
@@ -86,6 +89,49 @@ TEST(BreakerTest, OneGroupThatDiffersIsEnough) {
   Breaker breaker(kConfig);
   for (int n = 1; n < 40; ++n)
     EXPECT_FALSE(breaker.Observe(StepOf(n % 4 == 0 ? 1 : 0, 0, 3), "").has_value()) << n;
+}
+
+// 98 % of the completions of a run without a verdict, unevenly by step.
+TEST(BreakerTest, ByDefaultNearlyEverythingUnscorableEndsARun) {
+  Breaker breaker{StopWhenConfig()};
+  StepMeasurements step = StepOf(0, 0, 0, 4);
+  for (const double scored : {0, 1, 2, 0}) {
+    step.unscorable = 40 - scored;
+    EXPECT_FALSE(breaker.Observe(step, "").has_value());
+  }
+  EXPECT_TRUE(breaker.Observe(step, "").has_value());
+}
+
+TEST(BreakerTest, HardlyAGroupThatDiffersIsTooFew) {
+  Breaker breaker({.uninformative = 0.9, .uninformative_steps = 4});
+  const StepMeasurements none = StepOf(0, 0, 4), one = StepOf(1, 0, 3);
+  for (const StepMeasurements& step : {one, none, one})
+    EXPECT_FALSE(breaker.Observe(step, "").has_value());
+  EXPECT_FALSE(breaker.Observe(none, "").has_value());  // 2 of 16
+  const auto end = breaker.Observe(none, "");           // 1 of 16
+  ASSERT_TRUE(end.has_value());
+  EXPECT_FALSE(end->learned);
+  EXPECT_THAT(end->why, HasSubstr("only 1 of 16 groups of 4 steps in a row had differing"));
+  EXPECT_THAT(end->why, HasSubstr("audit-verifier"));
+}
+
+TEST(BreakerTest, NearlyAllCorrectIsASuccess) {
+  Breaker breaker({.uninformative = 0.9, .uninformative_steps = 4});
+  for (int n = 1; n < 4; ++n) EXPECT_FALSE(breaker.Observe(StepOf(0, 4, 0), "").has_value());
+  const auto end = breaker.Observe(StepOf(1, 3, 0), "");
+  ASSERT_TRUE(end.has_value());
+  EXPECT_TRUE(end->learned);
+  EXPECT_THAT(end->why, HasSubstr("nearly every group of the last 4 steps was all correct"));
+}
+
+// Of the groups that a step trains on, dynamic sampling leaves out the constant ones.
+TEST(BreakerTest, ReplacedGroupsDoNotCount) {
+  Breaker breaker(kConfig);
+  StepMeasurements step = StepOf(4, 0, 0);
+  step.groups = 400;
+  step.groups_replaced = 396;
+  step.acr_all_wrong = 0.99;
+  for (int n = 0; n < 10; ++n) EXPECT_FALSE(breaker.Observe(step, "").has_value());
 }
 
 TEST(BreakerTest, EndsARunWhoseWeightsDoNotChange) {
