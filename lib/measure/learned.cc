@@ -189,8 +189,8 @@ std::string WhyNothingRose(const Learned& learned, const Ends& ends, const std::
   }
   return fmt::format(
       "{:.0f} % of the groups taught, but the policy did not get better: raise run.optim.lr (it "
-      "was "
-      "{:.2g}) or run.steps, and check that the start model knows more than the commonest answers",
+      "was {:.2g}) or run.steps, and check that the start model knows more than the commonest "
+      "answers",
       100 * learned.taught, ends.Last(&M::lr));
 }
 

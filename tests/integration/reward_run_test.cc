@@ -64,7 +64,7 @@ TEST_F(RewardRunTest, AFunctionSeesEveryGroupAsAWholeAndItsFilesBelongToTheRun) 
   ASSERT_TRUE(steps.ok());
   ASSERT_EQ(steps->size(), 12U);
   for (const StepMeasurements& step : *steps) {
-    EXPECT_EQ(step.reward_mean, kGroupSize) << step.step;
+    EXPECT_EQ(step.raw_reward_mean, kGroupSize) << step.step;
     EXPECT_EQ(step.unscorable, 0) << step.step;
   }
   EXPECT_THAT(TextOf(JoinPath(run.out(), "rewards/rewards.same_prompt.log")),
