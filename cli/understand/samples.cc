@@ -50,14 +50,14 @@ void AppendWrapped(std::string_view line, std::string_view indent, std::size_t m
   } while (!line.empty());
 }
 
-// "raw reward 1.100 = answer 1.000 + 0.2 * format 0.500".
-std::string RewardText(const v1::GroupHead& head, std::size_t i) {
-  std::string text = fmt::format("raw reward {:.3f}", RewardsOf(head)[i]);
+// "= answer 1.000 + 0.2 * format 0.500", or "" without components.
+std::string SumText(const v1::GroupHead& head, std::size_t i) {
+  std::string text;
   if (!IsScorable(head, i)) return text;
   for (std::size_t c = 0; c < ComponentsOf(head, i).size(); ++c) {
     const auto at = static_cast<int>(c);
     const double weight = at < head.component_weights_size() ? head.component_weights(at) : 1;
-    text += c == 0 ? " = " : " + ";
+    text += c == 0 ? "= " : " + ";
     if (weight != 1) text += fmt::format("{:g} * ", weight);
     text += fmt::format("{} {:.3f}", Printable(head.component_names(at)), ComponentsOf(head, i)[c]);
   }
@@ -67,8 +67,8 @@ std::string RewardText(const v1::GroupHead& head, std::size_t i) {
 std::string HeadOf(const SampledGroup& group, std::size_t i) {
   const v1::GroupHead& columns = *group.head;
   const Sample& sample = group.samples[i];
-  std::string head =
-      fmt::format("  {}  {}  {}", i, OutcomeName(OutcomeOf(columns, i)), RewardText(columns, i));
+  std::string head = fmt::format("  {}  {}  raw reward {:.3f}", i,
+                                 OutcomeName(OutcomeOf(columns, i)), RewardsOf(columns)[i]);
   head += fmt::format("  {} tokens", columns.lengths(static_cast<int>(i)));
   if (IsTruncated(columns, i)) head += "  truncated";
   if (!sample.answer.empty()) head += "  answer " + Printable(sample.answer);
@@ -217,6 +217,8 @@ std::string SamplesText(const SampledGroup& group, const SamplesLayout& layout) 
   for (std::size_t i = 0; i < shown; ++i) {
     const Sample& sample = group.samples[i];
     text += Wrapped(HeadOf(group, i), "", layout.columns);
+    const std::string sum = SumText(*group.head, i);
+    if (!sum.empty()) text += Wrapped(sum, "     ", layout.columns);
     if (sample.text) text += Wrapped(Printable(*sample.text), "     | ", layout.columns);
   }
   if (shown < group.samples.size())

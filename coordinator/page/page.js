@@ -172,10 +172,10 @@ function chart(title, lines, top) {
 
 // A chart of what the points hold by name under `key`, if there are two names or more.
 function namedChart(title, key, top) {
-  const all = [...new Set(points.flatMap(p => Object.keys(p[key])))].sort().slice(0, 6);
+  const all = [...new Set(points.flatMap(p => Object.keys(p[key])))].sort().slice(0, 12);
   if (all.length < 2) return [];
   const lines = all.map((name, i) => [name, points.map(p => [of(p, 'step'), p[key][name]])
-    .filter(p => p[1] !== null && p[1] !== undefined), COLORS[i]]);
+    .filter(p => p[1] !== null && p[1] !== undefined), COLORS[i % COLORS.length]]);
   return [chart(title, lines, top)];
 }
 

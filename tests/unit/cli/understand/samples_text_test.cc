@@ -72,7 +72,8 @@ TEST(SamplesTextTest, TheComponentsOfARewardHaveNames) {
   for (const double value : {1.0, 0.5}) head.add_components(value);
   group.head = std::make_shared<const v1::GroupHead>(head);
   EXPECT_THAT(SamplesText(group, {}),
-              HasSubstr("0  correct  raw reward 1.100 = answer 1.000 + 0.2 * fmt 0.500"));
+              HasSubstr("0  correct  raw reward 1.100  2 tokens\n"
+                        "     = answer 1.000 + 0.2 * fmt 0.500\n     | 2\n"));
   const auto completion = SamplesJson(group)["completions"][0];
   EXPECT_EQ(completion["raw_reward"], 1.1);
   EXPECT_EQ(completion["components"].dump(), R"({"answer":1.0,"fmt":0.5})");

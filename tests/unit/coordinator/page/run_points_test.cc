@@ -20,6 +20,7 @@ class RunPointsTest : public ::testing::Test {
       step.step = n;
       step.time_unix = 1000 + 2 * n;
       step.raw_reward_mean = reward;
+      step.components = {{"answer", reward, 1}};
       step.start_kl = StepMeasurements::kNotMeasured;
       lines += StepToJson(step) + "\n";
     }
@@ -51,6 +52,7 @@ TEST_F(RunPointsTest, EachReaderGetsWhatItDoesNotHave) {
   const auto all = points_.After(-1, 100);
   ASSERT_EQ(all.size(), 8U);
   EXPECT_EQ(ValueOf(all[0], "raw_reward_mean"), 0.25);
+  EXPECT_EQ(all[0]["components"]["answer"], 0.25);
   EXPECT_TRUE(ValueOf(all[0], "start_kl").is_null());
   const auto some = points_.After(5, 2);
   ASSERT_EQ(some.size(), 2U);
