@@ -162,44 +162,36 @@ Result<const Dialect*> DialectOf(LineReader& file) {
   return first.ok() ? InvalidArgument("it has no rows") : first;
 }
 
-Result<RowReader> RowReader::Make(const Dialect& dialect, const StepSourceOptions& options) {
+Result<RowReader> RowReader::Make(const Dialect& dialect, const StepSourceOptions& options,
+                                  RewardRule rule) {
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Verifier> second, MakeVerifier("math", RewardConfig{}));
-  return RowReader(dialect, options, std::move(second));
+  return RowReader(dialect, options, std::move(rule), std::move(second));
 }
 
-RowReader::RowReader(const Dialect& dialect, const StepSourceOptions& options,
+RowReader::RowReader(const Dialect& dialect, const StepSourceOptions& options, RewardRule rule,
                      std::unique_ptr<Verifier> second)
-    : dialect_(&dialect),
-      options_(options),
-      second_(std::move(second)),
-      reward_columns_(options.rewards) {}
+    : dialect_(&dialect), options_(options), rule_(std::move(rule)), second_(std::move(second)) {}
 
 // Sums the columns of the reward functions, because TRL does not log its weights. A function that
 // did not apply has null; a completion to which no function applied has no verdict.
-Status RowReader::ReadColumns(const json& row, CompletionFacts& completion) {
+Status RowReader::ReadColumns(const json& row, CompletionFacts& completion) const {
   std::optional<double> sum;
-  const auto add = [&](double value) { sum = sum.value_or(0) + value; };
-  for (const std::string& column : options_.rewards) {
-    if (!row.contains(column))
-      return InvalidArgument("no column '" + column + "'; --reward names the reward columns");
-    const json& value = row[column];
-    if (!value.is_null() && !value.is_number())
-      return Unexpected(column, value, "a number or null");
-    if (value.is_number()) add(value.get<double>());
+  for (const std::string& column : rule_.fields) {
+    const json* value = Find(row, column);
+    if (value != nullptr && value->is_number()) sum = sum.value_or(0) + value->get<double>();
   }
-  if (options_.rewards.empty()) {
-    for (const auto& [field, value] : row.items()) {
-      if (!value.is_number() || field == "step" || field == "advantage") continue;
-      add(value.get<double>());
-      if (std::ranges::find(reward_columns_, field) == reward_columns_.end())
-        reward_columns_.push_back(field);
-    }
-  }
-  completion.reward = completion.raw_reward = sum.value_or(kNone);
+  completion.SetRewards(sum.value_or(kNone));
   return OkStatus();
 }
 
-Status RowReader::ReadReward(const json& row, CompletionFacts& completion) {
+Status RowReader::ReadReward(const json& row, CompletionFacts& completion) const {
+  for (const std::string& field : options_.rewards) {
+    if (!row.contains(field))
+      return InvalidArgument("no field '" + field + "'; --reward names fields of the rewards");
+    const json& value = row[field];
+    if (!value.is_null() && !value.is_number() && !value.is_boolean())
+      return Unexpected(field, value, "a number, true, false or null");
+  }
   if (dialect_ == &kTrl) return ReadColumns(row, completion);
   if (!row.contains(dialect_->reward))
     return InvalidArgument("no field '" + std::string(dialect_->reward) + "'");
@@ -209,10 +201,30 @@ Status RowReader::ReadReward(const json& row, CompletionFacts& completion) {
   const json* raw = Find(row, dialect_->raw_reward);
   if (raw != nullptr && !raw->is_number())
     return Unexpected(dialect_->raw_reward, *raw, "a number");
-  completion.reward = reward == nullptr ? kNone : reward->get<double>();
-  completion.raw_reward =
-      raw == nullptr || reward == nullptr ? completion.reward : raw->get<double>();
+  completion.SetRewards(reward == nullptr ? kNone : reward->get<double>());
+  if (raw != nullptr && reward != nullptr)
+    completion.deciding_reward = completion.raw_reward = raw->get<double>();
   return OkStatus();
+}
+
+// Lets the first deciding field that the row has say what is right.
+Status RowReader::Decide(const json& row, CompletionFacts& completion) const {
+  completion.judged = rule_.judged && rule_.deciding.empty();
+  for (const std::string& field : rule_.deciding) {
+    const json* value = Find(row, field);
+    if (value == nullptr || !std::isfinite(completion.shaped_reward)) continue;
+    const FieldValues& values = rule_.values.at(field);
+    completion.judged = true;
+    completion.deciding_reward =
+        value->is_boolean() ? (value->get<bool>() ? 1.0 : 0.0) : value->get<double>();
+    if (values.is_outcome()) {
+      completion.outcome =
+          completion.deciding_reward > values.middle() ? Outcome::kCorrect : Outcome::kWrong;
+    }
+    return OkStatus();
+  }
+  // What the user named takes the place of the outcome of the row.
+  return options_.rewards.empty() ? ReadOutcome(row, completion) : OkStatus();
 }
 
 Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) const {
@@ -223,7 +235,7 @@ Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) cons
         outcome->is_boolean() ? (outcome->get<bool>() ? 1.0 : 0.0) : outcome->get<double>();
     completion.outcome = value > 0.5 ? Outcome::kCorrect : Outcome::kWrong;
     // The accuracy decides collapse; the score may be shaped.
-    if (std::isfinite(completion.reward)) completion.raw_reward = value;
+    if (std::isfinite(completion.shaped_reward)) completion.deciding_reward = value;
   } else {
     const std::string text = TextOf(*outcome);
     const auto known = {Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable};
@@ -234,7 +246,7 @@ Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) cons
                         "\"correct\", \"wrong\", \"unscorable\", true, false or a number");
     completion.outcome = *found;
   }
-  if (!std::isfinite(completion.reward)) completion.outcome = Outcome::kUnscorable;
+  if (!std::isfinite(completion.shaped_reward)) completion.outcome = Outcome::kUnscorable;
   return OkStatus();
 }
 
@@ -273,7 +285,7 @@ Result<DumpRow> RowReader::ReadGroup(const json& row) const {
   read.whole_group = true;
   for (std::size_t i = 0; i < batch.rewards.size(); ++i) {
     CompletionFacts& completion = read.facts.completions.emplace_back();
-    completion.reward = completion.raw_reward = batch.rewards[i];
+    completion.SetRewards(batch.rewards[i]);
     if (!batch.outcomes.empty()) completion.outcome = batch.outcomes[i];
     if (batch.has_lengths) completion.tokens = batch.lengths[i];
     if (completion.tokens && options_.max_tokens > 0)
@@ -297,7 +309,7 @@ Result<DumpRow> RowReader::Read(const json& row) {
   } else {
     CompletionFacts& completion = read.facts.completions.emplace_back();
     BUTTRESS_RETURN_IF_ERROR(ReadReward(row, completion));
-    BUTTRESS_RETURN_IF_ERROR(ReadOutcome(row, completion));
+    BUTTRESS_RETURN_IF_ERROR(Decide(row, completion));
     BUTTRESS_RETURN_IF_ERROR(ReadLengths(row, completion));
     const json* text = Find(row, dialect_->text);
     const std::string completion_text = text == nullptr ? "" : TextOf(*text);

@@ -3,7 +3,7 @@
 // dialect  written by                           fields of a row
 // verl     trainer.rollout_data_dir             input, output, score, gts, step; optional: acc,
 //          (<step>.jsonl)                       uid and others that the reward function returns
-// trl      log_completions, converted to JSONL  step, prompt, completion, advantage, and a column
+// trl      log_completions (Parquet)            step, prompt, completion, advantage, and a column
 //                                               for each reward function
 // plain    any program                          prompt or id, and reward; optional: the other
 //                                               names of kPlain in dump_row.cc
@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/explain/reward_fields.h"
 #include "cli/explain/step_source.h"
 #include "lib/base/report/status.h"
 #include "lib/data/line_reader.h"
@@ -46,22 +47,23 @@ struct DumpRow {
 // Reads rows of one dialect. Not thread-safe.
 class RowReader {
  public:
-  static Result<RowReader> Make(const Dialect& dialect, const StepSourceOptions& options);
+  static Result<RowReader> Make(const Dialect& dialect, const StepSourceOptions& options,
+                                RewardRule rule);
 
   // kInvalidArgument names the field, its value and what is expected.
   Result<DumpRow> Read(const nlohmann::json& row);
 
-  // The columns that form TRL's reward, as far as the rows read so far have shown them.
-  const std::vector<std::string>& reward_columns() const { return reward_columns_; }
+  const RewardRule& rule() const { return rule_; }
 
   const Dialect& dialect() const { return *dialect_; }
 
  private:
-  RowReader(const Dialect& dialect, const StepSourceOptions& options,
+  RowReader(const Dialect& dialect, const StepSourceOptions& options, RewardRule rule,
             std::unique_ptr<Verifier> second);
 
-  Status ReadColumns(const nlohmann::json& row, CompletionFacts& completion);
-  Status ReadReward(const nlohmann::json& row, CompletionFacts& completion);
+  Status ReadColumns(const nlohmann::json& row, CompletionFacts& completion) const;
+  Status ReadReward(const nlohmann::json& row, CompletionFacts& completion) const;
+  Status Decide(const nlohmann::json& row, CompletionFacts& completion) const;
   Status ReadOutcome(const nlohmann::json& row, CompletionFacts& completion) const;
   Status ReadLengths(const nlohmann::json& row, CompletionFacts& completion) const;
   void ReadTruth(const std::string& text, const std::string& truth,
@@ -70,8 +72,8 @@ class RowReader {
 
   const Dialect* dialect_;
   StepSourceOptions options_;
+  RewardRule rule_;
   std::unique_ptr<Verifier> second_;  // the math verifier, next to the trainer's own verdict
-  std::vector<std::string> reward_columns_;
 };
 
 // Makes numbers of the texts of a row of CSV, where every field is a text, and nulls of empty ones;

@@ -1,7 +1,6 @@
 // Reads the steps of a dump from its JSONL files, in order. Only facts are kept in memory, not
 // texts.
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -70,11 +69,8 @@ class DumpSteps : public StepSource {
     if (no_step_)
       remarks.push_back("the rows name no step: every " + std::to_string(kGroupsWithoutStep) +
                         " groups are shown as one step");
-    if (rows_reader_ && rows_reader_->reward_columns().size() > 1) {
-      remarks.push_back(
-          fmt::format("the reward is {}, each with weight 1; --reward chooses columns",
-                      fmt::join(rows_reader_->reward_columns(), " + ")));
-    }
+    if (rows_reader_ && !rows_reader_->rule().remark.empty())
+      remarks.push_back(rows_reader_->rule().remark);
     if (merged_ > 0) {
       remarks.push_back(std::to_string(merged_) +
                         " groups have twice the usual size or more: without a uid, two groups of "
@@ -133,13 +129,35 @@ class DumpSteps : public StepSource {
         continue;
       }
       if (!rows_reader_) {
-        BUTTRESS_ASSIGN_OR_RETURN(rows_reader_, RowReader::Make(**dialect, options_));
+        BUTTRESS_ASSIGN_OR_RETURN(RewardRule rule, FindRule(**dialect));
+        BUTTRESS_ASSIGN_OR_RETURN(rows_reader_,
+                                  RowReader::Make(**dialect, options_, std::move(rule)));
       }
       ++dumps_;
       return file;
     }
     if (dumps_ > 0) return std::unique_ptr<LineReader>();
     return InvalidArgument((others_ == 1 ? "not a dump: " : "no file is a dump: ") + other_files_);
+  }
+
+  // Looks through the rows of the dump. Those that are none are reported when they are read.
+  Result<RewardRule> FindRule(const Dialect& dialect) const {
+    RewardSurvey survey(dialect, options_.rewards);
+    for (std::size_t i = next_file_ - 1; i < files_.size() && !survey.settled(); ++i) {
+      BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<LineReader> file,
+                                LineReader::Open(files_[i]));
+      const Result<const Dialect*> own = DialectOf(*file);
+      if (!own.ok() || *own != &dialect) continue;
+      std::string_view line;
+      while (!survey.settled()) {
+        BUTTRESS_ASSIGN_OR_RETURN(const bool found, file->Next(line));
+        if (!found) break;
+        nlohmann::json row = ParseLine(line);
+        if (row.is_object() && file->path().ends_with(".csv")) ReadNumbers(dialect, row);
+        survey.Add(row);
+      }
+    }
+    return survey.Finish();
   }
 
   void LeaveOut(const std::string& path, const Status& why) {
@@ -213,7 +231,7 @@ class DumpSteps : public StepSource {
 
   void MaskHugeRewards(GroupFacts& facts) {
     for (CompletionFacts& completion : facts.completions) {
-      const double reward = completion.reward;
+      const double reward = completion.shaped_reward;
       if (!MaskHugeReward(completion)) continue;
       if (++huge_rewards_ == 1) first_huge_ = fmt::format("{}: {}", facts.where, reward);
     }

@@ -19,8 +19,9 @@ import sys
 ROWS = 12  # of the table over time
 STEP_NAMES = ("step", "global_step", "_step", "training/global_step", "data/training/global_step",
               "trainer/global_step")
-REWARDS = ("reward", "critic/rewards/mean", "critic/score/mean", "reward/mean",
-           "rollout_reward/_mean")
+# Of the raw reward; verl's critic/rewards/mean is the shaped one.
+REWARDS = ("reward", "critic/score/mean", "reward/mean", "rollout_reward/_mean",
+           "critic/rewards/mean")
 LENGTHS = ("completions/mean_length", "response_length/mean", "response_length",
            "completion_length")
 DEEPEST = 4  # levels of nested objects
@@ -167,10 +168,10 @@ def add(log, values, is_log):
         log.trainer = log.trainer or metric.trainer
         if metric.name not in log.names:
             log.names.append(metric.name)
-    point["reward"] = first_of(values, REWARDS)
+    point["raw_reward"] = first_of(values, REWARDS)
     point["length"] = first_of(values, LENGTHS)
     if all(point[place] is None for place in ("acr", "all_correct", "all_wrong", "dropped")):
-        log.without_rate += is_log and point["reward"] is not None
+        log.without_rate += is_log and point["raw_reward"] is not None
         return
     if point["acr"] is None and None not in (point["all_correct"], point["all_wrong"]):
         point["acr"] = point["all_correct"] + point["all_wrong"]
@@ -246,13 +247,13 @@ def as_text(log):
     else:
         text += ("the log has the number of groups that were dropped and not their share, so it "
                  "has no ACR\n")
-    text += "\n     steps          ACR  all-correct  all-wrong   dropped    reward    length\n"
+    text += "\n     steps          ACR  all-correct  all-wrong   dropped  raw reward    length\n"
     rows = min(ROWS, len(log.points))
     for row in range(rows):
         part = log.points[row * len(log.points) // rows:(row + 1) * len(log.points) // rows]
         text += (f"{part[0]['step']:7} - {part[-1]['step']:<7} {cell(part, 'acr', 2):>5}  "
                  f"{cell(part, 'all_correct', 2):>11}  {cell(part, 'all_wrong', 2):>9}  "
-                 f"{cell(part, 'dropped', 1):>8}  {cell(part, 'reward', 3):>8}  "
+                 f"{cell(part, 'dropped', 1):>8}  {cell(part, 'raw_reward', 3):>10}  "
                  f"{cell(part, 'length', 0):>8}\n")
     return text + ("\na log has rates and no groups: the causes need the completions, as verl "
                    "writes them with trainer.rollout_data_dir and TRL with log_completions\n")

@@ -24,6 +24,9 @@ Cause Largest(const CauseCounts& causes) {
 
 // The observed rate next to the one that difficulty predicts.
 std::string Comparison(const Report& report) {
+  if (!report.has_verdicts)
+    return "nothing says which completions are right, so it is not known what difficulty "
+           "explains\n";
   if (report.with_history == 0) {
     return fmt::format(
         "no prompt was seen twice within {} steps, so it is not known what difficulty explains\n",
@@ -40,11 +43,14 @@ std::string Overview(const Report& report) {
   const CollapseCounts& c = report.counts;
   std::string text = fmt::format("{} groups, {} completions, {} steps\n", c.groups,
                                  report.completions, report.steps.size());
+  const std::string classes = report.has_verdicts
+                                  ? fmt::format("all-correct {}, all-wrong {}, other {}",
+                                                c.all_correct, c.all_wrong, c.other_constant)
+                                  : fmt::format("equal rewards {}", c.other_constant);
   text += fmt::format(
-      "ACR {:.3f} = {} of {} groups (all-correct {}, all-wrong {}, other {}); unscorable "
-      "{}, near collapse {}, by rounding only {}\n",
-      c.acr(), c.constant(), c.constant() + c.mixed, c.all_correct, c.all_wrong, c.other_constant,
-      c.unscorable, report.near_collapse, report.rounding_only);
+      "ACR {:.3f} = {} of {} groups ({}); unscorable {}, near collapse {}, by rounding only {}\n",
+      c.acr(), c.constant(), c.constant() + c.mixed, classes, c.unscorable, report.near_collapse,
+      report.rounding_only);
   text += Comparison(report);
   return text + fmt::format("ACR-100 {:.3f}, sigma-ACR {:.3f}\n", report.acr_100, report.sigma_acr);
 }
@@ -69,15 +75,16 @@ std::string Causes(const Report& report) {
 std::string OverTime(const Report& report) {
   const bool surprisal = std::ranges::any_of(
       report.steps, [](const StepPoint& p) { return p.surprisal_mean.has_value(); });
-  std::string text = "\n     steps          ACR  expected  trunc.  reward    length  " +
-                     std::string(surprisal ? " surprisal" : "similarity") + "  largest cause\n";
+  std::string text =
+      "\n     steps          ACR  expected  trunc.  raw reward  accuracy    length  " +
+      std::string(surprisal ? " surprisal" : "similarity") + "  largest cause\n";
   const std::size_t bins = std::min(kBins, report.steps.size());
   for (std::size_t bin = 0; bin < bins; ++bin) {
     const std::size_t begin = bin * report.steps.size() / bins;
     const std::size_t end = (bin + 1) * report.steps.size() / bins;
     StepPoint sum;
-    double reward = 0, length = 0, trend = 0, expected = 0;
-    std::int64_t lengths = 0, trends = 0;
+    double reward = 0, accuracy = 0, length = 0, trend = 0, expected = 0;
+    std::int64_t accuracies = 0, lengths = 0, trends = 0;
     for (std::size_t i = begin; i < end; ++i) {
       const StepPoint& p = report.steps[i];
       sum.counts.Add(p.counts);
@@ -86,23 +93,23 @@ std::string OverTime(const Report& report) {
       sum.truncated += p.truncated;
       sum.with_history += p.with_history;
       expected += p.expected_acr * static_cast<double>(p.with_history);
-      reward += p.reward_mean;
+      reward += p.raw_reward_mean;
+      if (p.accuracy) accuracy += *p.accuracy, ++accuracies;
       if (p.length_mean) length += *p.length_mean, ++lengths;
       const auto& value = surprisal ? p.surprisal_mean : p.similarity;
       if (value) trend += *value, ++trends;
     }
-    const auto cell = [](bool known, int decimals, double value) {
-      return known ? fmt::format("{:.{}f}", value, decimals) : std::string("-");
+    const auto mean = [](double total, std::int64_t count, int decimals) {
+      return count > 0 ? fmt::format("{:.{}f}", total / static_cast<double>(count), decimals)
+                       : std::string("-");
     };
     const std::int64_t worst = *std::ranges::max_element(sum.causes);
     text += fmt::format(
-        "{:7} - {:<7} {:5.2f}  {:>8}  {:3.0f} %  {:7.3f}  {:>8}  {:>10}  {}\n",
+        "{:7} - {:<7} {:5.2f}  {:>8}  {:3.0f} %  {:10.3f}  {:>8}  {:>8}  {:>10}  {}\n",
         report.steps[begin].step, report.steps[end - 1].step, sum.counts.acr(),
-        cell(sum.with_history > 0, 2,
-             expected / static_cast<double>(std::max<std::int64_t>(1, sum.with_history))),
-        100 * Share(sum.truncated, sum.completions), reward / static_cast<double>(end - begin),
-        cell(lengths > 0, 0, length / static_cast<double>(std::max<std::int64_t>(1, lengths))),
-        cell(trends > 0, 3, trend / static_cast<double>(std::max<std::int64_t>(1, trends))),
+        mean(expected, sum.with_history, 2), 100 * Share(sum.truncated, sum.completions),
+        reward / static_cast<double>(end - begin), mean(accuracy, accuracies, 2),
+        mean(length, lengths, 0), mean(trend, trends, 3),
         worst == 0 ? "-"
                    : fmt::format("{} {:.0f} %", Name(Largest(sum.causes)),
                                  100 * Share(worst, sum.counts.groups)));
@@ -127,13 +134,18 @@ std::string Tallies(const char* what, const std::map<std::string, Tally>& tallie
   return text;
 }
 
+std::string SuccessRate(const SeenPrompt& prompt) {
+  const PromptHistory& history = prompt.history;
+  return history.scored > 0 ? fmt::format("{:.2f}", Share(history.correct, history.scored))
+                            : "not known";
+}
+
 std::string Prompts(const Report& report) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kShownPrompts, report.worst_prompts.size()); ++i) {
     const auto& [id, record] = report.worst_prompts[i];
-    text += fmt::format("  {} of {} groups without a signal, success rate {:.2f}: {:.110}\n",
-                        record.collapsed, record.groups,
-                        Share(record.history.correct, record.history.scored), id);
+    text += fmt::format("  {} of {} groups without a signal, success rate {}: {:.110}\n",
+                        record.collapsed, record.groups, SuccessRate(record), id);
   }
   return text.empty() ? "" : "\nworst prompts:\n" + text;
 }
@@ -141,6 +153,7 @@ std::string Prompts(const Report& report) {
 // Where the gradient that an estimator adds on constant groups points.
 std::string PushText(const EstimatorRemedy& remedy) {
   const double push = remedy.push();
+  if (remedy.collapsed_with_advantage > 0 && remedy.constant == 0) return "to an unknown side";
   if (push == 0) return remedy.collapsed_with_advantage > 0 ? "nowhere: noise" : "nowhere";
   return fmt::format("{} ({:+.3f})", push > 0 ? "towards what is right" : "away from what is right",
                      push);
@@ -212,7 +225,8 @@ ordered_json StepJson(const StepPoint& point) {
                  {"expected_acr", point.expected_acr},
                  {"completions", point.completions},
                  {"truncated", point.truncated},
-                 {"reward_mean", point.reward_mean},
+                 {"raw_reward_mean", point.raw_reward_mean},
+                 {"accuracy", Known(point.accuracy)},
                  {"length_mean", Known(point.length_mean)},
                  {"surprisal_mean", Known(point.surprisal_mean)},
                  {"similarity", Known(point.similarity)},
@@ -271,13 +285,15 @@ std::string ReportText(const ReportHead& head, const Report& report) {
 }
 
 std::string CollapsedGroupJson(const CollapsedGroup& group) {
-  ordered_json object = {{"step", group.step},
-                         {"prompt", group.prompt_id},
-                         {"source", group.source},
-                         {"where", group.where},
-                         {"collapse", CollapseClassName(group.collapse)},
-                         {"cause", InfoOf(group.diagnosis.cause).name},
-                         {"evidence", group.diagnosis.evidence}};
+  ordered_json object = {
+      {"step", group.step},
+      {"prompt", group.prompt_id},
+      {"source", group.source},
+      {"where", group.where},
+      {"collapse", group.judged || !IsConstant(group.collapse) ? CollapseClassName(group.collapse)
+                                                               : "equal_rewards"},
+      {"cause", InfoOf(group.diagnosis.cause).name},
+      {"evidence", group.diagnosis.evidence}};
   if (!group.sampler.empty()) object["sampler"] = group.sampler;
   return JsonLine(object);
 }
@@ -286,7 +302,8 @@ std::string ReportJson(const ReportHead& head, const Report& report) {
   ordered_json object = {
       {"path", head.path}, {"description", head.description}, {"remarks", head.remarks}};
   object.update(CountsJson(report.counts));
-  object.update({{"completions", report.completions},
+  object.update({{"has_verdicts", report.has_verdicts},
+                 {"completions", report.completions},
                  {"near_collapse", report.near_collapse},
                  {"by_rounding", report.rounding_only},
                  {"without_signal", report.all.collapsed},

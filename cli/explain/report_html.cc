@@ -33,9 +33,9 @@ summary { cursor: pointer; font-weight: 600; }
 )css";
 
 // Colors by cause: muted for difficulty, bright for faults.
-constexpr std::array<const char*, kCauses> kColors = {"#57ab5a", "#c9786b", "#d4a72c", "#6e7781",
-                                                      "#8250df", "#bf3989", "#0969da", "#cf222e",
-                                                      "#1b7c83", "#afb8c1", "#8ddb8c", "#e3b5ab"};
+constexpr std::array<const char*, kCauses> kColors = {
+    "#57ab5a", "#c9786b", "#d4a72c", "#6e7781", "#8250df", "#bf3989", "#0969da",
+    "#cf222e", "#1b7c83", "#afb8c1", "#8ddb8c", "#e3b5ab", "#79c0ff"};
 
 std::string Name(std::size_t cause) { return std::string(InfoOf(static_cast<Cause>(cause)).name); }
 
@@ -63,11 +63,15 @@ std::string Tiles(const Report& report) {
         fmt::format("expected, {:.3f} to {:.3f}; {:.3f} observed there: {}", report.expected.low,
                     report.expected.high, report.observed_acr, DescribeExcess(report.excess)));
   }
-  html += Tile(std::to_string(c.groups), "groups") +
-          Tile(fmt::format("{:.1f} %", 100 * Share(c.all_correct, c.groups)), "all correct") +
-          Tile(fmt::format("{:.1f} %", 100 * Share(c.all_wrong, c.groups)), "all wrong") +
-          Tile(fmt::format("{:.1f} %", 100 * Share(c.other_constant, c.groups)), "other constant") +
-          Tile(std::to_string(c.unscorable), "unscorable groups") +
+  const auto share = [&](std::int64_t groups, const char* name) {
+    return Tile(fmt::format("{:.1f} %", 100 * Share(groups, c.groups)), name);
+  };
+  html += Tile(std::to_string(c.groups), "groups");
+  html += report.has_verdicts
+              ? share(c.all_correct, "all correct") + share(c.all_wrong, "all wrong") +
+                    share(c.other_constant, "other constant")
+              : share(c.other_constant, "equal rewards, without a verdict");
+  html += Tile(std::to_string(c.unscorable), "unscorable groups") +
           Tile(std::to_string(report.rounding_only), "differ by rounding only") +
           Tile(fmt::format("{:.3f}", report.acr_100), "ACR-100") +
           Tile(fmt::format("{:.3f}", report.sigma_acr), "sigma-ACR");
@@ -104,7 +108,8 @@ std::vector<Plot> Plots(const Report& report) {
   for (std::size_t i = 0; i < kCauses; ++i) {
     if (report.all.causes[i] > 0) causes.stacked.push_back({Name(i), kColors[i]});
   }
-  Plot reward{.title = "reward (mean of the step)", .lines = {{"reward", "#1a7f37"}}};
+  Plot reward{.title = "raw reward and accuracy (means of the step)",
+              .lines = {{"raw reward", "#1a7f37"}, {"accuracy", "#0969da"}}};
   Plot length{.title = report.lengths_are_tokens ? "length (tokens)" : "length (bytes of text)",
               .lines = {{"mean length", "#0969da"}}};
   Plot surprisal{.title = "surprisal of the samples (nats per token), an estimate of the entropy",
@@ -122,14 +127,17 @@ std::vector<Plot> Plots(const Report& report) {
     // step.
     if (2 * p.with_history >= classed && classed > 0)
       acr.lines[1].points.emplace_back(step, p.expected_acr);
-    acr.lines[2].points.emplace_back(step, Share(p.counts.all_correct, classed));
-    acr.lines[3].points.emplace_back(step, Share(p.counts.all_wrong, classed));
+    if (report.has_verdicts) {
+      acr.lines[2].points.emplace_back(step, Share(p.counts.all_correct, classed));
+      acr.lines[3].points.emplace_back(step, Share(p.counts.all_wrong, classed));
+    }
     std::size_t at = 0;
     for (std::size_t i = 0; i < kCauses; ++i) {
       if (report.all.causes[i] > 0)
         causes.stacked[at++].points.emplace_back(step, Share(p.causes[i], p.counts.groups));
     }
-    reward.lines[0].points.emplace_back(step, p.reward_mean);
+    reward.lines[0].points.emplace_back(step, p.raw_reward_mean);
+    if (p.accuracy) reward.lines[1].points.emplace_back(step, *p.accuracy);
     if (p.length_mean) length.lines[0].points.emplace_back(step, *p.length_mean);
     if (p.surprisal_mean) surprisal.lines[0].points.emplace_back(step, *p.surprisal_mean);
     if (p.similarity) similarity.lines[0].points.emplace_back(step, *p.similarity);
@@ -168,11 +176,13 @@ std::string PromptTable(const Report& report) {
       "class=\"n\">groups</th><th class=\"n\">without a signal</th>"
       "<th class=\"n\">success rate</th></tr>\n";
   for (const auto& [id, record] : report.worst_prompts) {
-    html +=
-        "<tr>" + Cell(id) + Cell(record.source) + NumberCell(std::to_string(record.groups)) +
-        NumberCell(std::to_string(record.collapsed)) +
-        NumberCell(fmt::format("{:.2f}", Share(record.history.correct, record.history.scored))) +
-        "</tr>\n";
+    html += "<tr>" + Cell(id) + Cell(record.source) + NumberCell(std::to_string(record.groups)) +
+            NumberCell(std::to_string(record.collapsed)) +
+            NumberCell(
+                record.history.scored == 0
+                    ? "-"
+                    : fmt::format("{:.2f}", Share(record.history.correct, record.history.scored))) +
+            "</tr>\n";
   }
   return html + "</table>\n";
 }
@@ -199,6 +209,7 @@ std::string RemedyTable(const Report& report) {
         "those that were saved were constant again. ",
         r.skip.skipped, r.skip.visits, 100 * Share(r.skip.rightly, r.skip.skipped));
   }
+  if (r.sizes.empty()) return html + "</p>\n";
   html += "By the spread of success rates over prompts, ACR is";
   for (const SizeRemedy& size : r.sizes) {
     html += size.times == 1 ? fmt::format(" {:.3f} at this group size", size.expected_acr)

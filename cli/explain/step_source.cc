@@ -94,8 +94,8 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
   facts.history = HistoryOf(head);
   for (std::size_t i = 0; i < CompletionsOf(head); ++i) {
     CompletionFacts& c = facts.completions.emplace_back();
-    c.raw_reward = RawRewardsOf(head)[i];
-    c.reward = RewardsOf(head)[i];
+    c.SetRewards(RewardsOf(head)[i]);
+    c.deciding_reward = RawRewardsOf(head)[i];
     c.outcome = OutcomeOf(head, i);
     MaskHugeReward(c);
     c.tokens = head.lengths(static_cast<int>(i));

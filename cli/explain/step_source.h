@@ -32,9 +32,11 @@ class StepSource {
 };
 
 struct StepSourceOptions {
-  std::vector<std::string> rewards;  // TRL: columns of the reward; empty: all numeric columns
-  std::int64_t max_tokens = 0;       // token limit of the run; 0: unknown
-  bool skip_bad = false;             // leaves bad rows out and counts them
+  // Fields of which the first that a row has decides what is right; TRL: columns whose sum is the
+  // reward, too. Empty: what RewardSurvey finds.
+  std::vector<std::string> rewards;
+  std::int64_t max_tokens = 0;  // token limit of the run; 0: unknown
+  bool skip_bad = false;        // leaves bad rows out and counts them
 };
 
 // Opens a run folder, a ledger.db, a dump in a file of any format of lib/data/dataset.h, or a

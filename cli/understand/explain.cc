@@ -122,8 +122,10 @@ std::function<Status()> AddExplain(CLI::App& app) {
       "with --json]");
   app.add_flag("--json", flags->json,
                "print one object per group without a signal, then {\"summary\": ...}");
-  app.add_option("--reward", flags->source.rewards,
-                 "TRL: a column of the reward; may be repeated [all numeric columns]");
+  app.add_option(
+      "--reward", flags->source.rewards,
+      "column that says what is right; may be repeated: the first that a row has decides, and "
+      "of TRL the reward is their sum [the one column with two values, else none]");
   app.add_option("--max-tokens", flags->source.max_tokens,
                  "token limit of the run: completions of that length count as truncated");
   app.add_option("--stale-after", flags->rules.stale_steps,

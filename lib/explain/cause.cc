@@ -46,6 +46,9 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
      "the prompt has no recent visit, and by the difficulty of its source the policy solves it "
      "nearly never",
      "use a larger group or partial credit, or begin with the easier prompts of the source"},
+    {"equal rewards",
+     "all completions have the same reward, and nothing says whether it is that of a right answer",
+     "name the column that says what is right by --reward; the other causes then follow"},
 }};
 
 struct Range {
@@ -58,8 +61,8 @@ Range RangeOf(const GroupFacts& group) {
   Range range;
   for (const CompletionFacts& c : group.completions) {
     if (!c.scorable()) continue;
-    range.low = range.scorable == 0 ? c.raw_reward : std::min(range.low, c.raw_reward);
-    range.high = range.scorable == 0 ? c.raw_reward : std::max(range.high, c.raw_reward);
+    range.low = range.scorable == 0 ? c.deciding_reward : std::min(range.low, c.deciding_reward);
+    range.high = range.scorable == 0 ? c.deciding_reward : std::max(range.high, c.deciding_reward);
     ++range.scorable;
   }
   return range;
@@ -73,6 +76,7 @@ bool IsRounding(const Range& range) {
 enum class Level { kBest, kWorst, kBetween };
 
 Level LevelOf(const GroupFacts& group, const Range& range, const GroupContext& context) {
+  if (!group.judged()) return Level::kBetween;
   const CollapseClass collapse = group.collapse();
   if (collapse == CollapseClass::kAllCorrect) return Level::kBest;
   if (collapse == CollapseClass::kAllWrong) return Level::kWorst;
@@ -299,6 +303,11 @@ Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const C
     if (auto found = Truncated(group, context, rules)) return *found;
   }
   if (auto found = ModeCollapsed(copies, level, rules)) return *found;
+  if (!group.judged()) {
+    return {Cause::kEqualRewards,
+            fmt::format("all {} have reward {:g}, and nothing says whether that is right",
+                        range.scorable, range.low)};
+  }
   if (auto found = VerifierConstant(group, level, range, context, rules)) return *found;
   return ByDifficulty(group, level, range, context, rules);
 }

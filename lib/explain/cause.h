@@ -3,7 +3,8 @@
 // The first cause that applies is taken, in this order, because each makes the later ones
 // meaningless: float noise, unscorable, stale weights, duplicate samples, truncated,
 // mode-collapsed, verifier constant, too easy or too hard, easy source or hard source (where the
-// prompt has no recent visit), unknown. InfoOf says what each means.
+// prompt has no recent visit), unknown. Where nothing says which completions are right, equal
+// rewards stands in the place of verifier constant and what follows. InfoOf says what each means.
 #pragma once
 
 #include <array>
@@ -31,9 +32,10 @@ enum class Cause : std::uint8_t {
   kUnknown,
   kEasySource,
   kHardSource,
+  kEqualRewards,
 };
 
-inline constexpr std::size_t kCauses = 12;
+inline constexpr std::size_t kCauses = 13;
 
 struct CauseInfo {
   std::string_view name;     // in text and JSON, for example "too easy"
@@ -117,8 +119,8 @@ struct CauseRules {
 
 // What the run so far says about a group. RunHistory makes it.
 struct GroupContext {
-  double lowest = 0;   // smallest raw reward of the run so far
-  double highest = 0;  // largest raw reward of the run so far
+  double lowest = 0;   // smallest deciding reward of the run so far
+  double highest = 0;  // largest deciding reward of the run so far
   // Correct and scored completions of the prompt at visits of the last history_steps steps, where
   // older visits weigh less.
   double past_correct = 0;

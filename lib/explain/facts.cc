@@ -94,17 +94,18 @@ TextFacts FactsOfText(std::string_view text) {
 }
 
 bool MaskHugeReward(CompletionFacts& completion) {
-  if (std::abs(completion.reward) > kMaxReward || std::abs(completion.raw_reward) > kMaxReward) {
-    completion.reward = completion.raw_reward = std::numeric_limits<double>::quiet_NaN();
-    completion.outcome = Outcome::kUnscorable;
-    return true;
-  }
-  return false;
+  const auto huge = [](double reward) { return std::abs(reward) > kMaxReward; };
+  if (!huge(completion.deciding_reward) && !huge(completion.raw_reward) &&
+      !huge(completion.shaped_reward))
+    return false;
+  completion.SetRewards(std::numeric_limits<double>::quiet_NaN());
+  completion.outcome = Outcome::kUnscorable;
+  return true;
 }
 
-std::vector<double> GroupFacts::raw_rewards() const {
+std::vector<double> GroupFacts::deciding_rewards() const {
   std::vector<double> values;
-  for (const CompletionFacts& c : completions) values.push_back(c.raw_reward);
+  for (const CompletionFacts& c : completions) values.push_back(c.deciding_reward);
   return values;
 }
 
@@ -117,7 +118,14 @@ std::vector<Outcome> GroupFacts::outcomes() const {
   return values;
 }
 
-CollapseClass GroupFacts::collapse() const { return ClassifyGroup(raw_rewards(), outcomes()); }
+bool GroupFacts::judged() const {
+  return std::ranges::all_of(completions, &CompletionFacts::judged);
+}
+
+CollapseClass GroupFacts::collapse() const {
+  const CollapseClass collapse = ClassifyGroup(deciding_rewards(), outcomes());
+  return IsConstant(collapse) && !judged() ? CollapseClass::kOtherConstant : collapse;
+}
 
 GroupCopies FindCopies(const GroupFacts& group) {
   GroupCopies copies;

@@ -30,9 +30,11 @@ struct TextFacts {
 TextFacts FactsOfText(std::string_view text);
 
 struct CompletionFacts {
-  double raw_reward = 0;                    // decides collapse; NaN if unscorable
-  double reward = 0;                        // after shaping, as the trainer used it
-  Outcome outcome = Outcome::kUnspecified;  // unspecified: the raw reward decides
+  double deciding_reward = 0;               // decides collapse; NaN if unscorable
+  double raw_reward = 0;                    // before shaping: the weighted sum of its components
+  double shaped_reward = 0;                 // as the estimators normalise it
+  Outcome outcome = Outcome::kUnspecified;  // unspecified: the deciding reward decides
+  bool judged = true;                       // false: nothing says whether the completion is right
   std::optional<bool> truncated;            // at the token limit
   std::optional<std::int32_t> tokens;
   std::optional<double> logprob;     // nats of the whole completion under the sampler
@@ -40,7 +42,14 @@ struct CompletionFacts {
   TextFacts text;
 
   // Returns whether the completion has a reward that counts.
-  bool scorable() const { return std::isfinite(raw_reward) && outcome != Outcome::kUnscorable; }
+  bool scorable() const {
+    return std::isfinite(deciding_reward) && outcome != Outcome::kUnscorable;
+  }
+
+  // Returns whether it has a reward that counts and says whether the completion is right.
+  bool has_verdict() const { return judged && scorable(); }
+
+  void SetRewards(double reward) { deciding_reward = raw_reward = shaped_reward = reward; }
 };
 
 // Makes a completion unscorable whose reward or raw reward is beyond kMaxReward. Returns whether it
@@ -57,8 +66,11 @@ struct GroupFacts {
   std::optional<PromptHistory> history;      // as the trainer recorded it before the group
   std::vector<CompletionFacts> completions;
 
-  std::vector<double> raw_rewards() const;
+  std::vector<double> deciding_rewards() const;
   std::vector<Outcome> outcomes() const;  // empty if one of them is unknown
+
+  // Returns whether every completion is judged. If not, equal rewards are kOtherConstant.
+  bool judged() const;
   CollapseClass collapse() const;
 };
 

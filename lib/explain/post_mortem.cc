@@ -28,28 +28,32 @@ class Mean {
   std::int64_t count_ = 0;
 };
 
-std::int64_t CountScorable(const GroupFacts& group) {
-  return std::ranges::count_if(group.completions, &CompletionFacts::scorable);
+std::int64_t CountVerdicts(const GroupFacts& group) {
+  return std::ranges::count_if(group.completions, &CompletionFacts::has_verdict);
 }
 
 // Adds the means over the completions and groups of a step.
 void AddMeans(const std::vector<GroupFacts>& groups, const std::vector<GroupContext>& contexts,
               const CauseRules& rules, StepPoint& point) {
-  Mean reward, length, surprisal, similarity;
+  Mean reward, accuracy, length, surprisal, similarity;
   for (std::size_t k = 0; k < groups.size(); ++k) {
     for (const CompletionFacts& c : groups[k].completions) {
       ++point.completions;
       point.truncated += IsTruncated(c, contexts[k]) ? 1 : 0;
       if (c.scorable()) reward.Add(c.raw_reward);
+      if (c.scorable() && c.outcome != Outcome::kUnspecified)
+        accuracy.Add(c.outcome == Outcome::kCorrect ? 1 : 0);
       if (c.tokens) length.Add(*c.tokens);
       if (!c.tokens && c.text.known()) length.Add(c.text.length);
       if (c.logprob && c.tokens.value_or(0) > 0) surprisal.Add(-*c.logprob / *c.tokens);
     }
     const GroupCopies copies = FindCopies(groups[k]);
     if (copies.known >= 2 && copies.words >= rules.room_words) similarity.Add(copies.similarity);
-    point.near_collapse += IsNearCollapse(groups[k].raw_rewards(), groups[k].outcomes()) ? 1 : 0;
+    point.near_collapse +=
+        IsNearCollapse(groups[k].deciding_rewards(), groups[k].outcomes()) ? 1 : 0;
   }
-  point.reward_mean = reward.value().value_or(0);
+  point.raw_reward_mean = reward.value().value_or(0);
+  point.accuracy = accuracy.value();
   point.length_mean = length.value();
   point.surprisal_mean = surprisal.value();
   point.similarity = similarity.value();
@@ -89,11 +93,11 @@ void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint
   for (const GroupFacts& group : groups) {
     const CollapseClass collapse = group.collapse();
     const PromptHistory recent = run_history_.RecentOf(group);
-    if (recent.scored == 0 || collapse == CollapseClass::kUnscorable) continue;
+    if (recent.scored == 0 || collapse == CollapseClass::kUnscorable || !group.judged()) continue;
     ++point.with_history;
     constant += collapse == CollapseClass::kMixed ? 0 : 1;
     expected +=
-        run_history_.DifficultyOf(group.source).Constant(TrialsOf(recent), CountScorable(group));
+        run_history_.DifficultyOf(group.source).Constant(TrialsOf(recent), CountVerdicts(group));
   }
   if (point.with_history == 0) return;
   point.observed_acr = Share(constant, point.with_history);
@@ -112,7 +116,8 @@ std::optional<Cause> PostMortem::Classify(const GroupFacts& group, const GroupCo
                                 group.sampler,
                                 group.where,
                                 collapse,
-                                Diagnose(group, context, rules_)};
+                                Diagnose(group, context, rules_),
+                                group.judged()};
     cause = collapsed.diagnosis.cause;
     const auto at = static_cast<std::size_t>(*cause);
     ++point.causes[at];
@@ -149,8 +154,9 @@ Status PostMortem::Add(const std::vector<GroupFacts>& groups) {
     causes.push_back(Classify(groups[k], contexts[k], point));
     std::int64_t correct = 0;
     for (const CompletionFacts& c : groups[k].completions)
-      correct += c.scorable() && run_history_.IsSuccess(c) ? 1 : 0;
-    fit_.Add(correct, CountScorable(groups[k]));
+      correct += c.has_verdict() && run_history_.IsSuccess(c) ? 1 : 0;
+    report_.has_verdicts = report_.has_verdicts || CountVerdicts(groups[k]) > 0;
+    fit_.Add(correct, CountVerdicts(groups[k]));
     report_.lengths_are_tokens =
         report_.lengths_are_tokens || groups[k].completions[0].tokens.has_value();
   }
@@ -236,8 +242,10 @@ std::vector<std::string> NextSteps(const Report& report) {
        {Cause::kTooEasy, Cause::kTooHard, Cause::kEasySource, Cause::kHardSource, Cause::kUnknown})
     difficulty += report.all.causes[static_cast<std::size_t>(cause)];
   if (share(difficulty) >= kMinShare) {
-    steps.push_back("By the spread of success rates over prompts, a larger group gives ACR " +
-                    Sizes(report) + ".");
+    if (!report.remedies.sizes.empty()) {
+      steps.push_back("By the spread of success rates over prompts, a larger group gives ACR " +
+                      Sizes(report) + ".");
+    }
     if (report.remedies.skip.skipped > 0) {
       const SkipRemedy& skip = report.remedies.skip;
       steps.push_back(

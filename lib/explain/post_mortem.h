@@ -33,6 +33,7 @@ struct CollapsedGroup {
   std::string where;
   CollapseClass collapse = CollapseClass::kUnscorable;
   Diagnosis diagnosis;
+  bool judged = true;  // GroupFacts::judged
 };
 
 // One step of the run.
@@ -49,7 +50,8 @@ struct StepPoint {
   double expected_acr = 0;
   std::int64_t completions = 0;
   std::int64_t truncated = 0;
-  double reward_mean = 0;                // raw reward over scorable completions
+  double raw_reward_mean = 0;            // over scorable completions
+  std::optional<double> accuracy;        // share of correct among those with a known outcome
   std::optional<double> length_mean;     // tokens, or bytes of text if tokens are unknown
   std::optional<double> surprisal_mean;  // -logprob / tokens in nats, an estimate of the entropy
   std::optional<double> similarity;      // mean over the groups with texts of room_words or more
@@ -82,6 +84,7 @@ struct Report {
   double acr_100 = 0;
   double sigma_acr = 0;
   bool lengths_are_tokens = false;
+  bool has_verdicts = false;  // something says of a completion whether it is right
   std::vector<StepPoint> steps;
   std::map<std::string, Tally> sources;
   std::map<std::string, Tally> samplers;

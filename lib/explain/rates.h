@@ -19,6 +19,8 @@ class BetaFit {
  public:
   void Add(std::int64_t correct, std::int64_t scored);
 
+  bool empty() const { return groups_ == 0; }
+
   double mean() const { return groups_ == 0 ? 0.0 : sum_ / static_cast<double>(groups_); }
 
   // Returns the expected share of constant groups of size `n`, E[p^n + (1 - p)^n]; 0 without

@@ -19,8 +19,8 @@ AdvantageInput ColumnsOf(std::span<const GroupFacts> groups) {
   bool outcomes_known = true;
   for (const GroupFacts& group : groups) {
     for (const CompletionFacts& c : group.completions) {
-      columns.rewards.push_back(c.reward);
-      columns.raw_rewards.push_back(c.raw_reward);
+      columns.rewards.push_back(c.shaped_reward);
+      columns.raw_rewards.push_back(c.deciding_reward);
       columns.outcomes.push_back(c.outcome);
       columns.lengths.push_back(c.tokens.value_or(1));
       outcomes_known = outcomes_known && c.outcome != Outcome::kUnspecified;
@@ -91,10 +91,12 @@ Remedies::Remedies() {
 Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
                      std::span<const PromptHistory> history, std::span<const int> last_constant) {
   AdvantageInput input = ColumnsOf(groups);
-  input.classes = ClassifyGroups(input.raw_rewards, input.outcomes, input.group_offsets);
+  for (const GroupFacts& group : groups) input.classes.push_back(group.collapse());
   input.history.assign(history.begin(), history.end());
   input.collapse =
       MakeCollapseSnapshot(input.raw_rewards, input.outcomes, input.group_offsets, history);
+  input.collapse.step = {};
+  for (const CollapseClass collapse : input.classes) input.collapse.step.Add(collapse);
   cumulative_.Add(input.collapse.step);
   input.collapse.cumulative = cumulative_;
   const double acr = input.collapse.step.acr();
@@ -137,7 +139,7 @@ RemedyReport Remedies::Finish(const BetaFit& fit, std::int64_t size) const {
   const double acr = cumulative_.acr();
   report.draws_for_full_batch = acr < 1 ? 1 / (1 - acr) : std::numeric_limits<double>::infinity();
   for (const std::int64_t times : kSizes)
-    report.sizes.push_back({times, times * size, fit.ExpectedAcr(times * size)});
+    if (!fit.empty()) report.sizes.push_back({times, times * size, fit.ExpectedAcr(times * size)});
   for (EstimatorRemedy& remedy : report.estimators) {
     for (std::size_t i = 0; size >= 2 && i < remedy.weights.size(); ++i)
       remedy.weights[i] = GradientWeight(kWeightRates[i], static_cast<int>(size), remedy.options);

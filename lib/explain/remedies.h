@@ -67,7 +67,7 @@ struct RemedyReport {
   std::vector<EstimatorRemedy> estimators;  // grpo, then the others by push()
   SkipRemedy skip;
   double draws_for_full_batch = 1;  // prompts drawn per informative group with dynamic sampling
-  std::vector<SizeRemedy> sizes;
+  std::vector<SizeRemedy> sizes;    // none where no completion has a verdict
 };
 
 class Remedies {

@@ -18,15 +18,16 @@ std::optional<double> ConstantOf(const GroupFacts& group) {
   double value = 0;
   for (const CompletionFacts& c : group.completions) {
     if (!c.scorable()) continue;
-    if (scorable++ == 0) value = c.raw_reward;
-    if (!EqualRewards(c.raw_reward, value)) return std::nullopt;
+    if (scorable++ == 0) value = c.deciding_reward;
+    if (!EqualRewards(c.deciding_reward, value)) return std::nullopt;
   }
   return scorable >= 2 ? std::optional(value) : std::nullopt;
 }
 
 bool DependsOnPrompt(Cause cause) {
   return cause == Cause::kTooEasy || cause == Cause::kTooHard || cause == Cause::kModeCollapsed ||
-         cause == Cause::kUnknown || cause == Cause::kEasySource || cause == Cause::kHardSource;
+         cause == Cause::kUnknown || cause == Cause::kEasySource || cause == Cause::kHardSource ||
+         cause == Cause::kEqualRewards;
 }
 
 template <class Value>
@@ -39,7 +40,7 @@ void Push(std::deque<Value>& values, Value value, std::size_t bound) {
 
 bool RunHistory::IsSuccess(const CompletionFacts& c) const {
   if (c.outcome != Outcome::kUnspecified) return c.outcome == Outcome::kCorrect;
-  return highest_ > lowest_ ? c.raw_reward >= (lowest_ + highest_) / 2 : c.raw_reward > 0;
+  return highest_ > lowest_ ? c.deciding_reward >= (lowest_ + highest_) / 2 : c.deciding_reward > 0;
 }
 
 bool RunHistory::IsBest(double value) const {
@@ -82,16 +83,16 @@ void RunHistory::Observe(std::span<const GroupFacts> groups) {
       if (c.text.known() || c.tokens)
         Push(recent_, {c.text.length, c.tokens.value_or(0), c.text.ends_midway, c.text.known()},
              kRecent);
-      if (!c.scorable()) continue;
-      lowest_ = seen_reward_ ? std::min(lowest_, c.raw_reward) : c.raw_reward;
-      highest_ = seen_reward_ ? std::max(highest_, c.raw_reward) : c.raw_reward;
+      if (!c.has_verdict()) continue;
+      lowest_ = seen_reward_ ? std::min(lowest_, c.deciding_reward) : c.deciding_reward;
+      highest_ = seen_reward_ ? std::max(highest_, c.deciding_reward) : c.deciding_reward;
       seen_reward_ = true;
     }
     const GroupCopies copies = FindCopies(group);
     if (copies.known >= 2 && copies.words >= rules_.room_words)
       Push(similarities_, copies.similarity, kRecentGroups);
     for (const CompletionFacts& c : group.completions) {
-      if (!mixed || !c.states_truth || !c.scorable()) continue;
+      if (!mixed || !c.states_truth || !c.has_verdict()) continue;
       ++truth_known_;
       truth_agrees_ += *c.states_truth == IsSuccess(c) ? 1 : 0;
     }
@@ -218,9 +219,11 @@ void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
   }
   std::int64_t correct = 0, scored = 0;
   for (const CompletionFacts& c : group.completions) {
-    if (!c.scorable()) continue;
-    source.low = source.completions == 0 ? c.raw_reward : std::min(source.low, c.raw_reward);
-    source.high = source.completions == 0 ? c.raw_reward : std::max(source.high, c.raw_reward);
+    if (!c.has_verdict()) continue;
+    source.low =
+        source.completions == 0 ? c.deciding_reward : std::min(source.low, c.deciding_reward);
+    source.high =
+        source.completions == 0 ? c.deciding_reward : std::max(source.high, c.deciding_reward);
     ++source.completions;
     ++scored;
     correct += IsSuccess(c) ? 1 : 0;
@@ -255,7 +258,7 @@ const Difficulty& RunHistory::DifficultyOf(const std::string& source) const {
 std::map<std::string, std::int64_t> RunHistory::NeverRight() const {
   std::map<std::string, std::int64_t> completions;
   for (const auto& [name, source] : sources_) {
-    if (source.groups >= rules_.verifier_memory && source.right == 0)
+    if (source.groups >= rules_.verifier_memory && source.judged > 0 && source.right == 0)
       completions[name] = source.judged;
   }
   return completions;
@@ -274,8 +277,8 @@ void RunHistory::Record(std::span<const GroupFacts> groups,
     if (!causes[k] || DependsOnPrompt(*causes[k])) RecordRewards(group, prompt);
     Source& source = sources_[group.source];
     for (const CompletionFacts& c : group.completions) {
-      source.judged += c.scorable() ? 1 : 0;
-      source.right += c.scorable() && IsSuccess(c) ? 1 : 0;
+      source.judged += c.has_verdict() ? 1 : 0;
+      source.right += c.has_verdict() && IsSuccess(c) ? 1 : 0;
     }
     if (prompt == nullptr) continue;
     prompt->source = group.source;

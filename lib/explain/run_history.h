@@ -63,8 +63,8 @@ class RunHistory {
   // its source, so such groups do not enter their records.
   void Record(std::span<const GroupFacts> groups, std::span<const std::optional<Cause>> causes);
 
-  // Returns whether a completion is a success: by its outcome, or by a raw reward in the upper half
-  // of the run's range.
+  // Returns whether a completion is a success: by its outcome, or by a deciding reward in the upper
+  // half of the run's range. REQUIRES: it has a verdict.
   bool IsSuccess(const CompletionFacts& completion) const;
 
   const std::unordered_map<std::string, SeenPrompt>& prompts() const { return prompts_; }

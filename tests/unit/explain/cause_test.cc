@@ -23,7 +23,7 @@ GroupFacts Constant(double reward) {
   group.prompt_id = "p";
   for (int i = 0; i < 8; ++i) {
     CompletionFacts& c = group.completions.emplace_back();
-    c.raw_reward = c.reward = reward;
+    c.SetRewards(reward);
     c.text = FactsOfText(LongText(i));
   }
   return group;
@@ -116,21 +116,21 @@ TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasy) {
 
 TEST(CauseTest, RewardsThatDifferByRoundingAreFloatNoise) {
   GroupFacts group = Constant(0.7);
-  group.completions[3].raw_reward = static_cast<double>(0.7F);
+  group.completions[3].deciding_reward = static_cast<double>(0.7F);
   EXPECT_NE(group.collapse(), CollapseClass::kMixed);
   EXPECT_TRUE(DiffersByRounding(group));
   EXPECT_EQ(Named(group), Cause::kFloatNoise);
-  group.completions[3].raw_reward = 0.7001;
+  group.completions[3].deciding_reward = 0.7001;
   EXPECT_EQ(group.collapse(), CollapseClass::kMixed);
 }
 
 TEST(CauseTest, HalfOfAGroupWithoutAVerdictIsUnscorable) {
   GroupFacts group = Constant(0);
   for (int i = 0; i < 4; ++i)
-    group.completions[static_cast<std::size_t>(i)].raw_reward =
+    group.completions[static_cast<std::size_t>(i)].deciding_reward =
         std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(Named(group), Cause::kUnscorable);
-  group.completions[0].raw_reward = 0;
+  group.completions[0].deciding_reward = 0;
   EXPECT_EQ(Named(group), Cause::kHardSource);
 }
 
@@ -170,7 +170,7 @@ TEST(CauseTest, LogProbsAttributeCopiesToSamplerOrPolicy) {
   EXPECT_EQ(Named(group), Cause::kDuplicateSamples);
   for (CompletionFacts& c : group.completions) c.logprob = -0.05;
   EXPECT_EQ(Named(group), Cause::kModeCollapsed);
-  for (CompletionFacts& c : group.completions) c.raw_reward = 1;
+  for (CompletionFacts& c : group.completions) c.deciding_reward = 1;
   EXPECT_EQ(Named(group), Cause::kEasySource);  // short, correct and certain
 }
 
@@ -197,7 +197,7 @@ TEST(CauseTest, CompletionsAtTheLimitAreTruncatedUnlessCorrect) {
   GroupFacts group = Constant(0);
   for (std::size_t i = 0; i < 8; ++i) group.completions[i].truncated = i < 4;
   EXPECT_EQ(Named(group), Cause::kTruncated);
-  for (CompletionFacts& c : group.completions) c.raw_reward = 1;
+  for (CompletionFacts& c : group.completions) c.deciding_reward = 1;
   EXPECT_EQ(Named(group), Cause::kEasySource);
 }
 

@@ -12,7 +12,7 @@ GroupFacts GroupOf(const std::string& source, std::vector<double> rewards) {
   group.source = source;
   for (const double reward : rewards) {
     CompletionFacts& completion = group.completions.emplace_back();
-    completion.reward = completion.raw_reward = reward;
+    completion.SetRewards(reward);
     completion.outcome = reward == 1 ? Outcome::kCorrect : Outcome::kWrong;
   }
   return group;

@@ -58,7 +58,7 @@ TEST_F(DumpStepsTest, VerlRowsOfOnePromptFormAGroupInAnyOrder) {
   EXPECT_EQ(p.step, 9);
   EXPECT_EQ(p.where, "9.jsonl:1");
   ASSERT_EQ(p.completions.size(), 2);
-  EXPECT_EQ(p.completions[1].raw_reward, 0.5);
+  EXPECT_EQ(p.completions[1].deciding_reward, 0.5);
   EXPECT_EQ(p.completions[0].states_truth, true);
   EXPECT_EQ(p.completions[1].states_truth, false);
 }
@@ -76,8 +76,8 @@ TEST_F(DumpStepsTest, VerlUidsSeparateGroupsOfOnePromptAndAccuracyDecides) {
   ASSERT_EQ((*steps)[0].size(), 2);
   const GroupFacts& x = (*steps)[0][0];
   EXPECT_EQ(x.completions.size(), 2);
-  EXPECT_EQ(x.completions[0].raw_reward, 1.0);
-  EXPECT_EQ(x.completions[0].reward, 0.4);
+  EXPECT_EQ(x.completions[0].deciding_reward, 1.0);
+  EXPECT_EQ(x.completions[0].raw_reward, 0.4);
   EXPECT_EQ(x.completions[0].outcome, Outcome::kCorrect);
 }
 
@@ -89,8 +89,8 @@ TEST_F(DumpStepsTest, NaNIsACompletionWithoutAVerdict) {
   const Result<Steps> steps = ReadAll();
   ASSERT_TRUE(steps.ok()) << steps.status().ToString();
   ASSERT_EQ((*steps)[0][0].completions.size(), 2);
-  EXPECT_TRUE(std::isnan((*steps)[0][0].completions[0].raw_reward));
-  EXPECT_TRUE(std::isnan((*steps)[0][0].completions[1].raw_reward));
+  EXPECT_TRUE(std::isnan((*steps)[0][0].completions[0].deciding_reward));
+  EXPECT_TRUE(std::isnan((*steps)[0][0].completions[1].deciding_reward));
   EXPECT_THAT((*steps)[0][0].prompt_id, HasSubstr("NaN \" NaN"));
 }
 
@@ -106,13 +106,13 @@ TEST_F(DumpStepsTest, TrlRewardsAreSumsOfColumnsAndChatsBecomeText) {
   ASSERT_TRUE(steps.ok()) << steps.status().ToString();
   const GroupFacts& group = (*steps)[0][0];
   ASSERT_EQ(group.completions.size(), 2);
-  EXPECT_EQ(group.completions[0].raw_reward, 1.5);
-  EXPECT_TRUE(std::isnan(group.completions[1].raw_reward));
+  EXPECT_EQ(group.completions[0].deciding_reward, 1.5);
+  EXPECT_TRUE(std::isnan(group.completions[1].deciding_reward));
   EXPECT_EQ(group.completions[0].text.words, 1);
   EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("accuracy + format")));
   options_.rewards = {"accuracy"};
   steps = ReadAll();
-  EXPECT_EQ((*steps)[0][0].completions[0].raw_reward, 1.0);
+  EXPECT_EQ((*steps)[0][0].completions[0].deciding_reward, 1.0);
 }
 
 TEST_F(DumpStepsTest, ABatchThatTrlLogsTwiceCountsOnce) {
@@ -207,7 +207,7 @@ TEST_F(DumpStepsTest, AHugeRewardIsUnscorableNamedAndCounted) {
         "{\"prompt\":\"q\",\"completion\":\"x\",\"reward\":-1e308,\"step\":5}\n");
   const Result<Steps> steps = ReadAll();
   ASSERT_TRUE(steps.ok()) << steps.status().ToString();
-  EXPECT_EQ((*steps)[0][0].completions[0].raw_reward, 1);
+  EXPECT_EQ((*steps)[0][0].completions[0].deciding_reward, 1);
   EXPECT_EQ((*steps)[0][0].completions[1].outcome, Outcome::kUnscorable);
   EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr(
                             "2 completions count as unscorable, because their rewards are not in "
@@ -230,7 +230,7 @@ TEST_F(DumpStepsTest, FieldsOfCsvAreNumbersWhereTheDialectHasNumbers) {
   const GroupFacts& group = (*steps)[0][0];
   EXPECT_EQ(group.step, 3);
   ASSERT_EQ(group.completions.size(), 2);
-  EXPECT_EQ(group.completions[1].raw_reward, 0.5);
+  EXPECT_EQ(group.completions[1].deciding_reward, 0.5);
   EXPECT_EQ(group.completions[1].outcome, Outcome::kWrong);
   Write("a.csv", "prompt,completion,reward\np,x,high\n");
   EXPECT_THAT(ErrorOf(), HasSubstr("a.csv:1: reward = \"high\"; expected a number"));
@@ -250,7 +250,8 @@ TEST_F(DumpStepsTest, ParquetOfTrlIsReadInTheOrderOfItsSteps) {
   ASSERT_EQ((*steps)[0].size(), 2);
   EXPECT_EQ((*steps)[0][0].step, 9);
   EXPECT_EQ((*steps)[0][0].completions[0].raw_reward, 1.5);
-  EXPECT_EQ((*steps)[0][1].completions[1].raw_reward, 0.0);
+  EXPECT_EQ((*steps)[0][0].completions[0].outcome, Outcome::kCorrect);  // by accuracy alone
+  EXPECT_EQ((*steps)[0][1].completions[1].deciding_reward, 0.0);
   EXPECT_EQ((*steps)[1][0].step, 10);
 }
 

@@ -67,12 +67,12 @@ class MetricLogTest(unittest.TestCase):
         self.assertIn("ACR 0.500 on average, 0.750 at the end; ACR-100 0.500, sigma-ACR 0.354\n",
                       text)
         self.assertIn(
-            "     10 - 10       0.25            -          -         -     0.500        80\n"
+            "     10 - 10       0.25            -          -         -       0.500        80\n"
             "     20 - 20       0.75", text)
         summary = json.loads(metric_log.main(str(self.folder), "--json")["report"])["summary"]
         self.assertEqual(summary["acr"], 0.5)
         self.assertEqual(summary["steps"][1]["step"], 20)
-        self.assertIsNone(summary["steps"][1]["reward"])
+        self.assertIsNone(summary["steps"][1]["raw_reward"])
 
     def test_numbers_of_groups_without_their_whole_are_no_rate(self):
         path = self.write("verl.jsonl", '{"step": 1, "data": '

@@ -29,7 +29,7 @@ Report SmallRun() {
       group.where = "1.jsonl:" + std::to_string(step);
       for (int i = 0; i < 4; ++i) {
         CompletionFacts& c = group.completions.emplace_back();
-        c.raw_reward = c.reward = kind == 0 || (kind > 1 && i < kind - 1) ? 1 : 0;
+        c.SetRewards(kind == 0 || (kind > 1 && i < kind - 1) ? 1 : 0);
         c.tokens = 100 + i;
       }
     }
@@ -78,7 +78,7 @@ TEST(ReportTest, OnlyVisitsOfTheLastStepsAreCompared) {
         groups[k].step = step;
         groups[k].prompt_id = fmt::format("p{}", k);
         for (int i = 0; i < 4; ++i)
-          groups[k].completions.emplace_back().raw_reward = step == 1 ? i % 2 : 1;
+          groups[k].completions.emplace_back().deciding_reward = step == 1 ? i % 2 : 1;
       }
       EXPECT_TRUE(post_mortem.Add(groups).ok());
     }
@@ -152,7 +152,7 @@ TEST(ReportTest, ASourceWithoutACorrectCompletionPointsAtTheVerifierFirst) {
       groups[k].source = k == 0 ? "silent" : "works";
       for (int i = 0; i < 4; ++i) {
         CompletionFacts& c = groups[k].completions.emplace_back();
-        c.raw_reward = c.reward = k == 1 && i < 2 ? 1 : 0;
+        c.SetRewards(k == 1 && i < 2 ? 1 : 0);
       }
     }
     ASSERT_TRUE(post_mortem.Add(groups).ok());

@@ -1,0 +1,133 @@
+#include "cli/explain/reward_fields.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/explain/dump_row.h"
+#include "lib/base/text/reward_bounds.h"
+
+namespace buttress {
+namespace {
+
+constexpr const char* kWithoutVerdict =
+    "so equal rewards count neither as correct nor as wrong; --reward NAME names the one that "
+    "decides";
+
+bool IsTrl(const Dialect& dialect) { return dialect.name == "trl"; }
+
+// The field that holds the reward before shaping, if there are two.
+std::string FieldOf(const Dialect& dialect, const std::map<std::string, FieldValues>& values) {
+  const std::string raw(dialect.raw_reward);
+  return values.contains(raw) ? raw : std::string(dialect.reward);
+}
+
+}  // namespace
+
+void FieldValues::Add(double value) {
+  if (std::abs(value) > kMaxReward) return;  // of a completion that counts as unscorable
+  if (count_ == 0) low_ = high_ = value;
+  const bool known = count_ > 0 && (EqualRewards(value, low_) || EqualRewards(value, high_));
+  if (count_ < 3 && !known) ++count_;
+  low_ = std::min(low_, value);
+  high_ = std::max(high_, value);
+}
+
+void RewardSurvey::Add(const nlohmann::json& row) {
+  const auto add = [&](const std::string& field) {
+    const auto found = row.find(field);
+    if (found == row.end()) return;
+    if (found->is_number()) values_[field].Add(found->get<double>());
+    if (found->is_boolean()) values_[field].Add(found->get<bool>() ? 1 : 0);
+  };
+  if (!row.is_object()) return;
+  if (!named_.empty()) {
+    std::ranges::for_each(named_, add);
+  } else if (IsTrl(dialect_)) {
+    for (const auto& [field, value] : row.items())
+      if (value.is_number() && field != "step" && field != "advantage") add(field);
+  } else {
+    add(std::string(dialect_.reward));
+    add(std::string(dialect_.raw_reward));
+    const auto outcome = row.find(dialect_.outcome);
+    has_outcomes_ = has_outcomes_ || (outcome != row.end() && !outcome->is_null());
+  }
+}
+
+bool RewardSurvey::settled() const {
+  if (!named_.empty() || IsTrl(dialect_)) return false;
+  const auto many = [](const auto& field) {
+    return field.second.is_many() && !field.second.is_credit();
+  };
+  return has_outcomes_ || dialect_.name == "groups" ||
+         (!values_.empty() && std::ranges::all_of(values_, many));
+}
+
+RewardRule RewardSurvey::Finish() const {
+  if (IsTrl(dialect_)) return RuleOfColumns();
+  return RuleOfField();
+}
+
+// TRL logs a column for each reward function, and no weights.
+RewardRule RewardSurvey::RuleOfColumns() const {
+  RewardRule rule{.fields = named_, .deciding = named_, .values = values_};
+  if (named_.empty()) {
+    for (const auto& [field, values] : values_) rule.fields.push_back(field);
+  }
+  if (rule.fields.size() <= 1) {
+    const bool outcome = rule.fields.size() == 1 && values_.begin()->second.is_outcome();
+    if (named_.empty() && outcome) rule.deciding = rule.fields;
+    rule.judged =
+        !named_.empty() || rule.fields.empty() || outcome || values_.begin()->second.is_credit();
+    if (!rule.judged)
+      rule.remark = fmt::format("the values of {} are neither two nor within [0, 1], {}",
+                                rule.fields[0], kWithoutVerdict);
+    return rule;
+  }
+  rule.remark =
+      fmt::format("the raw reward is {}, each with weight 1", fmt::join(rule.fields, " + "));
+  if (!named_.empty()) {
+    rule.remark += fmt::format("; {} decides what is right, where it applies", named_[0]);
+    return rule;
+  }
+  std::vector<std::string> candidates;
+  bool never = false;
+  for (const auto& [field, values] : values_) {
+    if (values.is_outcome()) candidates.push_back(field);
+    never = never || values.never_positive();
+  }
+  rule.judged = candidates.size() == 1 && !never;
+  if (rule.judged) {
+    const FieldValues& values = values_.at(candidates[0]);
+    rule.remark += fmt::format(
+        "; {} decides what is right, because no other column has two values ({:g} and "
+        "{:g}); --reward NAME names another",
+        candidates[0], values.low(), values.high());
+    rule.deciding = std::move(candidates);
+  } else {
+    rule.remark +=
+        fmt::format("; more than one column, or none, may be the outcome, {}", kWithoutVerdict);
+  }
+  return rule;
+}
+
+RewardRule RewardSurvey::RuleOfField() const {
+  RewardRule rule{.deciding = named_, .values = values_};
+  const std::string field = FieldOf(dialect_, values_);
+  const auto values = values_.find(field);
+  if (!named_.empty() || has_outcomes_ || values == values_.end()) return rule;
+  if (values->second.is_outcome()) {
+    rule.deciding = {field};
+  } else if (!values->second.is_credit()) {
+    rule.judged = false;
+    rule.remark = fmt::format(
+        "the values of {} are neither two nor within [0, 1], and no field {} "
+        "says what is right, {}",
+        field, dialect_.outcome, kWithoutVerdict);
+  }
+  return rule;
+}
+
+}  // namespace buttress
