@@ -29,38 +29,6 @@ const COORDINATOR_PHASES = [['writes the ledger', 'ledger', 'green'],
   ['other work', 'loop', 'blue']];
 const CLASSES = [['mixed', 'blue'], ['all_correct', 'green'], ['all_wrong', 'red'],
   ['other_constant', 'violet'], ['unscorable', 'grey']];
-// By alarm: what it means, and what to do next.
-const ADVICE = {
-  entropy_low: ['The policy hardly varies: its entropy has stayed below the floor.',
-    'If accuracy still rises, lower local.learner.alarms.entropy_floor. Otherwise raise ' +
-    'run.algorithm.entropy_coef or the temperature, or go back to an earlier checkpoint.'],
-  entropy_falling: ['The policy loses its variety: the entropy falls fast.',
-    'Lower run.optim.lr, raise the upper clip, or add an entropy bonus before groups ' +
-    'collapse.'],
-  kl_drift: ['Learner and sampler, or the policy and its start, have drifted apart.',
-    'Lower run.optim.lr or run.batch.max_age, or add a KL loss. A jump at one step points ' +
-    'to the sampler: compare its log-probs by `buttress logprobs`.'],
-  responses_alike: ['The completions of a prompt are nearly copies of each other.',
-    'Raise the temperature or the entropy bonus; `buttress samples` shows what they are.'],
-  collapse: ['Most groups give no gradient, after virtual samples and replacement.',
-    '`buttress explain` names the causes. Mix easier and harder prompts, raise ' +
-    'run.sampling.group_size, or set run.batch.zero_variance: resample.'],
-  collapse_unexplained: ['More groups collapse than the difficulty of the prompts explains.',
-    '`buttress explain` names the cause: often a verifier that judges a prompt always ' +
-    'alike, copies, or weights that workers do not load.'],
-  unscorable: ['The verifier cannot judge many completions.',
-    'Look at the reasons by `buttress samples RUN --class unscorable` and fix the ' +
-    'verifier, its sandbox or its server.'],
-  truncated: ['Many completions reach the token limit before an answer.',
-    'Raise run.sampling.max_tokens, or teach a format that ends; `buttress samples` shows ' +
-    'where they are cut.'],
-  length_drift: ['The length of completions has left that of the first steps.',
-    'Read the samples: growth without a better reward is often repetition, and a fall is ' +
-    'often a reward that needs no reasoning.'],
-  verifiers_disagree: ['Two verifiers disagree on the same completions.',
-    'Read such completions by `buttress samples` and check the verifier by `buttress ' +
-    'audit-verifier`: the policy may have learned its errors.'],
-};
 
 let generation = 0, points = [], evals = [], names = {}, help = [], received = 0, failure = '';
 const shown = {};  // what each part of the page was drawn from
@@ -369,8 +337,8 @@ function showAlarms(alarms) {
     {className: alarm.active ? 'alarm active' : 'alarm'},
     element('b', {}, alarm.name), alarm.active ? ' holds now' : ' is over',
     alarm.step === null ? '' : `, began with step ${alarm.step}`,
-    element('div', {}, ADVICE[alarm.name][0]),
-    element('div', {className: 'muted'}, ADVICE[alarm.name][1])))]);
+    element('div', {}, alarm.meaning),
+    element('div', {className: 'muted'}, alarm.advice)))]);
 }
 
 // "", or the components of a weighted sum by name.

@@ -258,9 +258,12 @@ ordered_json PageData::AlarmsJson() const {
     const auto alarm = static_cast<Alarm>(i);
     const std::optional<double> begin = points_.LastBegin(alarm);
     if (!begin && !points_.alarms().active(alarm)) continue;
+    const AlarmWords words = WordsOf(alarm);
     json.push_back({{"name", AlarmName(alarm)},
                     {"active", points_.alarms().active(alarm)},
-                    {"step", begin ? ordered_json(*begin) : nullptr}});
+                    {"step", begin ? ordered_json(*begin) : nullptr},
+                    {"meaning", words.meaning},
+                    {"advice", words.advice}});
   }
   return json;
 }

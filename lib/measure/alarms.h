@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/config/watch_config.h"
@@ -43,6 +44,14 @@ class MovingAverage {
  private:
   std::optional<double> value_;
 };
+
+// What an alarm means and what to do about it, in sentences for people.
+struct AlarmWords {
+  std::string_view meaning;
+  std::string_view advice;
+};
+
+AlarmWords WordsOf(Alarm alarm);
 
 // Raises each alarm once when its rule begins to hold. A limit that was crossed must be left by a
 // tenth before the alarm can begin again. The same measurements give the same alarms. Not

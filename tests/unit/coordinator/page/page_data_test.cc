@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/base/os/file.h"
 #include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
@@ -25,6 +26,24 @@ TEST(PageDataTest, ARunThatWaitsForDiskSpaceIsPausedAndSaysWhy) {
   const auto status = nlohmann::json::parse(later.Get(-1, 0))["status"];
   EXPECT_EQ(status["state"], "paused");
   EXPECT_EQ(status["paused"], "disk full");
+}
+
+TEST(PageDataTest, AnAlarmHasTheWordsOfTheConsole) {
+  const TempDir dir;
+  RunConfig config;
+  config.local.out = dir.path();
+  StepMeasurements step;
+  step.step = 3;
+  step.alarms = {Alarm::kCollapse};
+  ASSERT_TRUE(AppendStep(JoinPath(dir.path(), "steps.jsonl"), step).ok());
+  const ByteTokenizer tokenizer;
+  PageData data(config, tokenizer, [] { return v1::GetRunStatusResponse(); });
+  const auto alarms = nlohmann::json::parse(data.Get(-1, 0))["alarms"];
+  ASSERT_EQ(alarms.size(), 1U);
+  EXPECT_EQ(alarms[0]["name"], "collapse");
+  EXPECT_EQ(alarms[0]["step"], 3);
+  EXPECT_EQ(alarms[0]["meaning"], WordsOf(Alarm::kCollapse).meaning);
+  EXPECT_EQ(alarms[0]["advice"], WordsOf(Alarm::kCollapse).advice);
 }
 
 }  // namespace
