@@ -315,12 +315,7 @@ Result<LedgerSnapshot> LedgerReader::Load() {
                                       &StartRow::coordinator_epoch, &StartRow::start_id));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.versions, ReadVersions(database, kKeptVersions));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.checkpoints, Checkpoints(run.settled_step));
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const auto ends,
-      ReadTable(database, "early_ends", fmt::format("WHERE learner_epoch = {}", run.learner_epoch),
-                &EarlyEndRow::learner_epoch, &EarlyEndRow::step, &EarlyEndRow::coordinator_epoch,
-                &EarlyEndRow::reason));
-  if (!ends.empty()) snapshot.early_end = ends.front();
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.early_end, EarlyEnd());
   return snapshot;
 }
 
@@ -487,6 +482,15 @@ Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() {
   };
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(*database_, "collapse", "", add));
   return collapse;
+}
+
+Result<std::optional<EarlyEndRow>> LedgerReader::EarlyEnd() {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto ends,
+      ReadTable(*database_, "early_ends", "WHERE learner_epoch = (SELECT learner_epoch FROM run)",
+                &EarlyEndRow::learner_epoch, &EarlyEndRow::step, &EarlyEndRow::coordinator_epoch,
+                &EarlyEndRow::reason));
+  return ends.empty() ? std::optional<EarlyEndRow>() : ends.front();
 }
 
 Result<std::optional<OriginRow>> LedgerReader::Origin() {

@@ -111,6 +111,9 @@ class LedgerReader {
   // Returns the counts of all accepted groups by source, as the coordinator reported them.
   Result<std::map<std::string, CollapseCounts>> ReportedCollapse();
 
+  // Returns the early end by the learner that registered last; nullopt without one.
+  Result<std::optional<EarlyEndRow>> EarlyEnd();
+
   // Returns nullopt for a run that began with its start model.
   Result<std::optional<OriginRow>> Origin();
 

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
@@ -199,6 +201,30 @@ Result<StepMeasurements> ParseStep(std::string_view line) {
 
 Result<std::vector<StepMeasurements>> ReadSteps(const std::string& path) {
   return StepsTail(path).Next();
+}
+
+Result<std::vector<StepMeasurements>> ReadNewestSteps(const std::string& path, std::size_t count) {
+  constexpr std::streamoff kTailBytes = 1 << 20;
+  std::vector<StepMeasurements> steps;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return steps;
+  const std::streamoff size = file.tellg(), begin = std::max<std::streamoff>(0, size - kTailBytes);
+  file.seekg(begin);
+  std::string text(static_cast<std::size_t>(size - begin), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (begin > 0) text.erase(0, text.find('\n') + 1);  // the rest of a line
+  std::vector<std::string_view> lines;
+  BUTTRESS_RETURN_IF_ERROR(ForEachLine(text, [&lines](std::string_view line, std::size_t) {
+    lines.push_back(line);
+    return OkStatus();
+  }));
+  for (std::size_t i = lines.size() - std::min(lines.size(), count); i < lines.size(); ++i) {
+    auto step = ParseStep(lines[i]);
+    if (!step.ok()) return step.status().Annotate(path);
+    steps.push_back(std::move(*step));
+  }
+  return steps;
 }
 
 Result<std::vector<StepMeasurements>> StepsTail::Next(std::uint64_t max_bytes) {

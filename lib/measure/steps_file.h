@@ -25,6 +25,10 @@ Result<StepMeasurements> ParseStep(std::string_view line);
 // exist has no steps. kDataLoss names path and line.
 Result<std::vector<StepMeasurements>> ReadSteps(const std::string& path);
 
+// Returns the newest `count` steps at most, of the last megabyte of the file. Errors as ReadSteps,
+// without the line.
+Result<std::vector<StepMeasurements>> ReadNewestSteps(const std::string& path, std::size_t count);
+
 // Reads what is added to a steps file. Not thread-safe.
 class StepsTail {
  public:

@@ -146,6 +146,21 @@ TEST_F(StepsFileTest, CountsAreIntegersFlagsAreBooleansAndInfinityIsNull) {
   EXPECT_TRUE(json["gate"]["rate"].is_null());
 }
 
+TEST_F(StepsFileTest, TheNewestStepsAreReadFromTheEndOfALongFile) {
+  EXPECT_TRUE(ReadNewestSteps(path, 3)->empty());
+  std::string text;
+  for (int step = 1; step <= 3000; ++step)  // more than a megabyte
+    text += "{\"step\":" + std::to_string(step) + ",\"pad\":\"" + std::string(500, 'x') + "\"}\n";
+  ASSERT_TRUE(WriteFileAtomic(path, text + "{\"step\":3001").ok());
+  const auto steps = ReadNewestSteps(path, 3);
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ(steps->size(), 3U);
+  EXPECT_EQ(steps->front().step, 2998);
+  EXPECT_EQ(steps->back().step, 3000);
+  ASSERT_TRUE(WriteFileAtomic(path, "{\"step\":1}\n").ok());
+  EXPECT_EQ(ReadNewestSteps(path, 3)->size(), 1U);
+}
+
 TEST_F(StepsFileTest, EveryMeasurementSurvivesTheFile) {
   StepMeasurements step;
   double next = 1;
