@@ -1,6 +1,7 @@
 #include "cli/checks/run_checks.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,10 +9,13 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "cli/fleet/ssh_session.h"
+#include "cli/keep/run_folder.h"
 #include "cli/process.h"
 #include "cli/train/supervisor.h"
 #include "lib/base/os/fd.h"
@@ -26,6 +30,8 @@
 
 namespace buttress {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::int64_t kProgramMs = 120000;
 constexpr std::int64_t kStopMs = 5000;
@@ -136,10 +142,49 @@ void CheckLearnerJob(const RunConfig& config, const std::vector<std::string>& se
   findings.Ok(key, ranks + " learner ranks start, agree on the settings and have what they need");
 }
 
+bool IsRunFolder(const std::string& folder) {
+  std::error_code ignored;
+  return fs::exists(JoinPath(folder, "ledger.db"), ignored) ||
+         fs::exists(JoinPath(folder, FolderLock::kName), ignored);
+}
+
+void CheckRunFolder(const RunConfig& config, const std::string& run_file, bool fresh,
+                    Findings& findings) {
+  const std::string& out = config.local.out;
+  const std::string key = "local.out";
+  std::error_code ignored;
+  bool holds_run_file = false;
+  std::set<std::string> others;
+  for (const fs::directory_entry& entry : fs::directory_iterator(out, ignored)) {
+    if (fs::equivalent(entry.path(), run_file, ignored)) {
+      holds_run_file = true;
+    } else if (entry.path() != FleetCheckFolder(out)) {
+      others.insert(entry.path().filename().string());
+    }
+  }
+  if (!IsRunFolder(out)) {
+    if (others.empty()) return;
+    constexpr std::size_t kNamed = 4;
+    const auto end = std::next(others.begin(), std::min(kNamed, others.size()));
+    return findings.Error(
+        key,
+        fmt::format(
+            "{} is not the folder of a run, and holds {}{}; nothing of it was moved or "
+            "changed. Name a folder that is empty or does not exist yet",
+            out, fmt::join(others.begin(), end, ", "),
+            others.size() > kNamed ? fmt::format(" and {} more", others.size() - kNamed) : ""));
+  }
+  if (fresh && holds_run_file) {
+    findings.Error(key, fmt::format("--fresh moves {} aside, and with it the run file {}; nothing "
+                                    "was moved. Copy the run file to another folder",
+                                    out, run_file));
+  }
+}
+
 void CheckResume(const RunConfig& config, Findings& findings) {
   const std::string& out = config.local.out;
   std::error_code error;
-  if (!std::filesystem::exists(JoinPath(out, "ledger.db"), error)) return;
+  if (!fs::exists(JoinPath(out, "ledger.db"), error)) return;
   if (const Status reward = CheckRewardFiles(config); !reward.ok())
     findings.Error("resume", reward.message());
   const auto stored = LoadRunConfig(StoredConfigPath(out), {});
@@ -180,6 +225,7 @@ Result<std::optional<Fleet>> HostsFlags::Load(const LocalSettings& local, RunFil
 }
 
 Findings CheckRunFile(RunFile file, const HostsFlags& hosts, bool fresh) {
+  const std::string run_file = file.path;
   auto config = LoadRunConfig(file.path, file.overrides);
   if (!config.ok()) return Only("configuration", config.status());
   auto fleet = hosts.Load(config->local, file);
@@ -191,6 +237,7 @@ Findings CheckRunFile(RunFile file, const HostsFlags& hosts, bool fresh) {
   const ProcessCounts here =
       *fleet ? (*fleet)->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
   Findings findings = RunChecks(*config, CheckScope::kDoctor, here);
+  CheckRunFolder(*config, run_file, fresh, findings);
   if (!fresh) CheckResume(*config, findings);
   if (*fleet) CheckOthers(*config, **fleet, findings);
   const auto ranks_on = *fleet ? (*fleet)->MpirunArguments() : std::vector<std::string>();

@@ -46,6 +46,15 @@ struct HostsFlags {
 void CheckLearnerJob(const RunConfig& config, const std::vector<std::string>& settings,
                      const std::vector<std::string>& hosts, Findings& findings);
 
+// Whether `folder` is that of a run, which may be continued or moved aside.
+bool IsRunFolder(const std::string& folder);
+
+// Checks that a launch neither fills nor moves what is not a run's: an error where local.out holds
+// something, other than the run file `run_file`, and is no folder of a run; with `fresh` also where
+// it is one and the run file is inside.
+void CheckRunFolder(const RunConfig& config, const std::string& run_file, bool fresh,
+                    Findings& findings);
+
 // Names each key of `run` that differs from <out>/config.yaml: an error unless it may change when a
 // run is resumed. Says nothing where local.out holds no run.
 void CheckResume(const RunConfig& config, Findings& findings);

@@ -88,7 +88,7 @@ class Launcher {
   Supervisor& supervisor() { return programs_.supervisor(); }
 
   Status Prepare() {
-    if (options_.fresh && fs::exists(out_)) BUTTRESS_RETURN_IF_ERROR(MoveEarlierRunAside());
+    if (options_.fresh && IsRunFolder(out_)) BUTTRESS_RETURN_IF_ERROR(MoveEarlierRunAside());
     if (!options_.from.empty()) {
       BUTTRESS_ASSIGN_OR_RETURN(const std::string begin, ForkRun(options_.from, config_));
       console_.Say("launch: " + begin);
@@ -350,6 +350,7 @@ std::function<Status()> AddLaunch(CLI::App& app) {
     const ProcessCounts here =
         fleet ? fleet->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
     Findings findings = RunChecks(config, CheckScope::kStart, here);
+    CheckRunFolder(config, file.path, options->fresh, findings);
     if (!options->fresh) CheckResume(config, findings);
     BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
     InstallShutdownHandlers();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "lib/ledger/audit.h"
 #include "tests/support/brake.h"
@@ -203,6 +204,22 @@ TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
   run.Start();
   EXPECT_EQ(run.Wait(kRunMs), 3);
   EXPECT_THAT(TextOf(run.log()), HasSubstr("is finished; start it again with --fresh"));
+}
+
+TEST(LaunchTest, AFolderThatIsNoRunIsNeitherMovedNorFilled) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(2);
+  ASSERT_TRUE(MakeFolders(run.out()).ok());
+  const std::string thesis = JoinPath(run.out(), "thesis.txt");
+  ASSERT_TRUE(WriteFileAtomic(thesis, "years").ok());
+  for (const char* flag : {"--fresh", "--no-eval", "--check"}) {
+    run.Start({flag});
+    EXPECT_EQ(run.Wait(kRunMs), 2) << run.Text();
+    EXPECT_EQ(TextOf(thesis), "years");
+    EXPECT_FALSE(std::filesystem::exists(run.out() + ".1"));
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(run.out()), {}), 1);
+  }
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("is not the folder of a run, and holds thesis.txt"));
 }
 
 TEST(LaunchTest, AFinishedRunGoesOnWithMoreStepsButNotAsAnotherRun) {

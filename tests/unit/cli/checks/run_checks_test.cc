@@ -184,5 +184,51 @@ TEST_F(RunChecksTest, ARewardThatCannotScoreAnyRowIsAnError) {
               AllOf(HasSubstr("could score none of the first 1 rows"), HasSubstr("nope")));
 }
 
+// The folder local.out as a launch finds it.
+class RunFolderTest : public ::testing::Test {
+ protected:
+  RunFolderTest() { config_.local.out = JoinPath(dir_.path(), "out"); }
+
+  void Put(const std::string& name) const {
+    EXPECT_TRUE(MakeFolders(config_.local.out).ok());
+    EXPECT_TRUE(WriteFileAtomic(JoinPath(config_.local.out, name), "x").ok());
+  }
+
+  std::string Errors(bool fresh, const std::string& run_file = "run.yaml") const {
+    Findings findings;
+    CheckRunFolder(config_, run_file, fresh, findings);
+    return findings.Verdict().message();
+  }
+
+  TempDir dir_;
+  RunConfig config_;
+};
+
+TEST_F(RunFolderTest, WhatIsNoFolderOfARunIsNeitherFilledNorMoved) {
+  for (const char* name : {"thesis.txt", "data.jsonl", "a", "b", "c"}) Put(name);
+  for (const bool fresh : {false, true}) {
+    EXPECT_THAT(Errors(fresh), AllOf(HasSubstr("holds a, b, c, data.jsonl and 1 more"),
+                                     HasSubstr("Name a folder that is empty")));
+  }
+}
+
+TEST_F(RunFolderTest, AnAbsentFolderAnEmptyOneAndOneOfARunAreFine) {
+  EXPECT_EQ(Errors(false) + Errors(true), "");
+  ASSERT_TRUE(MakeFolders(config_.local.out).ok());
+  EXPECT_EQ(Errors(false) + Errors(true), "");
+  Put("launch.lock");
+  Put("notes.txt");
+  EXPECT_EQ(Errors(false) + Errors(true), "");
+}
+
+TEST_F(RunFolderTest, TheRunFileMayLieInTheFolderButIsNotMoved) {
+  Put("run.yaml");
+  const std::string run_file = JoinPath(config_.local.out, "run.yaml");
+  EXPECT_EQ(Errors(false, run_file) + Errors(true, run_file), "");
+  Put("ledger.db");
+  EXPECT_EQ(Errors(false, run_file), "");
+  EXPECT_THAT(Errors(true, run_file), HasSubstr("Copy the run file to another folder"));
+}
+
 }  // namespace
 }  // namespace buttress
