@@ -35,6 +35,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/measure/eval_files.h"
+#include "lib/measure/steps_file.h"
 
 namespace buttress {
 namespace {
@@ -72,10 +73,11 @@ class Launcher {
         programs_(options.file, config, std::move(fleet)),
         targets_(out_, config.run.name) {}
 
-  // Returns OK when the last step is settled and the summary is written, and kCancelled after an
-  // interrupt and a clean stop, or after `buttress stop`.
+  // Returns OK when the last step is settled and the summary is written, or was before, and
+  // kCancelled after an interrupt and a clean stop, or after `buttress stop`.
   Status Run() {
     BUTTRESS_RETURN_IF_ERROR(Prepare());
+    if (was_finished_) return OkStatus();
     const Status status = RunToTheEnd();
     supervisor().ExpectExits();
     // Whatever happened above, no process of this run outlives this one.
@@ -96,6 +98,7 @@ class Launcher {
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(JoinPath(out_, "logs")));
     BUTTRESS_ASSIGN_OR_RETURN(lock_, FolderLock::Take(out_));
     if (fs::exists(JoinPath(out_, "summary.json"))) BUTTRESS_RETURN_IF_ERROR(LengthenFinishedRun());
+    if (was_finished_) return OkStatus();
     SetChildSubreaper();
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> warnings, programs_.Prepare());
     for (const std::string& warning : warnings) console_.Say("launch: " + warning);
@@ -112,13 +115,16 @@ class Launcher {
 
   // A run that has ended continues if run.steps or run.epochs was raised since.
   Status LengthenFinishedRun() {
-    const auto stored = LoadRunConfig(StoredConfigPath(out_), {});
-    const std::int64_t was = stored.ok() ? StepsOfRun(out_, stored->run) : 0;
-    if (!stored.ok() || StepsOfRun(out_, config_.run) <= was) {
-      return FailedPrecondition(
-          "the run in " + out_ +
-          " is finished; start it again with --fresh, lengthen it with a larger run.steps or "
-          "run.epochs, or set local.out to another folder");
+    BUTTRESS_ASSIGN_OR_RETURN(const RunConfig stored, LoadRunConfig(StoredConfigPath(out_), {}));
+    if (StepsOfRun(out_, config_.run) <= StepsOfRun(out_, stored.run)) {
+      was_finished_ = true;
+      BUTTRESS_ASSIGN_OR_RETURN(const auto newest,
+                                ReadNewestSteps(JoinPath(out_, "steps.jsonl"), 1));
+      console_.Say(fmt::format(
+          "launch: the run in {} is finished{}; nothing to do. Raise run.steps or run.epochs to "
+          "train further, or start it again with --fresh",
+          out_, newest.empty() ? "" : fmt::format(" since step {:.0f}", newest.back().step)));
+      return OkStatus();
     }
     for (const char* result : {"eval_after.json", "summary.json"}) {
       std::error_code error;
@@ -126,7 +132,7 @@ class Launcher {
       if (error)
         return Unavailable(fmt::format("cannot remove {}/{}: {}", out_, result, error.message()));
     }
-    console_.Say(fmt::format("launch: the run of {} steps in {} continues to step {}", was, out_,
+    console_.Say(fmt::format("launch: the run in {} continues to step {}", out_,
                              StepsOfRun(out_, config_.run)));
     return OkStatus();
   }
@@ -312,6 +318,7 @@ class Launcher {
   const RunConfig& config_;
   const std::string& out_;
   std::optional<FolderLock> lock_;  // of the run folder
+  bool was_finished_ = false;       // before this launch
   Console console_;
   RunPrograms programs_;
   TargetsFile targets_;

@@ -196,14 +196,17 @@ TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   EXPECT_THAT(TextOf(run.log()), HasSubstr(" replaced, "));
 }
 
-TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
+// A supervisor that starts the launch again finds a success.
+TEST(LaunchTest, AFinishedRunHasNothingToDoAndIsLeftAsItIs) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(2);
   run.Start();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  const std::string summary = TextOf(JoinPath(run.out(), "summary.json"));
   run.Start();
-  EXPECT_EQ(run.Wait(kRunMs), 3);
-  EXPECT_THAT(TextOf(run.log()), HasSubstr("is finished; start it again with --fresh"));
+  EXPECT_EQ(run.Wait(kRunMs), 0);
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("is finished since step 2; nothing to do"));
+  EXPECT_EQ(TextOf(JoinPath(run.out(), "summary.json")), summary);
 }
 
 TEST(LaunchTest, AFolderThatIsNoRunIsNeitherMovedNorFilled) {
