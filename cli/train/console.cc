@@ -1,6 +1,7 @@
 #include "cli/train/console.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "cli/train/summary.h"
+#include "cli/understand/samples.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load_credentials.h"
@@ -24,6 +26,7 @@
 #include "lib/config/sources.h"
 #include "lib/http/http_client.h"
 #include "lib/ledger/reader.h"
+#include "lib/measure/alarms.h"
 #include "lib/rpc/coordinator_client.h"
 
 namespace buttress {
@@ -100,12 +103,13 @@ std::string_view MessageOf(std::string_view line) {
 // "reward function raised NameError" of "reward function raised NameError: name 'x' is not ...".
 std::string KindOf(std::string_view role, std::string_view message) {
   std::size_t end = message.find_first_of("0123456789\":;(=");
-  if (end != std::string_view::npos && message[end] == '=') {
-    // The name of an alarm is a field and part of the kind; other fields are not.
-    end = message.starts_with("alarm alarm=") ? message.find(' ', end) : message.rfind(' ', end);
-  }
+  if (end != std::string_view::npos && message[end] == '=') end = message.rfind(' ', end);
   const std::string_view kind = role.substr(0, role.find_first_of("-/"));
   return std::string(kind) + ": " + std::string(message.substr(0, end));
+}
+
+bool IsSaidElsewhere(std::string_view message) {
+  return message.starts_with("alarm alarm=") || message.starts_with("learner leaves ");
 }
 
 constexpr double kShownWait = 0.1;  // of the step
@@ -134,20 +138,21 @@ std::string WaitText(const StepMeasurements& step) {
   return fmt::format("  waits {:.0f} % ({})", 100 * share, largest->first);
 }
 
-// What --verbose adds.
-std::string Details(const StepMeasurements& step) {
-  std::string text =
-      fmt::format("  all-correct {} all-wrong {} other {}", Text("{:.2f}", step.acr_all_correct),
-                  Text("{:.2f}", step.acr_all_wrong), Text("{:.2f}", step.acr_other));
-  if (step.groups_replaced > 0 || step.groups_masked > 0) {
-    text += fmt::format("  drawn {:.0f} ({:.0f} replaced, {:.0f} masked)", step.groups,
-                        step.groups_replaced, step.groups_masked);
-    if (step.drawn_per_kept > 1) text += fmt::format("  tokens x{:.2f}", step.drawn_per_kept);
+// Joins the fields with two spaces. Where that is too wide, the last field that is not the one at
+// `kept` is left out, again and again.
+std::string Joined(std::vector<std::string> fields, std::size_t kept, std::size_t columns) {
+  while (true) {
+    std::string line = fmt::format("{}", fmt::join(fields, "  "));
+    if (line.size() <= columns || fields.size() < 3) return line;
+    const std::size_t last = fields.size() - 1;
+    fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(last == kept ? last - 1 : last));
+    if (last == kept) --kept;
   }
-  return text + fmt::format("  kl {}  fresh {}/s  age {}{}", Text("{:.1e}", step.kl),
-                            Text("{:.0f}", step.speed_fresh), Text("{:.1f}", step.token_age_mean),
-                            WaitText(step));
 }
+
+constexpr double kFileSeconds = 5, kTerminalSeconds = 30;  // between lines of steps that stay
+constexpr std::size_t kShownSteps = 10;                    // in their means
+constexpr std::size_t kAlarmColumns = 100;
 
 // The console is never silent for ten seconds: the run is asked a while before what it waits for.
 constexpr double kAskAfterSeconds = 6, kTellAfterSeconds = 9;
@@ -208,22 +213,62 @@ void LogNotices::Read(const std::string& path, const std::string& role,
     room = 0;
     if (line[25] != 'W' && line[25] != 'E') continue;
     const std::string_view message = MessageOf(line);
-    if (!known_.insert(KindOf(role, message)).second) continue;
+    if (IsSaidElsewhere(message) || !known_.insert(KindOf(role, message)).second) continue;
     notices.push_back(role + ": " + std::string(message));
     room = kLinesOfNotice;
   }
 }
 
 std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left,
-                     bool verbose) {
-  std::string line = fmt::format(
-      "step {:.0f}/{} {:3.0f}%  reward {}  accuracy {}  acr {}  entropy {}  {:.0f} tok/s  left {}",
-      step.step, total_steps, 100.0 * step.step / static_cast<double>(total_steps),
-      Text("{:.3f}", step.raw_reward_mean), Text("{:.2f}", step.accuracy), Text("{:.2f}", step.acr),
-      Text("{:.3g}", step.entropy), step.tokens_per_second, LeftText(seconds_left));
+                     std::size_t columns) {
+  std::vector<std::string> fields = {
+      fmt::format("step {:.0f}/{} {:3.0f}%", step.step, total_steps,
+                  100.0 * step.step / static_cast<double>(total_steps)),
+      "reward " + Text("{:.3f}", step.raw_reward_mean), "accuracy " + Text("{:.2f}", step.accuracy),
+      "acr " + Text("{:.2f}", step.acr), "entropy " + Text("{:.3g}", step.entropy)};
+  const std::size_t left = fields.size();
+  fields.push_back("left " + LeftText(seconds_left));
   if (step.unscorable > 0)
-    line += fmt::format("  unscorable {:.0f}%", 100 * step.unscorable / step.completions);
-  return verbose ? line + Details(step) : line;
+    fields.push_back(fmt::format("unscorable {:.0f}%", 100 * step.unscorable / step.completions));
+  fields.push_back(Text("{:.0f}", step.tokens_per_second) + " tok/s");
+  return Joined(std::move(fields), left, columns);
+}
+
+std::string StepDetails(const StepMeasurements& step) {
+  std::string text =
+      fmt::format("  all-correct {} all-wrong {} other {}", Text("{:.2f}", step.acr_all_correct),
+                  Text("{:.2f}", step.acr_all_wrong), Text("{:.2f}", step.acr_other));
+  if (step.groups_replaced > 0 || step.groups_masked > 0) {
+    text += fmt::format("  drawn {:.0f} ({:.0f} replaced, {:.0f} masked)", step.groups,
+                        step.groups_replaced, step.groups_masked);
+    if (step.drawn_per_kept > 1) text += fmt::format("  tokens x{:.2f}", step.drawn_per_kept);
+  }
+  return text + fmt::format("  kl {}  fresh {}/s  age {}{}", Text("{:.1e}", step.kl),
+                            Text("{:.0f}", step.speed_fresh), Text("{:.1f}", step.token_age_mean),
+                            WaitText(step));
+}
+
+StepMeasurements MeanOfNewest(const std::vector<StepMeasurements>& steps) {
+  StepMeasurements mean = steps.back();
+  const std::size_t count = std::min(kShownSteps, steps.size());
+  constexpr double StepMeasurements::*kFields[] = {&StepMeasurements::raw_reward_mean,
+                                                   &StepMeasurements::accuracy,
+                                                   &StepMeasurements::acr,
+                                                   &StepMeasurements::entropy,
+                                                   &StepMeasurements::tokens_per_second,
+                                                   &StepMeasurements::unscorable,
+                                                   &StepMeasurements::completions};
+  for (const auto field : kFields) {
+    double sum = 0, measured = 0;
+    for (auto step = steps.end() - static_cast<std::ptrdiff_t>(count); step != steps.end();
+         ++step) {
+      if (!std::isfinite((*step).*field)) continue;
+      sum += (*step).*field;
+      ++measured;
+    }
+    mean.*field = StepMeasurements::Ratio(sum, measured);
+  }
+  return mean;
 }
 
 double SecondsLeft(const std::vector<StepMeasurements>& steps, std::int64_t total_steps) {
@@ -254,9 +299,8 @@ Console::Console(const RunConfig& config, bool verbose)
       step_seconds_(said_seconds_),
       steps_tail_(JoinPath(out_, "steps.jsonl")) {}
 
-void Console::Say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
+void Console::Print(const std::string& line, Terminal::Tone tone) {
+  terminal_.Print(line, tone);
   said_seconds_ = MonotonicSeconds();
 }
 
@@ -264,22 +308,42 @@ double Console::SilentSeconds() const { return MonotonicSeconds() - said_seconds
 
 void Console::SayWaiting(const std::string& what) {
   if (SilentSeconds() <= kTellAfterSeconds) return;
-  Say(fmt::format("launch: {:.0f} s after {}: waits for {}", MonotonicSeconds() - step_seconds_,
-                  step_ > 0 ? fmt::format("step {:.0f}", step_) : "the start", what));
+  if (has_open_step_) {
+    KeepStep();
+    if (!terminal_.live()) return;
+  }
+  const std::string line =
+      fmt::format("launch: {:.0f} s after {}: waits for {}", MonotonicSeconds() - step_seconds_,
+                  took_steps() ? fmt::format("step {}", step_) : "the start", what);
+  if (!terminal_.live()) return Say(line);
+  terminal_.Show(line);
+  said_seconds_ = MonotonicSeconds();
 }
 
-Status Console::Follow() {
+Status Console::Follow(std::int64_t from) {
   notices_ = std::make_unique<LogNotices>(JoinPath(out_, "logs"));
   BUTTRESS_ASSIGN_OR_RETURN(credentials_,
                             LoadCredentials(config_.local.security, Program::kStatus));
-  step_seconds_ = said_seconds_ = MonotonicSeconds();
   std::remove(PageLinkPath(out_).c_str());
   ReadNewEvals().status().IgnoreError();
+  // The learner cuts off the steps behind its checkpoint, so what is read here is passed over.
+  BUTTRESS_RETURN_IF_ERROR(steps_tail_.Next().status());
+  from_ = step_ = from;
+  if (from > 0) {
+    const std::int64_t total = StepsOfRun(out_, config_.run);
+    Say(from < total ? fmt::format("launch: continues at step {} of {} from the checkpoint of step "
+                                   "{}",
+                                   from + 1, total, from)
+                     : fmt::format("launch: all {} steps are trained; the results are not written "
+                                   "yet",
+                                   total));
+  }
+  step_seconds_ = said_seconds_ = MonotonicSeconds();
   return OkStatus();
 }
 
 void Console::ShowNotices() {
-  for (const std::string& notice : notices_->Poll()) Say(notice);
+  for (const std::string& notice : notices_->Poll()) Warn(notice);
 }
 
 void Console::ShowPageLink() {
@@ -291,20 +355,71 @@ void Console::ShowPageLink() {
       link->substr(0, link->find('\n')));
 }
 
+// Returns false for a step that was trained before this launch, or that a learner which was started
+// again repeats.
+bool Console::AddStep(const StepMeasurements& step) {
+  const auto number = static_cast<std::int64_t>(step.step);
+  if (number <= from_) return false;
+  while (!last_steps_.empty() && last_steps_.back().step >= step.step) last_steps_.pop_back();
+  last_steps_.push_back(step);
+  if (last_steps_.size() > kPaceSteps) last_steps_.erase(last_steps_.begin());
+  if (number <= step_) return false;
+  step_ = number;
+  step_seconds_ = MonotonicSeconds();
+  return has_open_step_ = true;
+}
+
 Status Console::ShowSteps() {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps, steps_tail_.Next());
   if (!steps.empty() && total_steps_ == 0) total_steps_ = StepsOfRun(out_, config_.run);
   for (const StepMeasurements& step : steps) {
-    // A restarted learner repeats the steps after its checkpoint; they are printed once.
-    while (!last_steps_.empty() && last_steps_.back().step >= step.step) last_steps_.pop_back();
-    last_steps_.push_back(step);
-    if (last_steps_.size() > kPaceSteps) last_steps_.erase(last_steps_.begin());
-    if (step.step <= step_) continue;
-    step_ = step.step;
-    Say(StepLine(step, total_steps_, SecondsLeft(last_steps_, total_steps_), verbose_));
-    step_seconds_ = MonotonicSeconds();
+    if (!AddStep(step)) continue;
+    if (verbose_) KeepStep();
+    ShowAlarms(step);
+  }
+  if (!has_open_step_) return OkStatus();
+  const double seconds = terminal_.live() ? kTerminalSeconds : kFileSeconds;
+  if (step_ == total_steps_ || MonotonicSeconds() - kept_seconds_ >= seconds) {
+    KeepStep();
+  } else if (!steps.empty()) {
+    terminal_.Show(StepLine(MeanOfNewest(last_steps_), total_steps_,
+                            SecondsLeft(last_steps_, total_steps_), terminal_.columns()),
+                   Terminal::Tone::kStep);
+    if (terminal_.live()) said_seconds_ = MonotonicSeconds();
   }
   return OkStatus();
+}
+
+// Prints the newest step as a line that stays.
+void Console::KeepStep() {
+  const double left = SecondsLeft(last_steps_, total_steps_);
+  terminal_.Clear();
+  Print(verbose_
+            ? StepLine(last_steps_.back(), total_steps_, left) + StepDetails(last_steps_.back())
+            : StepLine(MeanOfNewest(last_steps_), total_steps_, left, terminal_.columns()),
+        Terminal::Tone::kStep);
+  kept_seconds_ = MonotonicSeconds();
+  has_open_step_ = false;
+}
+
+Status Console::ShowLastStep() {
+  BUTTRESS_RETURN_IF_ERROR(ShowSteps());
+  if (has_open_step_) KeepStep();
+  return OkStatus();
+}
+
+// An alarm that begins again was explained before.
+void Console::ShowAlarms(const StepMeasurements& step) {
+  for (const Alarm alarm : step.alarms) {
+    if (std::exchange(alarm_told_[static_cast<std::size_t>(alarm)], true)) continue;
+    const AlarmWords words = WordsOf(alarm);
+    constexpr std::string_view kIndent = "    ";
+    std::string text = Wrapped(fmt::format("alarm {}, from step {:.0f} on: {} {}", AlarmName(alarm),
+                                           step.step, words.meaning, words.advice),
+                               kIndent, std::min(kAlarmColumns, terminal_.columns()));
+    text.pop_back();  // the last line feed
+    Warn(text.substr(kIndent.size()));
+  }
 }
 
 // Returns the evaluations that were written since the last call.

@@ -34,8 +34,10 @@
 #include "lib/checks/program_checks.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
+#include "lib/ledger/reader.h"
 #include "lib/measure/eval_files.h"
 #include "lib/measure/steps_file.h"
+#include "lib/weights/checkpoint_folder.h"
 
 namespace buttress {
 namespace {
@@ -52,13 +54,23 @@ struct LaunchOptions {
   bool fresh = false;    // moves the folder of an earlier run aside instead of resuming it
   bool check = false;    // checks the run and starts nothing
   bool evaluate = true;  // measures the accuracy on run.data.held_out before and after training
-  bool verbose = false;  // prints the long line of each step
+  bool verbose = false;  // prints a long line for each step
 };
 
 // A path as a user types it: relative to the working folder where that is shorter.
 std::string AsTyped(const std::string& path) {
   const std::string relative = fs::path(path).lexically_proximate(fs::current_path()).string();
   return relative.size() < path.size() ? relative : path;
+}
+
+// Returns the step of the newest checkpoint: in the folder of the run, or where its learner has
+// another one, in the ledger. 0 without a checkpoint.
+std::int64_t CheckpointStep(const std::string& out) {
+  const std::vector<std::int64_t> steps = CheckpointSteps(JoinPath(out, "checkpoint"));
+  if (!steps.empty()) return steps.front();
+  const auto ledger = LedgerReader::Open(JoinPath(out, "ledger.db"));
+  const auto run = ledger.ok() ? (*ledger)->Run() : ledger.status();
+  return run.ok() && *run ? static_cast<std::int64_t>((*run)->checkpoint_step) : 0;
 }
 
 // A run from its folder to its results. The parts own the rest: Console what is printed,
@@ -70,7 +82,8 @@ class Launcher {
         config_(config),
         out_(config.local.out),
         console_(config, options.verbose),
-        programs_(options.file, config, std::move(fleet)),
+        programs_(options.file, config, std::move(fleet),
+                  [this](const std::string& line) { console_.Warn(line); }),
         targets_(out_, config.run.name) {}
 
   // Returns OK when the last step is settled and the summary is written, or was before, and
@@ -132,8 +145,6 @@ class Launcher {
       if (error)
         return Unavailable(fmt::format("cannot remove {}/{}: {}", out_, result, error.message()));
     }
-    console_.Say(fmt::format("launch: the run in {} continues to step {}", out_,
-                             StepsOfRun(out_, config_.run)));
     return OkStatus();
   }
 
@@ -147,19 +158,25 @@ class Launcher {
       StopAll();
       if (IsNothingToLearn(status) && Judge().ok())
         console_.Say("\n" + LearnedText(results_.learned));
-      return status;
+      return status.code() == StatusCode::kCancelled ? Stopped() : status;
     }
     BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, AskTheCoordinator());
     const bool ended = end.run_state() == v1::RUN_STATE_FINISHED || !end.end_reason().empty();
     const Status evaluated = ended ? FinishEvaluations() : OkStatus();
     programs_.EndFinished();
     BUTTRESS_RETURN_IF_ERROR(evaluated);
-    if (!ended) {
-      return Cancelled(fmt::format("the run was stopped after step {} of {}; launch resumes it",
-                                   console_.step(), StepsOfRun(out_, config_.run)));
-    }
+    if (!ended) return Stopped();
     BUTTRESS_RETURN_IF_ERROR(Evaluate("after", JoinPath(out_, "model"), results_.after));
     return WriteResults(end.end_reason());
+  }
+
+  Status Stopped() const {
+    const std::int64_t checkpoint = CheckpointStep(out_);
+    return Cancelled(
+        fmt::format("the run was stopped after step {} of {}; the same command continues it {}",
+                    console_.step(), StepsOfRun(out_, config_.run),
+                    checkpoint > 0 ? fmt::format("from the checkpoint of step {}", checkpoint)
+                                   : "from its start, as it has no checkpoint yet"));
   }
 
   // Measures the accuracy of the model folder `model` on run.data.held_out, `when` ("before" or
@@ -185,7 +202,7 @@ class Launcher {
                                "--prompts", config_.run.data.held_out, "--json", "--out", part});
     BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(argv, log));
     const bool ended = WaitUntil(kEvalsMs, [&] {
-      console_.SayWaiting("the held-out accuracy " + when);
+      console_.SayWaiting("the held-out accuracy " + when + " training");
       return !process.Running() || ShutdownRequested();
     });
     if (ShutdownRequested()) return Cancelled("interrupted");
@@ -204,11 +221,11 @@ class Launcher {
   }
 
   Status StartAll() {
-    BUTTRESS_RETURN_IF_ERROR(console_.Follow());
     const LaunchConfig& launch = config_.local.launch;
     console_.Say(
         fmt::format("launch: {}: 1 coordinator, {} rollout workers, {} learner ranks; folder {}",
                     config_.run.name, launch.workers, launch.learner_ranks, out_));
+    BUTTRESS_RETURN_IF_ERROR(console_.Follow(CheckpointStep(out_)));
     return programs_.Start();
   }
 
@@ -225,7 +242,7 @@ class Launcher {
       console_.ShowWaiting();
     }
     console_.ShowNotices();
-    return console_.ShowSteps();
+    return console_.ShowLastStep();
   }
 
   // The weights of the last steps may wait for their evaluation.
@@ -275,8 +292,9 @@ class Launcher {
     std::signal(SIGTERM, SIG_DFL);
     console_.Say("launch: stopping; the learner writes a checkpoint, then every process exits");
     // Before the first step there is nothing to write, and perhaps nobody who heeds SIGUSR1 yet.
-    const bool nothing_trained = console_.ShowSteps().ok() && console_.step() == 0;
+    const bool nothing_trained = console_.ShowSteps().ok() && !console_.took_steps();
     programs_.Stop(!nothing_trained, [this] { console_.SayWaiting("the learner to leave"); });
+    console_.ShowLastStep().IgnoreError();
   }
 
   // Finds out whether the run learned. REQUIRES: every process of the run has ended.
@@ -294,8 +312,8 @@ class Launcher {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, WriteSummary(config_, results_));
     console_.Say(text + WhatToDoNext() + "\n\n" + LearnedText(results_.learned));
     if (!end_reason.empty()) {
-      console_.Say(fmt::format("launch: {}; ended after step {:.0f} of {}", end_reason,
-                               console_.step(), StepsOfRun(out_, config_.run)));
+      console_.Say(fmt::format("launch: {}; ended after step {} of {}", end_reason, console_.step(),
+                               StepsOfRun(out_, config_.run)));
     }
     return OkStatus();
   }
@@ -342,7 +360,7 @@ std::function<Status()> AddLaunch(CLI::App& app) {
   app.add_flag("--check", options->check, "check everything that can be, and start nothing")
       ->excludes("--from");
   app.add_flag("--verbose", options->verbose,
-               "print more of each step: classes of collapse, KL, ages, waits");
+               "print a line for each step, with classes of collapse, KL, ages, waits");
   options->hosts.AddTo(app);
   return [options]() -> Status {
     RunFile& file = options->file;

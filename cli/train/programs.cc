@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cli/fleet/fleet.h"
@@ -35,12 +36,13 @@ void Add(const fs::path& path, const std::string& run_name, const char* role,
 
 }  // namespace
 
-RunPrograms::RunPrograms(const RunFile& file, const RunConfig& config, std::optional<Fleet> fleet)
+RunPrograms::RunPrograms(const RunFile& file, const RunConfig& config, std::optional<Fleet> fleet,
+                         std::function<void(const std::string&)> say)
     : file_(file),
       config_(config),
       fleet_(std::move(fleet)),
       supervisor_(JoinPath(config.local.out, "logs"),
-                  static_cast<int>(config.local.launch.max_restarts)) {}
+                  static_cast<int>(config.local.launch.max_restarts), std::move(say)) {}
 
 Result<std::vector<std::string>> RunPrograms::Prepare() {
   std::vector<std::string> warnings;

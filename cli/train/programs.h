@@ -19,8 +19,10 @@ namespace buttress {
 // Not thread-safe.
 class RunPrograms {
  public:
-  // Without a fleet every process runs on this machine. The arguments outlive the object.
-  RunPrograms(const RunFile& file, const RunConfig& config, std::optional<Fleet> fleet);
+  // Without a fleet every process runs on this machine. `say` is that of Supervisor. The arguments
+  // outlive the object.
+  RunPrograms(const RunFile& file, const RunConfig& config, std::optional<Fleet> fleet,
+              std::function<void(const std::string&)> say);
 
   // Checks the machines, or gives the workers of this one their GPUs. Returns the warnings of the
   // machines.

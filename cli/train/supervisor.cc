@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <string_view>
@@ -54,6 +55,26 @@ std::string CauseIn(std::string_view error) {
   return cause;
 }
 
+// Returns what the last banner of mpirun says, between two lines of dashes, in one line. Without
+// one that names a cause, the last line outside of banners.
+std::string LastLine(std::string_view log) {
+  std::string last = "(empty)", banner;
+  bool inside = false;
+  while (!log.empty()) {
+    const std::string_view line = log.substr(0, log.find('\n'));
+    log.remove_prefix(std::min(line.size() + 1, log.size()));
+    if (line.starts_with("-----")) {
+      inside = !inside;
+      if (inside) banner.clear();
+    } else if (inside) {
+      banner.append(banner.empty() || line.empty() ? "" : " ").append(line);
+    } else if (!line.empty()) {
+      last = line;
+    }
+  }
+  return banner.empty() || banner.starts_with("Primary job") ? last : banner;
+}
+
 // The beginning of a long error, and its last line, which names a file with the rest.
 std::string Shortened(std::string_view error) {
   constexpr std::size_t kLongest = 1000, kLongestLine = 300;
@@ -67,11 +88,18 @@ std::string Shortened(std::string_view error) {
 
 }  // namespace
 
-Supervisor::Supervisor(std::string log_folder, int max_restarts)
+Supervisor::Supervisor(std::string log_folder, int max_restarts,
+                       std::function<void(const std::string&)> say)
     : log_folder_(std::move(log_folder)),
       max_restarts_(max_restarts),
+      say_(std::move(say)),
       backoff_({.initial_ms = 200, .max_ms = 5000},
                static_cast<std::uint64_t>(RealClock().UnixMs())) {}
+
+void Supervisor::Print(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
 
 Status Supervisor::Start(const std::string& role, std::vector<std::string> argv, Need need) {
   Role& added = roles_[role];
@@ -105,8 +133,7 @@ Status Supervisor::Reap(const std::string& name, Role& role) {
   const Status status = HandleExit(name, role);
   if (status.ok() || role.need == Need::kRun) return status;
   role.given_up = true;
-  fmt::print("launch: {}; the run continues without it\n", status.message());
-  std::fflush(stdout);
+  say_(fmt::format("launch: {}; the run continues without it", status.message()));
   return OkStatus();
 }
 
@@ -144,8 +171,7 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
   ++restarts_;
   const std::int64_t wait_ms = backoff_.NextMs();
   role.start_at_ms = RealClock().MonotonicMs() + wait_ms;
-  fmt::print("launch: {}; restart {} of {}{}\n", what, role.restarts, max_restarts_, why);
-  std::fflush(stdout);
+  say_(fmt::format("launch: {}; restart {} of {}{}", what, role.restarts, max_restarts_, why));
   return OkStatus();
 }
 
@@ -214,8 +240,7 @@ void Supervisor::KillStuckMpirun(Role& learner, bool has_ranks) {
     learner.without_ranks_ms = now_ms;
   } else if (learner.had_ranks && now_ms - learner.without_ranks_ms > kStuckMpirunMs) {
     learner.had_ranks = false;
-    std::printf("launch: all ranks on this machine have ended but mpirun has not; killing it\n");
-    std::fflush(stdout);
+    say_("launch: all ranks on this machine have ended but mpirun has not; killing it");
     learner.process->Signal(SIGKILL);
   }
 }
@@ -233,13 +258,13 @@ std::string LastErrorInLog(const std::string& log_path) {
   while (!tail.empty() && tail.back() == '\n') tail.remove_suffix(1);
   // An error may span several lines, so the result runs from the last line that starts an error to
   // the end of the log, without what mpirun adds in a banner of its own.
-  std::size_t error = std::string_view::npos, line = 0;
+  std::size_t error = std::string_view::npos;
   for (std::size_t at = 0; at < tail.size(); at = tail.find('\n', at) + 1) {
-    line = at;
     if (StartsWithError(tail.substr(at))) error = at;
     if (tail.find('\n', at) == std::string_view::npos) break;
   }
-  tail.remove_prefix(error == std::string_view::npos ? line : error);
+  if (error == std::string_view::npos) return Shortened(LastLine(tail));
+  tail.remove_prefix(error);
   return Shortened(tail.substr(0, tail.find("\n-----")));
 }
 

@@ -18,7 +18,9 @@ namespace buttress {
 // Not thread-safe.
 class Supervisor {
  public:
-  Supervisor(std::string log_folder, int max_restarts);
+  // `say` is given what happens to the roles, in a line or several without the last line feed.
+  Supervisor(std::string log_folder, int max_restarts,
+             std::function<void(const std::string&)> say = Print);
 
   // Whether the run ends when a role cannot be restarted, or continues without it.
   enum class Need : std::uint8_t { kRun, kOptional };
@@ -72,6 +74,7 @@ class Supervisor {
     std::int64_t without_ranks_ms = 0;  // time at which its last local rank ended; 0: none ended
   };
 
+  static void Print(const std::string& line);
   Status StartNow(const std::string& name, Role& role);
   Status HandleExit(const std::string& name, Role& role);
   Status Reap(const std::string& name, Role& role);
@@ -83,6 +86,7 @@ class Supervisor {
 
   std::string log_folder_;
   int max_restarts_;
+  std::function<void(const std::string&)> say_;
   std::map<std::string, Role> roles_;
   Backoff backoff_;
   bool expect_exits_ = false;
@@ -91,8 +95,8 @@ class Supervisor {
   std::map<std::string, std::int64_t> peaks_;
 };
 
-// Returns the last error of a log with its continuation lines, or the last line of a log without
-// errors; at most 600 bytes.
+// Returns the last error of a log with its continuation lines; of a log without errors the last
+// line, or what mpirun says of the process that ended first. A long error is shortened.
 std::string LastErrorInLog(const std::string& log_path);
 
 }  // namespace buttress

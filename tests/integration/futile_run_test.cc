@@ -76,6 +76,8 @@ TEST_F(FutileRunTest, ARewardFunctionThatRaisesEndsTheRunWithItsTraceback) {
   EXPECT_THAT(console, HasSubstr("unscorable 100%"));
   EXPECT_THAT(LastLine(console), HasSubstr("nothing to learn: in 5 steps in a row"));
   EXPECT_THAT(LastLine(console), HasSubstr("NameError"));
+  const std::size_t cause = console.find("nothing to learn: ");
+  EXPECT_EQ(console.find("nothing to learn: ", cause + 1), std::string::npos) << "is said twice";
   EXPECT_THAT(console, Not(HasSubstr("; restart ")));
   EXPECT_FALSE(std::filesystem::exists(JoinPath(run.out(), "model")));
   EXPECT_TRUE(Descendants().empty());

@@ -1,4 +1,5 @@
 // Real programs: one coordinator, two workers, two learner ranks under mpirun.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "lib/ledger/audit.h"
 #include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"
+#include "tests/support/runs/pseudo_terminal.h"
 
 namespace buttress {
 namespace {
@@ -225,6 +227,44 @@ TEST(LaunchTest, AFolderThatIsNoRunIsNeitherMovedNorFilled) {
   EXPECT_THAT(TextOf(run.log()), HasSubstr("is not the folder of a run, and holds thesis.txt"));
 }
 
+// The lines that a terminal of 100 columns shows in the end.
+TEST(LaunchTest, OnATerminalALineIsReplacedAndAResumePrintsNewStepsOnly) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const Brake brake(4);
+  LaunchedRun run(kSteps, brake.With({"--no-eval"}));
+  run.StartOnTerminal(100);
+  ASSERT_TRUE(run.WaitForStep(4, kRunMs)) << run.Text();
+  for (const pid_t pid : run.Pids("buttress")) ::kill(pid, SIGINT);
+  EXPECT_TRUE(WaitUntil(kRunMs, [&run] { return run.Pids("learner").empty(); })) << run.Text();
+  brake.Release();
+  ASSERT_EQ(run.Wait(kRunMs), 130) << run.Text();
+  const std::string first = TextOf(run.log());
+  const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  ASSERT_TRUE(steps.ok());
+  const auto stopped = static_cast<std::int64_t>(steps->back().step);
+  EXPECT_THAT(first, HasSubstr("the same command continues it from the checkpoint of step " +
+                               std::to_string(stopped)));
+  run.StartOnTerminal(100);
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  const std::string second = TextOf(run.log()).substr(first.size());
+  EXPECT_THAT(second, HasSubstr(fmt::format("continues at step {} of {} from the checkpoint of "
+                                            "step {}",
+                                            stopped + 1, kSteps, stopped)));
+  std::int64_t kept = 0;
+  ForEachDrawn(first + second, [&](const std::string& line, bool stays) {
+    if (!line.starts_with("step ")) return;
+    EXPECT_LT(line.size(), 100U) << line;
+    kept += stays ? 1 : 0;
+  });
+  EXPECT_LT(kept, kSteps) << "most lines were replaced";
+  ForEachDrawn(second, [&](const std::string& line, bool) {
+    if (line.starts_with("step ")) {
+      EXPECT_GT(std::atoll(line.c_str() + 5), stopped) << line;
+    }
+  });
+  EXPECT_THAT(second, HasSubstr("12/12"));
+}
+
 TEST(LaunchTest, AFinishedRunGoesOnWithMoreStepsButNotAsAnotherRun) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(2, {"--no-eval"});
@@ -245,7 +285,8 @@ TEST(LaunchTest, AFinishedRunGoesOnWithMoreStepsButNotAsAnotherRun) {
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, 4);
   ExpectAccountsBalance(run, 4 * kGroupsOfAStep);
-  EXPECT_THAT(TextOf(run.log()), HasSubstr("continues to step 4"));
+  EXPECT_THAT(TextOf(run.log()),
+              HasSubstr("continues at step 3 of 4 from the checkpoint of step 2"));
   EXPECT_THAT(TextOf(JoinPath(run.out(), "targets.json")), HasSubstr("\"role\": \"learner\""));
 }
 

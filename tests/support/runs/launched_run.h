@@ -37,6 +37,18 @@ class LaunchedRun {
     process_ = *process;
   }
 
+  // The same on a terminal of `columns`. `script`, which makes it, is process(), and copies to the
+  // log what is written to it.
+  void StartOnTerminal(int columns) {
+    SetChildSubreaper();
+    std::string command = "TERM=xterm; export TERM; stty cols " + std::to_string(columns) +
+                          "; exec '" + SiblingProgram("buttress") + "' launch '" + yaml_ + "'";
+    for (const std::string& argument : more_) command += " '" + argument + "'";
+    auto process = Process::Start({"script", "-qefc", command, "/dev/null"}, log());
+    ASSERT_TRUE(process.ok()) << process.status().ToString();
+    process_ = *process;
+  }
+
   // Exit code, or -1 if it did not end in time.
   int Wait(std::int64_t timeout_ms) {
     return WaitUntil(timeout_ms, [this] { return !process_->Running(); }) ? process_->exit_code()

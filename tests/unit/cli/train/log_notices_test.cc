@@ -41,15 +41,22 @@ TEST_F(LogNoticesTest, TheFirstOfEachKindIsShownWithTheLinesThatBelongToIt) {
   EXPECT_THAT(notices.Poll(), IsEmpty());
 }
 
-TEST_F(LogNoticesTest, AnUnfinishedLineWaitsAndAlarmsDifferByTheirNames) {
+TEST_F(LogNoticesTest, AnUnfinishedLineWaits) {
   LogNotices notices(dir_.path());
-  Append("learner.log", "2026-01-01T00:00:00.000Z W learner/0 step=9 version=9 alarm alarm=kl_dri");
+  Append("learner.log", "2026-01-01T00:00:00.000Z W learner/0 step=9 version=9 slow di");
   EXPECT_THAT(notices.Poll(), IsEmpty());
+  Append("learner.log", "sk\n");
+  EXPECT_THAT(notices.Poll(), ElementsAre("learner: slow disk"));
+}
+
+// The console takes alarms from the steps, and the end of a run from the status of its learner.
+TEST_F(LogNoticesTest, WhatTheConsoleSaysByItselfIsNoNotice) {
+  LogNotices notices(dir_.path());
   Append("learner.log",
-         "ft entropy=1\n2026-01-01T00:00:00.000Z W learner/0 step=9 version=9 alarm "
-         "alarm=entropy_low entropy=1\n");
-  EXPECT_THAT(notices.Poll(), ElementsAre("learner: alarm alarm=kl_drift entropy=1",
-                                          "learner: alarm alarm=entropy_low entropy=1"));
+         "2026-01-01T00:00:00.000Z W learner/0 step=9 version=9 alarm alarm=kl_drift entropy=1\n"
+         "2026-01-01T00:00:00.000Z E learner/0 step=9 version=9 learner leaves why=\"nothing to "
+         "learn: x\"\nlearner: FAILED_PRECONDITION: nothing to learn: x\n");
+  EXPECT_THAT(notices.Poll(), IsEmpty());
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "cli/train/console.h"
 
 namespace buttress {
@@ -24,8 +26,8 @@ StepMeasurements Trained() {
 
 TEST(StepLineTest, SaysWhatEveryStepHas) {
   EXPECT_EQ(StepLine(Trained(), 10, 65),
-            "step 3/10  30%  reward 0.500  accuracy 0.75  acr 0.25  entropy 0  0 tok/s  left "
-            "1m05s");
+            "step 3/10  30%  reward 0.500  accuracy 0.75  acr 0.25  entropy 0  left 1m05s  0 "
+            "tok/s");
   EXPECT_THAT(StepLine(Trained(), 10, 7260), HasSubstr("left 2h01m"));
 }
 
@@ -37,6 +39,28 @@ TEST(StepLineTest, FitsATerminal) {
   step.tokens_per_second = 999999;
   step.unscorable = step.completions;
   EXPECT_LE(StepLine(step, 99999, 359999).size(), 120U);
+  EXPECT_THAT(StepLine(step, 99999, 359999), HasSubstr("tok/s"));
+}
+
+TEST(StepLineTest, ANarrowTerminalKeepsTheTimeLeft) {
+  StepMeasurements step = Trained();
+  step.unscorable = 2;
+  EXPECT_EQ(StepLine(step, 10, 65, 79),
+            "step 3/10  30%  reward 0.500  accuracy 0.75  acr 0.25  entropy 0  left 1m05s");
+  EXPECT_EQ(StepLine(step, 10, 65, 50), "step 3/10  30%  reward 0.500  left 1m05s");
+}
+
+TEST(StepLineTest, TheNewestTenStepsAreAveragedOverWhatWasMeasured) {
+  std::vector<StepMeasurements> steps(12, Trained());
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i].step = static_cast<double>(i + 1);
+  steps[0].accuracy = 1000;
+  steps[10].accuracy = StepMeasurements::kNotMeasured;
+  steps[11].accuracy = 0;
+  steps[11].unscorable = 8;
+  const StepMeasurements mean = MeanOfNewest(steps);
+  EXPECT_EQ(mean.step, 12);
+  EXPECT_DOUBLE_EQ(mean.accuracy, 8 * 0.75 / 9);
+  EXPECT_DOUBLE_EQ(mean.unscorable / mean.completions, 0.1);
 }
 
 TEST(StepLineTest, WhatWasNotScoredIsNotAZero) {
@@ -45,10 +69,10 @@ TEST(StepLineTest, WhatWasNotScoredIsNotAZero) {
   step.raw_reward_mean = step.accuracy = step.acr = step.entropy = step.kl = step.token_age_mean =
       kNaN;
   step.unscorable = 8;
-  const std::string line = StepLine(step, 10, -1, /*verbose=*/true);
-  EXPECT_THAT(line, HasSubstr("reward -  accuracy -  acr -  entropy -  0 tok/s  left ?"));
+  const std::string line = StepLine(step, 10, -1);
+  EXPECT_THAT(line, HasSubstr("reward -  accuracy -  acr -  entropy -  left ?"));
   EXPECT_THAT(line, HasSubstr("unscorable 100%"));
-  EXPECT_THAT(line, HasSubstr("kl -"));
+  EXPECT_THAT(StepDetails(step), HasSubstr("kl -"));
 }
 
 TEST(StepLineTest, VerboseNamesThePriceOfDynamicSampling) {
@@ -56,17 +80,15 @@ TEST(StepLineTest, VerboseNamesThePriceOfDynamicSampling) {
   step.groups = 12;
   step.groups_replaced = 4;
   step.drawn_per_kept = 1.5;
-  EXPECT_THAT(StepLine(step, 10, -1, /*verbose=*/true),
-              HasSubstr("drawn 12 (4 replaced, 0 masked)  tokens x1.50"));
-  EXPECT_THAT(StepLine(step, 10, -1), Not(HasSubstr("tokens x")));
+  EXPECT_THAT(StepDetails(step), HasSubstr("drawn 12 (4 replaced, 0 masked)  tokens x1.50"));
+  EXPECT_THAT(StepDetails(Trained()), Not(HasSubstr("tokens x")));
 }
 
 TEST(StepLineTest, VerboseNamesTheLargestOfTheWaits) {
   StepMeasurements step = Trained();
   step.seconds_wait = 0.2;
   step.seconds_wait_peers = 0.5;
-  EXPECT_THAT(StepLine(step, 10, -1, /*verbose=*/true),
-              HasSubstr("fresh 123/s  age 1.2  waits 35 % (peers)"));
+  EXPECT_THAT(StepDetails(step), HasSubstr("fresh 123/s  age 1.2  waits 35 % (peers)"));
 }
 
 }  // namespace

@@ -74,6 +74,21 @@ TEST(SupervisorTest, TheCauseIsTheLastLineAndTheBannerOfMpirunIsNotShown) {
   EXPECT_EQ(LastErrorInLog(log), "learner: NOT_FOUND: no weights");
 }
 
+TEST(SupervisorTest, OfALogWithoutErrorsMpirunsBannerIsOneLine) {
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "learner.log");
+  const std::string line = "2026-01-01T00:00:00.000Z I learner/0 step reward=1\n";
+  const std::string dashes = "--------------------------\n";
+  const std::string general = dashes + "Primary job  terminated normally, but 1 process\n" + dashes;
+  ASSERT_TRUE(WriteFileAtomic(log, line + general).ok());
+  EXPECT_EQ(LastErrorInLog(log) + "\n", line);
+  ASSERT_TRUE(WriteFileAtomic(log, line + general + dashes +
+                                       "mpirun noticed that process rank 1 exited\non signal 9.\n" +
+                                       dashes)
+                  .ok());
+  EXPECT_EQ(LastErrorInLog(log), "mpirun noticed that process rank 1 exited on signal 9.");
+}
+
 TEST(SupervisorTest, ALongErrorKeepsItsLastLine) {
   const TempDir dir;
   const std::string log = JoinPath(dir.path(), "coordinator.log");
