@@ -1,7 +1,7 @@
 // The commands that call the coordinator of a run. `buttress status RUN` prints its progress; where
-// no coordinator answers, that of the ledger. `cordon`, `drain` and `uncordon RUN WORKER...` give
-// standing orders to rollout workers. `stop RUN` asks the learner for a checkpoint and ends the run
-// after it.
+// no coordinator answers, that of the ledger and the steps file. `cordon`, `drain` and `uncordon
+// RUN WORKER...` give standing orders to rollout workers. `stop RUN` asks the learner for a
+// checkpoint and ends the run after it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -16,10 +16,13 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/run_client.h"
+#include "cli/train/console.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
+#include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/reader.h"
+#include "lib/measure/steps_file.h"
 #include "lib/rpc/run_state.h"
 
 namespace buttress {
@@ -94,10 +97,50 @@ std::string PageLink(const LocalSettings& local) {
   return link.ok() ? link->substr(0, link->find('\n')) : "";
 }
 
-void PrintText(const v1::GetRunStatusResponse& run, const std::string& page) {
+// The newest steps of a run as far as this machine has them: those of the learner, or those that
+// the coordinator received.
+class NewestSteps {
+ public:
+  explicit NewestSteps(const std::string& out) {
+    for (const std::string& path : {JoinPath(out, "steps.jsonl"), ReceivedStepsPath(out)}) {
+      auto steps = ReadNewestSteps(path, kPaceSteps);
+      if (steps.ok() && !steps->empty()) {
+        steps_ = *std::move(steps);
+        return;
+      }
+    }
+  }
+
+  // The line of `buttress launch`, with its line feed; empty without steps or a known total.
+  std::string Text(std::int64_t total_steps) const {
+    if (steps_.empty() || total_steps <= 0) return "";
+    return StepLine(MeanOfNewest(steps_), total_steps, SecondsLeft(steps_, total_steps)) + "\n";
+  }
+
+  // The same numbers; null without steps.
+  nlohmann::ordered_json Json(std::int64_t total_steps) const {
+    if (steps_.empty()) return nullptr;
+    const StepMeasurements mean = MeanOfNewest(steps_);
+    const double left = SecondsLeft(steps_, total_steps);
+    return {{"step", mean.step},
+            {"raw_reward_mean", mean.raw_reward_mean},
+            {"accuracy", mean.accuracy},
+            {"acr", mean.acr},
+            {"entropy", mean.entropy},
+            {"tokens_per_second", mean.tokens_per_second},
+            {"seconds_left", left < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(left)}};
+  }
+
+ private:
+  std::vector<StepMeasurements> steps_;
+};
+
+void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
+               const std::string& page) {
   fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
              RunStateText(run), run.step(), run.total_steps(), run.checkpoint_step(),
              run.version().learner_epoch(), run.version().step());
+  fmt::print("{}", steps.Text(static_cast<std::int64_t>(run.total_steps())));
   if (!run.paused().empty()) fmt::print("{}\n", run.paused());
   if (!run.end_reason().empty()) fmt::print("the learner ended it: {}\n", run.end_reason());
   fmt::print("groups: {}; dropped: {}\n", CountsText(run.groups()), CountsText(run.dropped()));
@@ -139,7 +182,8 @@ nlohmann::ordered_json SourcesJson(const v1::GetRunStatusResponse& run) {
   return sources;
 }
 
-void PrintRunJson(const v1::GetRunStatusResponse& run, const std::string& page) {
+void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
+                  const std::string& page) {
   const std::map<std::string, std::uint64_t> groups(run.groups().begin(), run.groups().end());
   const std::map<std::string, std::uint64_t> dropped(run.dropped().begin(), run.dropped().end());
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
@@ -153,6 +197,7 @@ void PrintRunJson(const v1::GetRunStatusResponse& run, const std::string& page) 
       {"step", run.step()},
       {"steps", run.total_steps()},
       {"checkpoint_step", run.checkpoint_step()},
+      {"newest_steps", steps.Json(static_cast<std::int64_t>(run.total_steps()))},
       {"version",
        {{"learner_epoch", run.version().learner_epoch()}, {"step", run.version().step()}}},
       {"groups", groups},
@@ -169,23 +214,31 @@ void PrintRunJson(const v1::GetRunStatusResponse& run, const std::string& page) 
   PrintJson(row);
 }
 
-// Prints what `ledger` holds of a run whose coordinator does not answer.
-Status PrintLedger(LedgerReader& ledger, const Status& why, bool json) {
+// Prints what `ledger` and the steps file hold of a run whose coordinator does not answer.
+Status PrintLedger(LedgerReader& ledger, const std::string& out, bool json, const Status& why) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, ledger.Run());
   if (!run) return why;
-  const char* state = run->finished ? "finished" : "not running";
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<EarlyEndRow> end, ledger.EarlyEnd());
+  const Result<RunConfig> config = LoadRunConfig(StoredConfigPath(out), {});
+  const std::int64_t total = config.ok() ? StepsOfRun(out, config->run) : 0;
+  const NewestSteps steps(out);
+  const char* state = run->finished ? "finished" : end ? "ended" : "not running";
   if (json) {
     PrintJson({{"run", run->run_name},
                {"run_id", run->run_id},
                {"state", state},
+               {"end_reason", end ? end->reason : ""},
                {"step", run->committed_step},
-               {"checkpoint_step", run->checkpoint_step}});
+               {"steps", total},
+               {"checkpoint_step", run->checkpoint_step},
+               {"newest_steps", steps.Json(total)}});
     return OkStatus();
   }
-  fmt::print("{}: {}, step {}, checkpoint of step {}\n", run->run_name, state, run->committed_step,
-             run->checkpoint_step);
-  if (!run->finished)
-    fmt::print("no coordinator answers; `buttress launch` resumes the run ({})\n", why.message());
+  fmt::print("{}: {}, step {}{}, checkpoint of step {}\n{}", run->run_name, state,
+             run->committed_step, total > 0 ? fmt::format(" of {}", total) : "",
+             run->checkpoint_step, steps.Text(total));
+  if (end) fmt::print("the learner ended it: {}\n", end->reason);
+  if (!run->finished) fmt::print("no coordinator is up; `buttress launch` continues the run\n");
   return OkStatus();
 }
 
@@ -197,10 +250,11 @@ Status PrintStatus(const RunFlags& flags) {
                             ConnectToRun(flags, Program::kStatus, ledger.ok() ? 0 : kGiveUpMs));
   const Result<v1::GetRunStatusResponse> run = client->GetRunStatus();
   if (run.status().code() == StatusCode::kUnavailable && ledger.ok())
-    return PrintLedger(**ledger, run.status(), flags.json);
+    return PrintLedger(**ledger, local.out, flags.json, run.status());
   if (!run.ok()) return run.status();
   const std::string page = PageLink(local);
-  flags.json ? PrintRunJson(*run, page) : PrintText(*run, page);
+  const NewestSteps steps(local.out);
+  flags.json ? PrintRunJson(*run, steps, page) : PrintText(*run, steps, page);
   return OkStatus();
 }
 

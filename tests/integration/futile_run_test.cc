@@ -84,6 +84,10 @@ TEST_F(FutileRunTest, ARewardFunctionThatRaisesEndsTheRunWithItsTraceback) {
   // Workers and coordinator know why it ended, so that nobody waits for more.
   const std::string log = TextOf(JoinPath(run.out(), "logs/coordinator.log"));
   EXPECT_THAT(log, HasSubstr("the learner has ended the run step=5 why=\"in 5 steps in a row"));
+  const std::string status = JoinPath(dir_.path(), "status");
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "status", run.out()}, status, kPatience), 0);
+  EXPECT_THAT(TextOf(status), HasSubstr("ended, step 5 of 200"));
+  EXPECT_THAT(TextOf(status), HasSubstr("the learner ended it: in 5 steps in a row"));
 }
 
 TEST_F(FutileRunTest, ARunInWhichHardlyACompletionIsScoredEndsAndSaysThatItDidNotLearn) {

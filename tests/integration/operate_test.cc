@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kSteps = 1000000;  // more than are taken
 constexpr std::int64_t kRunMs = 100000;
@@ -76,6 +77,9 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
   EXPECT_GT(status["sources"]["countdown"]["groups"], 0);
   EXPECT_EQ(status["sources"]["countdown"]["groups"], status["collapse"]["groups"]);
   EXPECT_EQ(status["sources"]["countdown"]["acr"], status["acr"]);
+  EXPECT_GE(status["newest_steps"]["accuracy"], 0);
+  EXPECT_GT(status["newest_steps"]["tokens_per_second"], 0);
+  EXPECT_GT(status["newest_steps"]["seconds_left"], 0);
   EXPECT_EQ(Command({"uncordon", run_.out(), "w0"}), 0) << text_;
   EXPECT_EQ(Worker("w0")["order"], "none");
 
@@ -84,7 +88,7 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
       << run_.Text();
   const auto step = StatusOf()["step"].get<std::int64_t>();
   EXPECT_TRUE(run_.WaitForStep(step + 3, kRunMs)) << "one worker is enough";
-  EXPECT_THAT(TextOf(run_.log()), ::testing::Not(HasSubstr("worker-w1 died")));
+  EXPECT_THAT(TextOf(run_.log()), Not(HasSubstr("worker-w1 died")));
 
   EXPECT_EQ(Command({"stop", run_.out(), "--json"}), 0) << text_ << run_.Text();
   const auto stopped = nlohmann::json::parse(text_);
@@ -97,6 +101,10 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
   EXPECT_EQ(records->back().step, stopped["step"].get<double>());
   EXPECT_EQ(StatusOf()["state"], "not running");
   EXPECT_EQ(StatusOf()["step"], stopped["step"]);
+  EXPECT_EQ(StatusOf()["newest_steps"]["step"], stopped["step"]);
+  EXPECT_EQ(Command({"status", run_.out()}), 0);
+  EXPECT_THAT(text_, AllOf(HasSubstr("/" + std::to_string(kSteps)), HasSubstr("tok/s"),
+                           HasSubstr("no coordinator is up"), Not(HasSubstr("TLS"))));
   EXPECT_EQ(Command({"replay", run_.out(), "--json"}), 0) << text_;
   ExpectRepeats(text_, *records);
 
