@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -166,6 +167,7 @@ class Launcher {
     programs_.EndFinished();
     BUTTRESS_RETURN_IF_ERROR(evaluated);
     if (!ended) return Stopped();
+    TakeLastEvaluation(end.version().learner_epoch(), end.version().step());
     BUTTRESS_RETURN_IF_ERROR(Evaluate("after", JoinPath(out_, "model"), results_.after));
     return WriteResults(end.end_reason());
   }
@@ -191,6 +193,21 @@ class Launcher {
     console_.Say(fmt::format("launch: held-out accuracy {} training: {} of {} prompts (greedy)",
                              when, accuracy->Text(), accuracy->prompts));
     return OkStatus();
+  }
+
+  // Takes the evaluator's accuracy of the last weights as that after training, if it is the same
+  // measurement: greedy, one completion of every held-out prompt.
+  void TakeLastEvaluation(std::uint64_t learner_epoch, std::uint64_t step) {
+    const EvalConfig& eval = config_.run.eval;
+    if (eval.every == 0 || eval.temperature != 0 || eval.samples != 1 || !results_.before) return;
+    const auto text = ReadFile(NewestEvalPath(out_));
+    const auto row = text.ok() ? ParseEval(*text) : text.status();
+    if (!row.ok() || row->learner_epoch != learner_epoch ||
+        row->step != static_cast<std::int64_t>(step) || row->prompts != results_.before->prompts ||
+        !std::isfinite(row->accuracy))
+      return;
+    std::error_code error;
+    fs::rename(NewestEvalPath(out_), JoinPath(out_, "eval_after.json"), error);
   }
 
   Status RunEvaluation(const std::string& when, const std::string& model, const std::string& path) {

@@ -98,6 +98,10 @@ Result<Accuracy> ReadAccuracy(const std::string& path) {
 
 std::string EvalsPath(const std::string& out) { return JoinPath(out, "eval.jsonl"); }
 
+std::string NewestEvalPath(const std::string& out) {
+  return JoinPath(PendingEvalsFolder(out), "newest.json");
+}
+
 std::string EvalToJson(const EvalRow& row) {
   nlohmann::ordered_json json;
   ForEachField(row, [&](std::string_view name, const auto& value) {

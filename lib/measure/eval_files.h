@@ -65,6 +65,9 @@ Result<std::vector<EvalRow>> ReadEvals(const std::string& out);
 // Adds a row, durably: a crash leaves the file with the whole row or without it.
 Status AddEval(const std::string& out, const EvalRow& row);
 
+// <out>/evals/newest.json: the newest row, with the keys that eval_after.json needs.
+std::string NewestEvalPath(const std::string& out);
+
 // Weights that wait for their evaluation: <out>/evals/v<learner epoch>.<step>, a Hugging Face
 // folder. The learner puts them there and the evaluator takes them away, so that either may be
 // killed at any time.

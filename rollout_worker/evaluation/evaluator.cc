@@ -102,6 +102,7 @@ Status EvaluateOne(const RunConfig& config, const PendingEval& pending) {
       return Settle(config, pending, EvalRow::kNotMeasured);
     }
     row = RowOf(*result, pending, config.run.eval.temperature);
+    BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(NewestEvalPath(out), EvalToJson(*row) + "\n"));
     BUTTRESS_RETURN_IF_ERROR(AddEval(out, *row));
     Log(kInfo, "evaluated",
         {{"step", row->step},

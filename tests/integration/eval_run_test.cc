@@ -124,6 +124,21 @@ TEST(EvalRunTest, AKilledEvaluatorIsStartedAgainAndTheBestModelIsKept) {
   EXPECT_EQ(kept[1], kSteps - 2);
 }
 
+TEST(EvalRunTest, TheLastWeightsAreEvaluatedOnce) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(4, {"--set", "run.eval.every=4"});
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  const std::vector<EvalRow> rows = RowsOf(run);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].step, 4);
+  const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
+  EXPECT_EQ(summary["accuracy_after"], rows[0].accuracy);
+  EXPECT_EQ(summary["held_out_prompts"], rows[0].prompts);
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(run.out(), "logs/eval_before.log")));
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(run.out(), "logs/eval_after.log")));
+}
+
 TEST(EvalRunTest, EvaluationsDoNotChangeWhatIsTrained) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   std::string weights;
