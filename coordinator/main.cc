@@ -10,7 +10,6 @@
 #include <future>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/page/page_data.h"
 #include "coordinator/page/page_server.h"
 #include "coordinator/versions_file.h"
 #include "lib/base/net/address.h"
@@ -24,6 +23,7 @@
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
 #include "lib/data/row_faults.h"
+#include "lib/page/page_data.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/stop_set.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -98,7 +98,7 @@ std::unique_ptr<PageServer> ServePage(const RunConfig& config, const Credentials
   const std::string& address = config.local.coordinator.page;
   if (address == "off") return nullptr;
   const auto data = std::make_shared<PageData>(
-      config, tokenizer, [&coordinator] { return coordinator.GetRunStatus(); });
+      config, &tokenizer, [&coordinator] { return coordinator.GetRunStatus(); });
   auto server = PageServer::Start(
       address, credentials, PageLinkPath(config.local.out),
       [data](double after, std::int64_t generation) { return data->Get(after, generation); });

@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "coordinator/page/assets.h"
 #include "lib/base/net/address.h"
 #include "lib/base/net/secret.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
+#include "lib/page/assets.h"
 
 namespace buttress {
 namespace {

@@ -19,6 +19,9 @@ LIBRARIES = {
     "jinja": {"base"},
     "ledger": {"base", "experience", "rl"},
     "measure": {"base", "config", "rl"},
+    "page": {
+        "base", "config", "experience", "ledger", "measure", "rl", "rpc", "samples", "tokenizer"
+    },
     "policy": {"base", "config", "experience", "tokenizer", "weights"},
     "rl": {"base", "config", "experience"},
     "rpc": {"base", "config", "experience", "weights"},
@@ -42,6 +45,7 @@ MESSAGE_USERS = (
     "lib/ledger/",
     "lib/weights/",
     "lib/rpc/",
+    "lib/page/",
     "coordinator/",
     "rollout_worker/",
     "learner/",

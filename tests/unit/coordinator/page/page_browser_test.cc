@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coordinator/page/page_data.h"
 #include "coordinator/page/page_server.h"
+#include "lib/page/page_data.h"
 #include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/runs/browser.h"
 
@@ -71,7 +71,7 @@ TEST(PageBrowserTest, TheNumbersAreShownAndNoTextBecomesAScript) {
   config.run.steps = 10;
   config.local.out = dir.path();
   const ByteTokenizer tokenizer;
-  PageData data(config, tokenizer, [] { return HostileStatus(); });
+  PageData data(config, &tokenizer, [] { return HostileStatus(); });
   const std::string link_path = JoinPath(dir.path(), "coordinator.page");
   auto server = PageServer::Start(
       "127.0.0.1:0", {}, link_path,

@@ -1,5 +1,5 @@
-// Polls /data and shows it. Every text of the run is set as textContent: nothing that a policy
-// writes becomes markup.
+// Polls /data and shows it, or what a page without a server holds. Every text of the run is set as
+// textContent: nothing that a policy writes becomes markup.
 'use strict';
 
 const POLL_MS = 2000, WIDTH = 320, HEIGHT = 150, LEFT = 38, BOTTOM = 16;
@@ -183,7 +183,8 @@ function showHead(data) {
   const parts = [`step ${step} of ${data.steps}`];
   if (state === 'running' && step < data.steps) parts.push(`${duration(secondsLeft(data.steps))} left`);
   if (status) parts.push(`checkpoint of step ${status.checkpoint_step}`);
-  if (data.latest) parts.push(`last step ${duration(data.now_unix - data.latest.time_unix)} ago`);
+  if (data.latest && state !== 'finished')
+    parts.push(`last step ${duration(data.now_unix - data.latest.time_unix)} ago`);
   if (status && status.paused) parts.push(status.paused);
   if (status && status.end_reason) parts.push(`ended by the learner: ${status.end_reason}`);
   if (status && status.learner_epoch > 1) parts.push(`learner started ${status.learner_epoch} times`);
@@ -372,6 +373,19 @@ function showGroups(id, groups, none) {
     element('p', {className: 'muted'}, none));
 }
 
+// Of a page without a server: the causes for which groups gave no signal.
+function showCauses(causes) {
+  at('why').hidden = !causes;
+  if (!causes) return;
+  draw('causes', causes, () => [
+    element('p', {}, `${causes.collapsed} of ${causes.groups} groups gave no signal.`),
+    element('table', {}, ...causes.rows.map(cause => element('tr', {},
+      element('th', {}, cause.name.replaceAll('_', ' ')),
+      element('td', {className: 'n'}, String(cause.groups)),
+      element('td', {}, cause.meaning, element('div', {className: 'muted'}, cause.fix))))),
+    ...causes.next.map(text => element('p', {}, text))]);
+}
+
 function showLog(log) {
   draw('log', log, () => log.length === 0 ? element('p', {className: 'muted'}, 'none') :
     element('div', {className: 'scroll'}, ...log.map(line => element('div', {},
@@ -400,6 +414,7 @@ function show(data) {
   if (data.points.length || !at('charts').firstChild) showCharts();
   showTiles(data.latest);
   showClasses(data.status);
+  showCauses(data.causes);
   showTime();
   showWorkers(data.status);
   showTimes(data.status);
@@ -436,5 +451,15 @@ function showFreshness() {
   at('fresh').className = failure ? 'lost' : 'muted';
 }
 
-setInterval(showFreshness, 1000);
-poll();
+const stored = at('data');
+if (stored) {
+  const data = JSON.parse(stored.textContent);
+  take(data);
+  show(data);
+  for (const id of ['workers', 'times'])
+    at(id).parentNode.hidden = !data.status || data.status.workers.length === 0;
+  at('fresh').textContent = `written ${new Date(1000 * data.now_unix).toLocaleString()}`;
+} else {
+  setInterval(showFreshness, 1000);
+  poll();
+}

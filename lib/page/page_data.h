@@ -33,8 +33,8 @@ class RunPoints {
         alarm_config_(alarms),
         monitor_(std::in_place, alarms) {}
 
-  // Reads what was added to the file, a few megabytes at most. Errors as StepsTail::Next.
-  Status Update();
+  // Reads what was added to the file, `most_bytes` at most. Errors as StepsTail::Next.
+  Status Update(std::uint64_t most_bytes);
 
   // Rises whenever points that were returned do not hold any more: the learner went back to a
   // checkpoint, or every second point was dropped.
@@ -82,8 +82,9 @@ class RunPoints {
 // Not thread-safe.
 class PageData {
  public:
-  // `tokenizer` outlives the data. `ask` returns the state of the run within seconds.
-  PageData(const RunConfig& config, const Tokenizer& tokenizer,
+  // `tokenizer` outlives the data; without it there are no texts. `ask` returns the state of the
+  // run within seconds.
+  PageData(const RunConfig& config, const Tokenizer* tokenizer,
            std::function<Result<v1::GetRunStatusResponse>()> ask);
 
   // Returns one JSON object, a megabyte or two at most. Its `points` are those of steps after
@@ -91,14 +92,18 @@ class PageData {
   // points. What cannot be read is null, with the reason in `problems`.
   std::string Get(double after, std::int64_t generation);
 
+  // Returns the same object with all points, for a page without a server (page_file.h).
+  nlohmann::ordered_json Whole();
+
  private:
+  nlohmann::ordered_json Look(std::uint64_t most_step_bytes);
   nlohmann::ordered_json AlarmsJson() const;
   void RefreshSlowly(std::vector<std::string>& problems);
   Result<nlohmann::ordered_json> NewestSamples();
   Result<nlohmann::ordered_json> Unsolved();
 
   const RunConfig config_;
-  const Tokenizer& tokenizer_;
+  const Tokenizer* const tokenizer_;
   const std::function<Result<v1::GetRunStatusResponse>()> ask_;
   RunPoints points_;
   std::unique_ptr<SampleReader> samples_;  // null before the ledger could be opened

@@ -1,4 +1,4 @@
-#include "coordinator/page/page_data.h"
+#include "lib/page/page_data.h"
 
 #include <gtest/gtest.h>
 
@@ -18,11 +18,11 @@ TEST(PageDataTest, ARunThatWaitsForDiskSpaceIsPausedAndSaysWhy) {
   const ByteTokenizer tokenizer;
   v1::GetRunStatusResponse run;
   run.set_run_state(v1::RUN_STATE_RUNNING);
-  PageData data(config, tokenizer, [&run] { return run; });
+  PageData data(config, &tokenizer, [&run] { return run; });
   EXPECT_EQ(nlohmann::json::parse(data.Get(-1, 0))["status"]["state"], "running");
 
   run.set_paused("disk full");
-  PageData later(config, tokenizer, [&run] { return run; });
+  PageData later(config, &tokenizer, [&run] { return run; });
   const auto status = nlohmann::json::parse(later.Get(-1, 0))["status"];
   EXPECT_EQ(status["state"], "paused");
   EXPECT_EQ(status["paused"], "disk full");

@@ -1,4 +1,4 @@
-#include "coordinator/page/page_data.h"
+#include "lib/page/page_data.h"
 
 #include <google/protobuf/util/json_util.h>
 
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
@@ -23,8 +24,8 @@ constexpr std::size_t kPointsAtOnce = 1000;
 constexpr double kRefreshSeconds = 3;
 constexpr std::size_t kGroups = 8, kUnsolvedPrompts = 6, kCompletions = 8;
 constexpr std::int64_t kRecentGroups = 4096;
-constexpr std::size_t kTextBytes = 1500;                      // of a text
-constexpr std::size_t kMostStepBytes = std::size_t{4} << 20;  // of steps.jsonl, in one update
+constexpr std::size_t kTextBytes = 1500;                          // of a text
+constexpr std::uint64_t kMostStepBytes = std::uint64_t{4} << 20;  // of steps.jsonl, in one answer
 constexpr int kMostWorkers = 1024;
 constexpr std::size_t kWarnings = 12;
 constexpr std::size_t kLogs = 64;
@@ -139,9 +140,9 @@ ordered_json NewestWarnings(const std::string& folder, std::size_t most) {
   return json;
 }
 
-Status RunPoints::Update() {
+Status RunPoints::Update(std::uint64_t most_bytes) {
   StepsTail& tail = std::filesystem::exists(steps_path_) ? tail_ : received_tail_;
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps, tail.Next(kMostStepBytes));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps, tail.Next(most_bytes));
   for (const StepMeasurements& step : steps) Add(step);
   return OkStatus();
 }
@@ -210,7 +211,7 @@ ordered_json RunPoints::Evals() const {
   return json;
 }
 
-PageData::PageData(const RunConfig& config, const Tokenizer& tokenizer,
+PageData::PageData(const RunConfig& config, const Tokenizer* tokenizer,
                    std::function<Result<v1::GetRunStatusResponse>()> ask)
     : config_(config),
       tokenizer_(tokenizer),
@@ -219,11 +220,26 @@ PageData::PageData(const RunConfig& config, const Tokenizer& tokenizer,
               config.local.learner.alarms) {}
 
 std::string PageData::Get(double after, std::int64_t generation) {
+  ordered_json json = Look(kMostStepBytes);
+  json["points"] = points_.After(generation == points_.generation() ? after : -1, kPointsAtOnce);
+  json["more"] = json["points"].size() == kPointsAtOnce;
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+ordered_json PageData::Whole() {
+  ordered_json json = Look(std::numeric_limits<std::uint64_t>::max());
+  json["points"] = points_.After(-1, RunPoints::kMostPoints);
+  json["more"] = false;
+  return json;
+}
+
+// All of the object but its points.
+ordered_json PageData::Look(std::uint64_t most_step_bytes) {
   std::vector<std::string> problems;
   const auto note = [&problems](const Status& status) {
     if (!status.ok()) problems.push_back(status.message());
   };
-  note(points_.Update());
+  note(points_.Update(most_step_bytes));
   ordered_json json = {{"run", config_.run.name},
                        {"steps", config_.run.steps},
                        {"max_tokens", config_.run.sampling.max_tokens},
@@ -245,11 +261,9 @@ std::string PageData::Get(double after, std::int64_t generation) {
   json["alarms"] = AlarmsJson();
   RefreshSlowly(problems);
   json.update(slow_);
-  json["points"] = points_.After(generation == points_.generation() ? after : -1, kPointsAtOnce);
   json["evals"] = points_.Evals();
-  json["more"] = json["points"].size() == kPointsAtOnce;
   json["problems"] = problems;
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return json;
 }
 
 ordered_json PageData::AlarmsJson() const {
@@ -275,7 +289,7 @@ void PageData::RefreshSlowly(std::vector<std::string>& problems) {
   slow_ = {{"samples", nullptr}, {"unsolved", nullptr}};
   slow_["log"] = NewestWarnings(JoinPath(config_.local.out, "logs"), kWarnings);
   if (samples_ == nullptr) {
-    auto opened = SampleReader::Open(config_.local.out, &tokenizer_);
+    auto opened = SampleReader::Open(config_.local.out, tokenizer_);
     if (!opened.ok()) return problems.push_back(opened.status().message());
     samples_ = *std::move(opened);
   }

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "coordinator/page/page_data.h"
 #include "lib/base/os/file.h"
+#include "lib/page/page_data.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
 namespace {
+
+constexpr std::uint64_t kMostBytes = 4 << 20;  // of a large file, in one update
 
 class RunPointsTest : public ::testing::Test {
  protected:
@@ -43,12 +45,12 @@ class RunPointsTest : public ::testing::Test {
 };
 
 TEST_F(RunPointsTest, EachReaderGetsWhatItDoesNotHave) {
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   EXPECT_TRUE(points_.After(-1, 10).empty());
   Write(1, 5, 0.25);
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   Write(6, 8);
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   const auto all = points_.After(-1, 100);
   ASSERT_EQ(all.size(), 8U);
   EXPECT_EQ(ValueOf(all[0], "raw_reward_mean"), 0.25);
@@ -62,10 +64,10 @@ TEST_F(RunPointsTest, EachReaderGetsWhatItDoesNotHave) {
 TEST_F(RunPointsTest, WithoutTheLearnersFileTheReceivedStepsAreShown) {
   Write(1, 3);
   std::filesystem::rename(path_, received_);
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   EXPECT_EQ(points_.After(-1, 100).size(), 3U);
   Write(1, 5);
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   EXPECT_EQ(points_.After(-1, 100).size(), 5U) << "the file itself is there by now";
 }
 
@@ -76,23 +78,23 @@ TEST_F(RunPointsTest, EvaluationsAreOfTheStepOfTheirWeights) {
   step.eval_step = 3;
   step.eval_accuracy = 0.75;
   ASSERT_TRUE(AppendToFile(path_, StepToJson(step) + "\n").ok());
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   ASSERT_EQ(points_.Evals().size(), 1U);
   EXPECT_EQ(points_.Evals()[0]["step"], 3);
   EXPECT_EQ(points_.Evals()[0]["accuracy"], 0.75);
   EXPECT_TRUE(points_.Evals()[0]["raw_reward_mean"].is_null());
   Write(5, 6);
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   EXPECT_TRUE(points_.Evals().empty()) << "the step that held it was trained again";
 }
 
 TEST_F(RunPointsTest, StepsThatAreTrainedAgainReplaceTheOldOnes) {
   Write(1, 10);
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   const std::int64_t before = points_.generation();
   ASSERT_TRUE(TruncateSteps(path_, 5).ok());
   Write(6, 7, 0.75);
-  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_TRUE(points_.Update(kMostBytes).ok());
   EXPECT_GT(points_.generation(), before);
   const auto all = points_.After(-1, 100);
   ASSERT_EQ(all.size(), 7U);
@@ -106,7 +108,7 @@ TEST_F(RunPointsTest, ALongRunKeepsEveryFewSteps) {
   // One update reads a part of a large file.
   for (int i = 0; i < 100 && (points_.newest().empty() || points_.newest().back().step < steps);
        ++i)
-    ASSERT_TRUE(points_.Update().ok());
+    ASSERT_TRUE(points_.Update(kMostBytes).ok());
   const auto all = points_.After(-1, 100000);
   EXPECT_EQ(all.size(), RunPoints::kMostPoints / 2 + 50);
   EXPECT_EQ(StepOf(all[0]), 2);
