@@ -46,6 +46,7 @@ std::function<Status()> AddCordon(CLI::App& app);
 std::function<Status()> AddDrain(CLI::App& app);
 std::function<Status()> AddUncordon(CLI::App& app);
 std::function<Status()> AddSamples(CLI::App& app);
+std::function<Status()> AddPage(CLI::App& app);
 std::function<Status()> AddStop(CLI::App& app);
 std::function<Status()> AddTokenize(CLI::App& app);
 std::function<Status()> AddDetokenize(CLI::App& app);

@@ -65,6 +65,8 @@ constexpr CommandEntry kCommands[] = {
     {"status", "show the progress of a run", AddStatus, kTrain},
     {"samples", "show what the policy wrote in the newest steps, with rewards", AddSamples,
      kUnderstand},
+    {"page", "write the page of a run, running or finished, as one HTML file", AddPage,
+     kUnderstand},
     {"stop", "end a run after a checkpoint", AddStop, kTrain},
     {"cordon", "give rollout workers no new leases", AddCordon, kMachines},
     {"uncordon", "take back cordon and drain", AddUncordon, kMachines},

@@ -28,6 +28,7 @@
 #include "cli/train/console.h"
 #include "cli/train/programs.h"
 #include "cli/train/summary.h"
+#include "cli/understand/run_page.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
@@ -327,6 +328,8 @@ class Launcher {
     results_.peak_rss_bytes = supervisor().peak_rss_bytes();
     BUTTRESS_RETURN_IF_ERROR(Judge());
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, WriteSummary(config_, results_));
+    const Status page = WriteRunPage(config_, JoinPath(out_, "page.html"));
+    if (!page.ok()) console_.Say("launch: no page.html: " + page.message());
     console_.Say(text + WhatToDoNext() + "\n\n" + LearnedText(results_.learned));
     if (!end_reason.empty()) {
       console_.Say(fmt::format("launch: {}; ended after step {} of {}", end_reason, console_.step(),
@@ -341,7 +344,7 @@ class Launcher {
         config_.run.algorithm.advantage == Estimator::kGrpo ? Estimator::kAvspo : Estimator::kGrpo;
     return fmt::format(
         "\nlook at it\n"
-        "  open {0}/curves.svg in a browser\n"
+        "  open {0}/page.html in a browser: curves, causes, alarms and texts\n"
         "  {1} explain {0}        # why groups gave no signal, and what to change\n"
         "try next\n"
         "  {1} launch {2} --set run.algorithm.advantage={3} --set local.out={0}-{3}\n"
