@@ -47,6 +47,7 @@ std::function<Status()> AddDrain(CLI::App& app);
 std::function<Status()> AddUncordon(CLI::App& app);
 std::function<Status()> AddSamples(CLI::App& app);
 std::function<Status()> AddPage(CLI::App& app);
+std::function<Status()> AddCompare(CLI::App& app);
 std::function<Status()> AddStop(CLI::App& app);
 std::function<Status()> AddTokenize(CLI::App& app);
 std::function<Status()> AddDetokenize(CLI::App& app);

@@ -67,6 +67,8 @@ constexpr CommandEntry kCommands[] = {
      kUnderstand},
     {"page", "write the page of a run, running or finished, as one HTML file", AddPage,
      kUnderstand},
+    {"compare", "compare the settings, curves, endpoints and costs of runs", AddCompare,
+     kUnderstand},
     {"stop", "end a run after a checkpoint", AddStop, kTrain},
     {"cordon", "give rollout workers no new leases", AddCordon, kMachines},
     {"uncordon", "take back cordon and drain", AddUncordon, kMachines},

@@ -13,6 +13,29 @@ constexpr double kWidth = 900, kPanelHeight = 200, kGap = 56, kLeft = 64, kRight
 constexpr double kRightEdge = kWidth - kRight;
 constexpr std::size_t kMaxPoints = 600;  // of a line; more points would share pixels
 
+constexpr const char* kStyle = R"css(
+body { font: 14px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 1020px; margin: 32px auto; }
+h1 { font-size: 22px; margin-bottom: 2px; }
+h2 { font-size: 17px; margin: 34px 0 8px; border-bottom: 1px solid #d8dee4; padding-bottom: 4px; }
+p.about, .note { color: #59636e; margin: 2px 0; }
+.tiles { display: flex; flex-wrap: wrap; gap: 12px; margin: 18px 0; }
+.tile { border: 1px solid #d8dee4; border-radius: 6px; padding: 8px 14px; min-width: 108px; }
+.tile b { display: block; font-size: 21px; font-weight: 600; }
+.tile span { color: #59636e; font-size: 12px; }
+table { border-collapse: collapse; width: 100%; }
+th { text-align: left; font-weight: 600; color: #59636e; font-size: 12px; }
+td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid #eaeef2; vertical-align: top; }
+td.n, th.n { text-align: right; white-space: nowrap; padding-right: 18px; }
+td.n { font-variant-numeric: tabular-nums; }
+td.name { white-space: nowrap; }
+td.wide { overflow-wrap: anywhere; }
+.bar { height: 12px; border-radius: 2px; min-width: 2px; }
+.dot { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }
+svg { width: 100%; height: auto; }
+details { margin: 8px 0; }
+summary { cursor: pointer; font-weight: 600; }
+)css";
+
 using Points = std::vector<std::pair<double, double>>;
 
 std::string Text(double x, double y, const char* anchor, const std::string& text,
@@ -193,6 +216,12 @@ std::string DrawPlot(const Plot& plot, double y0) {
 }
 
 }  // namespace
+
+std::string HtmlPage(const std::string& title, const std::string& body) {
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" +
+         EscapeXml(title) + "</title><style>" + kStyle + "</style></head><body>\n" + body +
+         "</body></html>\n";
+}
 
 std::string EscapeXml(const std::string& text) {
   std::string escaped =

@@ -1,4 +1,4 @@
-// Plots over steps as SVG: lines, and stacked areas. Every page with plots uses this file.
+// Plots over steps as SVG: lines, and stacked areas; and the pages of reports with such plots.
 #pragma once
 
 #include <string>
@@ -25,6 +25,10 @@ struct Plot {
 // Returns an <svg> element of fixed width with the plots below one another. Plots without points
 // are left out.
 std::string PlotsSvg(const std::string& title, const std::vector<Plot>& plots);
+
+// Returns a page without external addresses, in the style of reports: classes `tiles`, `tile`,
+// `about`, `note`, `bar`, `dot`, and of cells `n` (number), `name` and `wide`.
+std::string HtmlPage(const std::string& title, const std::string& body);
 
 // Escapes text for XML and HTML.
 std::string EscapeXml(const std::string& text);

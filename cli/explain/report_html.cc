@@ -9,29 +9,6 @@
 namespace buttress {
 namespace {
 
-constexpr const char* kStyle = R"css(
-body { font: 14px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 1020px; margin: 32px auto; }
-h1 { font-size: 22px; margin-bottom: 2px; }
-h2 { font-size: 17px; margin: 34px 0 8px; border-bottom: 1px solid #d8dee4; padding-bottom: 4px; }
-p.about, .note { color: #59636e; margin: 2px 0; }
-.tiles { display: flex; flex-wrap: wrap; gap: 12px; margin: 18px 0; }
-.tile { border: 1px solid #d8dee4; border-radius: 6px; padding: 8px 14px; min-width: 108px; }
-.tile b { display: block; font-size: 21px; font-weight: 600; }
-.tile span { color: #59636e; font-size: 12px; }
-table { border-collapse: collapse; width: 100%; }
-th { text-align: left; font-weight: 600; color: #59636e; font-size: 12px; }
-td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid #eaeef2; vertical-align: top; }
-td.n, th.n { text-align: right; white-space: nowrap; padding-right: 18px; }
-td.n { font-variant-numeric: tabular-nums; }
-td.name { white-space: nowrap; }
-td.wide { overflow-wrap: anywhere; }
-.bar { height: 12px; border-radius: 2px; min-width: 2px; }
-.dot { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }
-svg { width: 100%; height: auto; }
-details { margin: 8px 0; }
-summary { cursor: pointer; font-weight: 600; }
-)css";
-
 // Colors by cause: muted for difficulty, bright for faults.
 constexpr std::array<const char*, kCauses> kColors = {
     "#57ab5a", "#c9786b", "#d4a72c", "#6e7781", "#8250df", "#bf3989", "#0969da",
@@ -242,11 +219,8 @@ std::string Examples(const Report& report) {
 }  // namespace
 
 std::string ReportHtml(const ReportHead& head, const Report& report) {
-  std::string html =
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>explain " +
-      EscapeXml(head.path) + "</title><style>" + kStyle + "</style></head><body>\n";
-  html += "<h1>Why groups gave no signal</h1>\n<p class=\"about\">" + EscapeXml(head.path) + ": " +
-          EscapeXml(head.description) + "</p>\n";
+  std::string html = "<h1>Why groups gave no signal</h1>\n<p class=\"about\">" +
+                     EscapeXml(head.path) + ": " + EscapeXml(head.description) + "</p>\n";
   for (const std::string& remark : head.remarks)
     html += "<p class=\"note\">Note: " + EscapeXml(remark) + ".</p>\n";
   html += Tiles(report) + "<h2>What to do next</h2>\n<ul>\n";
@@ -257,7 +231,7 @@ std::string ReportHtml(const ReportHead& head, const Report& report) {
           TallyTable("source", report.sources) + TallyTable("sampler", report.samplers) +
           PromptTable(report) + RemedyTable(report);
   if (report.all.collapsed > 0) html += Examples(report);
-  return html + "</body></html>\n";
+  return HtmlPage("explain " + head.path, html);
 }
 
 }  // namespace buttress

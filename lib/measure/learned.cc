@@ -14,18 +14,6 @@ namespace {
 
 constexpr double kNormal95 = 1.959963984540054;
 
-// The 97.5 % quantile of Student's t, by its expansion in 1 / freedom (Abramowitz and Stegun
-// 26.7.5), which is within 0.2 % from 3 degrees of freedom on.
-double StudentT(double freedom) {
-  constexpr std::array<double, 2> kSmall = {12.706, 4.303};
-  if (freedom < 3) return kSmall[freedom < 2 ? 0 : 1];
-  constexpr double z = kNormal95, s = z * z;
-  const double f = freedom;
-  return z + z * (s + 1) / (4 * f) + z * ((5 * s + 16) * s + 3) / (96 * f * f) +
-         z * (((3 * s + 19) * s + 17) * s - 15) / (384 * f * f * f) +
-         z * ((((79 * s + 776) * s + 1482) * s - 1920) * s - 945) / (92160 * f * f * f * f);
-}
-
 // The autocorrelation of a stationary series of lag 1 at most, from the differences d of successive
 // values: corr(d_t, d_t+1) = -(1 - rho) / 2.
 double Autocorrelation(std::span<const StepMean> steps) {
@@ -258,6 +246,18 @@ std::string_view ChangeVerdictName(ChangeVerdict verdict) {
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
+// By the expansion in 1 / freedom (Abramowitz and Stegun 26.7.5), which is within 0.2 % from 3
+// degrees of freedom on.
+double StudentT95(double freedom) {
+  constexpr std::array<double, 2> kSmall = {12.706, 4.303};
+  if (freedom < 3) return kSmall[freedom < 2 ? 0 : 1];
+  constexpr double z = kNormal95, s = z * z;
+  const double f = freedom;
+  return z + z * (s + 1) / (4 * f) + z * ((5 * s + 16) * s + 3) / (96 * f * f) +
+         z * (((3 * s + 19) * s + 17) * s - 15) / (384 * f * f * f) +
+         z * ((((79 * s + 776) * s + 1482) * s - 1920) * s - 945) / (92160 * f * f * f * f);
+}
+
 Change ChangeOver(std::span<const StepMean> steps) {
   std::vector<StepMean> known;
   for (const StepMean& step : steps) {
@@ -276,7 +276,7 @@ Change ChangeOver(std::span<const StepMean> steps) {
     const double freedom = variance * variance /
                            (first.variance * first.variance / first.freedom +
                             last.variance * last.variance / last.freedom);
-    width = StudentT(freedom) * std::sqrt(variance);
+    width = StudentT95(freedom) * std::sqrt(variance);
   }
   change.low = change.difference - width;
   change.high = change.difference + width;

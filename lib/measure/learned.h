@@ -38,6 +38,9 @@ struct StepMean {
   double most_variance = std::numeric_limits<double>::infinity();
 };
 
+// Returns the 97.5 % quantile of Student's t with `freedom` degrees of freedom, at least 1.
+double StudentT95(double freedom);
+
 inline constexpr std::size_t kLeastSteps = 20;  // for a verdict
 inline constexpr std::size_t kLeastTenth = 5;   // steps of the tenth of a short run
 
