@@ -14,6 +14,9 @@
 
 namespace buttress {
 
+// Returns `word` for a POSIX shell: in quotes, unless it has no character that needs them.
+std::string ShellWord(const std::string& word);
+
 // REQUIRES: the calling process has one thread and no gRPC or LibTorch object, because Start forks.
 class Process {
  public:

@@ -12,4 +12,8 @@ namespace buttress {
 // Errors as OpenSteps.
 Result<Report> ReadReport(const std::string& run);
 
+// Returns the most frequent cause for which groups of a run gave no signal, with their number, what
+// the cause means, and what to do; empty if every group gave one. Errors as OpenSteps.
+Result<std::string> LargestCause(const std::string& run);
+
 }  // namespace buttress

@@ -39,13 +39,6 @@ constexpr std::chrono::milliseconds kTurn(50);
 
 std::int64_t NowMs() { return RealClock().MonotonicMs(); }
 
-// One word of a POSIX shell.
-std::string Quoted(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 void Say(const std::string& line) {
   std::fprintf(stderr, "buttress: %s\n", line.c_str());
   std::fflush(stderr);
@@ -61,7 +54,7 @@ class Connection {
     std::vector<std::string> argv = SshCommand(session.ssh);
     std::string command;
     for (const std::string& word : session.far)
-      command += (command.empty() ? "" : " ") + Quoted(word);
+      command += (command.empty() ? "" : " ") + ShellWord(word);
     argv.insert(argv.end(), {"--", session.host, command});
     BUTTRESS_ASSIGN_OR_RETURN(const Process process,
                               Process::StartOn(argv, pipe.read.get(), STDOUT_FILENO));

@@ -20,13 +20,16 @@
 
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
-#include "cli/explain/largest_cause.h"
+#include "cli/compare/compare.h"
+#include "cli/explain/run_report.h"
 #include "cli/keep/fork_run.h"
 #include "cli/keep/run_folder.h"
 #include "cli/process.h"
 #include "cli/run_client.h"
 #include "cli/train/console.h"
+#include "cli/train/next_steps.h"
 #include "cli/train/programs.h"
+#include "cli/train/seed_runs.h"
 #include "cli/train/summary.h"
 #include "cli/understand/run_page.h"
 #include "lib/base/os/clock.h"
@@ -52,18 +55,13 @@ constexpr std::int64_t kEvalsMs = 3600 * 1000;
 struct LaunchOptions {
   RunFile file;
   HostsFlags hosts;
-  std::string from;      // RUN[@STEP]: begin with a checkpoint of that run
-  bool fresh = false;    // moves the folder of an earlier run aside instead of resuming it
-  bool check = false;    // checks the run and starts nothing
-  bool evaluate = true;  // measures the accuracy on run.data.held_out before and after training
-  bool verbose = false;  // prints a long line for each step
+  std::string from;        // RUN[@STEP]: begin with a checkpoint of that run
+  bool fresh = false;      // moves the folder of an earlier run aside instead of resuming it
+  bool check = false;      // checks the run and starts nothing
+  bool evaluate = true;    // measures the accuracy on run.data.held_out before and after training
+  bool verbose = false;    // prints a long line for each step
+  std::int64_t seeds = 0;  // makes so many runs with seeds in a row; 0: this run alone
 };
-
-// A path as a user types it: relative to the working folder where that is shorter.
-std::string AsTyped(const std::string& path) {
-  const std::string relative = fs::path(path).lexically_proximate(fs::current_path()).string();
-  return relative.size() < path.size() ? relative : path;
-}
 
 // Returns the step of the newest checkpoint: in the folder of the run, or where its learner has
 // another one, in the ledger. 0 without a checkpoint.
@@ -330,7 +328,7 @@ class Launcher {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, WriteSummary(config_, results_));
     const Status page = WriteRunPage(config_, JoinPath(out_, "page.html"));
     if (!page.ok()) console_.Say("launch: no page.html: " + page.message());
-    console_.Say(text + WhatToDoNext() + "\n\n" + LearnedText(results_.learned));
+    console_.Say(text + WhatToDoNext(Typed(), config_) + "\n\n" + LearnedText(results_.learned));
     if (!end_reason.empty()) {
       console_.Say(fmt::format("launch: {}; ended after step {} of {}", end_reason, console_.step(),
                                StepsOfRun(out_, config_.run)));
@@ -338,18 +336,11 @@ class Launcher {
     return OkStatus();
   }
 
-  std::string WhatToDoNext() const {
-    const std::string command = AsTyped(SiblingProgram("buttress"));
-    const Estimator other =
-        config_.run.algorithm.advantage == Estimator::kGrpo ? Estimator::kAvspo : Estimator::kGrpo;
-    return fmt::format(
-        "\nlook at it\n"
-        "  open {0}/page.html in a browser: curves, causes, alarms and texts\n"
-        "  {1} explain {0}        # why groups gave no signal, and what to change\n"
-        "try next\n"
-        "  {1} launch {2} --set run.algorithm.advantage={3} --set local.out={0}-{3}\n"
-        "  your own model and data: README.md, \"Your own model and data\"",
-        AsTyped(out_), command, options_.file.path, ChoiceName(other));
+  TypedLaunch Typed() const {
+    TypedLaunch typed{options_.file, {}, !options_.hosts.path.empty(), options_.seeds};
+    if (!options_.from.empty()) typed.flags = {"--from", options_.from};
+    if (!options_.evaluate) typed.flags.emplace_back("--no-eval");
+    return typed;
   }
 
   const LaunchOptions& options_;
@@ -362,6 +353,48 @@ class Launcher {
   TargetsFile targets_;
   RunSummary results_;
 };
+
+Status LaunchOne(LaunchOptions options) {
+  RunFile& file = options.file;
+  BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(file.path, file.overrides));
+  BUTTRESS_ASSIGN_OR_RETURN(std::optional<Fleet> fleet, options.hosts.Load(config.local, file));
+  if (fleet) {
+    BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(file.path, file.overrides));
+  }
+  const LaunchConfig& launch = config.local.launch;
+  const ProcessCounts here =
+      fleet ? fleet->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
+  Findings findings = RunChecks(config, CheckScope::kStart, here);
+  CheckRunFolder(config, file.path, options.fresh, findings);
+  if (!options.fresh) CheckResume(config, findings);
+  BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
+  InstallShutdownHandlers();
+  return Launcher(options, config, std::move(fleet)).Run();
+}
+
+// Runs one seed after the other and compares them. Those that are finished stay as they are.
+Status LaunchSeeds(const LaunchOptions& options) {
+  if (!options.hosts.path.empty()) {
+    return InvalidArgument(
+        "--seeds makes its runs on this machine alone; launch each with --hosts, --set run.seed=K "
+        "and a local.out of its own, and compare them by `buttress compare`");
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
+                            LoadRunConfig(options.file.path, options.file.overrides));
+  std::vector<std::string> folders;
+  for (const RunFile& file : SeedRuns(options.file, config, options.seeds)) {
+    LaunchOptions one = options;
+    one.file = file;
+    BUTTRESS_ASSIGN_OR_RETURN(const RunConfig run, LoadRunConfig(file.path, file.overrides));
+    folders.push_back(run.local.out);
+    fmt::print("launch: seed {}, run {} of {}\n", run.run.seed, folders.size(), options.seeds);
+    std::fflush(stdout);
+    BUTTRESS_RETURN_IF_ERROR(LaunchOne(one).Annotate(fmt::format("seed {}", run.run.seed)));
+  }
+  fmt::print("\n");
+  const std::string place = SeedsFolder(config.local.out);
+  return CompareAndPrint(folders, JoinPath(place, "compare.html"), JoinPath(place, "compare.json"));
+}
 
 }  // namespace
 
@@ -381,25 +414,15 @@ std::function<Status()> AddLaunch(CLI::App& app) {
       ->excludes("--from");
   app.add_flag("--verbose", options->verbose,
                "print a line for each step, with classes of collapse, KL, ages, waits");
+  app.add_option("--seeds", options->seeds,
+                 "make so many runs, with run.seed and those after it, one after the other in "
+                 "<out>-seeds/seed-*, and compare them; finished ones are not repeated")
+      ->check(CLI::Range(2, 1000));
   options->hosts.AddTo(app);
   return [options]() -> Status {
-    RunFile& file = options->file;
     if (options->check)
-      return CheckRunFile(file, options->hosts, options->fresh).Report(/*as_json=*/false);
-    BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(file.path, file.overrides));
-    BUTTRESS_ASSIGN_OR_RETURN(std::optional<Fleet> fleet, options->hosts.Load(config.local, file));
-    if (fleet) {
-      BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(file.path, file.overrides));
-    }
-    const LaunchConfig& launch = config.local.launch;
-    const ProcessCounts here =
-        fleet ? fleet->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
-    Findings findings = RunChecks(config, CheckScope::kStart, here);
-    CheckRunFolder(config, file.path, options->fresh, findings);
-    if (!options->fresh) CheckResume(config, findings);
-    BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
-    InstallShutdownHandlers();
-    return Launcher(*options, config, std::move(fleet)).Run();
+      return CheckRunFile(options->file, options->hosts, options->fresh).Report(/*as_json=*/false);
+    return options->seeds > 0 ? LaunchSeeds(*options) : LaunchOne(*options);
   };
 }
 
