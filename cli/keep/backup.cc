@@ -111,7 +111,7 @@ class Copier {
     BUTTRESS_RETURN_IF_ERROR(CopyCheckpoint());
     BUTTRESS_RETURN_IF_ERROR(CopySegments());
     BUTTRESS_RETURN_IF_ERROR(Add("config.yaml"));
-    for (const char* name : {"steps.jsonl", "eval_before.json"}) {
+    for (const char* name : {"steps.jsonl", "eval_before.json", "versions.json"}) {
       std::error_code ignored;
       if (fs::exists(JoinPath(folder_, name), ignored)) BUTTRESS_RETURN_IF_ERROR(Add(name));
     }

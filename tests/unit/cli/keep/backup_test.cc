@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "cli/understand/run_audit.h"
+#include "lib/base/os/file.h"
 #include "tests/unit/cli/keep/run_folder.h"
 
 namespace buttress {
@@ -18,11 +20,12 @@ TEST(BackupTest, ARunIsCopiedWhileItsCoordinatorHasItAndRestoredUnderAnotherName
   RunFolder run;
   run.StoreConfig(false);
   std::ofstream(run.Segment(2), std::ios::app) << "never acknowledged";
+  std::ofstream(JoinPath(run.path(), "versions.json")) << "what it was made of";
   TempDir folder;
   const std::string backup = folder.path() + "/backup", moved = folder.path() + "/moved";
   const Result<BackupSummary> made = BackUpRun(run.path(), backup);
   ASSERT_TRUE(made.ok()) << made.status().ToString();
-  EXPECT_EQ(made->files, 4);  // ledger, two segments, configuration
+  EXPECT_EQ(made->files, 5);  // ledger, two segments, configuration, versions
   const Result<BackupSummary> restored = RestoreRun(backup, moved);
   ASSERT_TRUE(restored.ok()) << restored.status().ToString();
   EXPECT_EQ(restored->bytes, made->bytes);
@@ -32,6 +35,7 @@ TEST(BackupTest, ARunIsCopiedWhileItsCoordinatorHasItAndRestoredUnderAnotherName
   EXPECT_EQ(audit.payloads, 3);
   const auto ledger = *Ledger::Open(moved + "/ledger.db");
   EXPECT_EQ(*ledger->Load(), *run.ledger().Load());
+  EXPECT_EQ(*ReadFile(moved + "/versions.json"), "what it was made of");
   EXPECT_EQ(std::filesystem::file_size(moved + "/payloads/00000002.seg"), kPayloadHeaderBytes + 50);
 }
 
