@@ -74,8 +74,8 @@ Change RewardChange(std::span<const StepMeasurements> steps) {
   std::vector<StepMean> means;
   for (const StepMeasurements& step : steps) {
     // Completions of one prompt may agree whatever the prompt: each group counts once.
-    means.push_back(
-        {step.drawn_raw_reward_mean, step.raw_reward_std * step.raw_reward_std / BatchGroups(step)});
+    means.push_back({step.drawn_raw_reward_mean,
+                     step.raw_reward_std * step.raw_reward_std / BatchGroups(step)});
   }
   return ChangeOver(means);
 }

@@ -204,6 +204,25 @@ function showTiles(latest) {
     element('span', {className: 'muted'}, label), element('b', {}, number(value)))));
 }
 
+function showLearned(learned) {
+  draw('learned', learned, () => {
+    const {reward, accuracy, held_out: held} = learned;
+    const changes = [['raw reward', reward.first, reward.last, reward],
+      ['accuracy', accuracy.first, accuracy.last, accuracy]];
+    if (held) changes.push(['held-out accuracy', held.before, held.after, held]);
+    const table = element('table', {}, row(['', 'first tenth, or before', 'last tenth, or after',
+      'difference, 95 %', 'verdict'], 'th'), ...changes.map(([label, first, last, change]) =>
+      row([label, number(first), number(last), change.low === null ? '–' :
+        `${number(change.low)} to ${number(change.high)}`, change.verdict])));
+    const share = value => `${(100 * value).toFixed(1)} %`;
+    return [element('div', {className: 'scroll'}, table),
+      element('p', {}, `${share(learned.taught)} of the groups taught; ` +
+        `${share(learned.unscorable)} of the completions had no verdict.`),
+      element('p', {className: 'muted'}, reward.verdict === 'too few steps' ? '' :
+        `Look at: ${learned.look_at}`)];
+  });
+}
+
 function bar(parts) {
   const total = parts.reduce((sum, part) => sum + part[1], 0);
   const node = element('div', {className: 'bar'});
@@ -413,6 +432,7 @@ function show(data) {
   showAlarms(data.alarms);
   if (data.points.length || !at('charts').firstChild) showCharts();
   showTiles(data.latest);
+  if (data.learned) showLearned(data.learned);
   showClasses(data.status);
   showCauses(data.causes);
   showTime();

@@ -12,6 +12,8 @@
 #include "lib/base/os/file.h"
 #include "lib/base/text/unicode.h"
 #include "lib/config/run_folder.h"
+#include "lib/measure/eval_files.h"
+#include "lib/measure/learned.h"
 #include "lib/rpc/run_state.h"
 
 namespace buttress {
@@ -288,6 +290,8 @@ void PageData::RefreshSlowly(std::vector<std::string>& problems) {
   refreshed_ = now;
   slow_ = {{"samples", nullptr}, {"unsolved", nullptr}};
   slow_["log"] = NewestWarnings(JoinPath(config_.local.out, "logs"), kWarnings);
+  slow_["learned"] = LearnedJson(LearnedOf(points_.points(), HeldOut("eval_before.json"),
+                                           HeldOut("eval_after.json"), config_.local.out));
   if (samples_ == nullptr) {
     auto opened = SampleReader::Open(config_.local.out, tokenizer_);
     if (!opened.ok()) return problems.push_back(opened.status().message());
@@ -299,6 +303,12 @@ void PageData::RefreshSlowly(std::vector<std::string>& problems) {
     if (rows.ok()) slow_[name] = *rows;
     if (!rows.ok()) problems.push_back(rows.status().message());
   }
+}
+
+// Empty before `launch` has measured it.
+std::vector<double> PageData::HeldOut(const std::string& file) const {
+  auto accuracy = ReadAccuracy(JoinPath(config_.local.out, file));
+  return accuracy.ok() ? std::move(accuracy->by_row) : std::vector<double>();
 }
 
 Result<ordered_json> PageData::NewestSamples() {

@@ -49,6 +49,9 @@ class RunPoints {
   // [{"step", "accuracy", "raw_reward_mean", "truncated_share"}].
   nlohmann::ordered_json Evals() const;
 
+  // The steps that have points, oldest first.
+  const std::vector<StepMeasurements>& points() const { return points_; }
+
   // The newest steps, kPaceSteps at most.
   const std::vector<StepMeasurements>& newest() const { return newest_; }
 
@@ -99,6 +102,7 @@ class PageData {
   nlohmann::ordered_json Look(std::uint64_t most_step_bytes);
   nlohmann::ordered_json AlarmsJson() const;
   void RefreshSlowly(std::vector<std::string>& problems);
+  std::vector<double> HeldOut(const std::string& file) const;
   Result<nlohmann::ordered_json> NewestSamples();
   Result<nlohmann::ordered_json> Unsolved();
 
@@ -108,7 +112,7 @@ class PageData {
   RunPoints points_;
   std::unique_ptr<SampleReader> samples_;  // null before the ledger could be opened
   double refreshed_ = -1e9;                // monotonic seconds
-  nlohmann::ordered_json slow_;            // samples, unsolved, log
+  nlohmann::ordered_json slow_;            // samples, unsolved, log, learned
 };
 
 // Returns the newest warnings and errors of the logs in `folder`, at most `most`, newest first:

@@ -356,7 +356,7 @@ TEST_F(PythonRewardTest, AFunctionComparesTheCompletionsOfItsPrompt) {
   ASSERT_TRUE(verifier.ok());
   EXPECT_TRUE((*verifier)->whole_groups());
   for (const Verdict& verdict : Score(**verifier, {"7", "8", "7"}))
-    EXPECT_EQ(ShapedReward(verdict), verdict.raw_reward + 1.5);
+    EXPECT_EQ(TotalReward(verdict), verdict.raw_reward + 1.5);
 }
 
 TEST_F(PythonRewardTest, OutputIsKeptInAFileUpToABound) {
@@ -427,7 +427,7 @@ TEST_F(PythonRewardTest, AFolderMayHaveSpacesAndSigns) {
       MakeVerifier("0.5 * python:" + folder + "/my rewards.py:same_prompt - 2 * exact", config_);
   ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
   const Verdict verdict = Score(**verifier, {"7", "8"})[1];
-  EXPECT_EQ(ShapedReward(verdict), 1) << verdict.unscorable_reason;
+  EXPECT_EQ(TotalReward(verdict), 1) << verdict.unscorable_reason;
   EXPECT_EQ(verdict.parts[0].name, "python:my rewards.py:same_prompt");
 }
 
