@@ -49,9 +49,10 @@ Tenth TenthOf(std::span<const StepMean> steps, double rho) {
   const double spare = std::max(1.0, k - 1);
   const double shrunk = std::max(0.25, 1 - (inflation - 1) / spare);
   const double variance = squares / spare / shrunk / effective;
-  // Twice as much is rarely chance, and using the smaller of two variances always would be biased.
+  // Few independent steps do not tell their variance, and twice the limit is rarely chance.
   constexpr double kKnown = 1e6;
-  if (2 * most < variance) return {mean, most, kKnown};
+  if (std::isfinite(most) && (effective < static_cast<double>(kLeastTenth) || 2 * most < variance))
+    return {mean, most, kKnown};
   return {mean, variance, effective - 1};
 }
 

@@ -96,6 +96,14 @@ TEST(LearnedTest, ARunThatIsRuinedWithinItsFirstStepsFell) {
   EXPECT_EQ(ChangeOver(means).verdict, ChangeVerdict::kFell);
 }
 
+// A smooth curve looks like one of few independent steps.
+TEST(LearnedTest, ASteepCurveWithLittleNoiseRose) {
+  std::vector<StepMean> means;
+  for (int step = 0; step < 60; ++step)
+    means.push_back({0.18 - 0.08 * std::exp(-step / 12.0) + (step % 2) * 0.004, 0.01 / 16});
+  EXPECT_EQ(ChangeOver(means).verdict, ChangeVerdict::kRose);
+}
+
 TEST(LearnedTest, EqualStepsAreWithinChanceAndFewStepsHaveNoVerdict) {
   const Change flat = ChangeOver(Means(std::vector<double>(40, 0.0)));
   EXPECT_EQ(flat.verdict, ChangeVerdict::kWithinChance);
@@ -257,6 +265,8 @@ TEST(LearnedTest, ACauseIsSoughtWhereMostGroupsTaughtNothingAndNothingRose) {
   for (StepMeasurements& step : steps) step.groups_informative = 7;
   EXPECT_TRUE(Of(steps).lacked_signal());
   for (std::size_t i = 20; i < steps.size(); ++i) steps[i].accuracy = 1;
+  EXPECT_FALSE(Of(steps).lacked_signal());
+  for (std::size_t i = 20; i < steps.size(); ++i) steps[i].accuracy = 0;
   EXPECT_FALSE(Of(steps).lacked_signal());
 }
 
