@@ -26,11 +26,14 @@ double SharePerCompletion(double count, const StepMeasurements& step) {
 // 0 for what was not measured.
 double Known(double value) { return std::isfinite(value) ? value : 0; }
 
+// The share of a batch from which the rest of it makes no difference.
+constexpr double kNearlyAll = 0.9;
+
 // Below this share of prompts with a right completion most groups of a batch teach nothing.
 constexpr double kFewSolved = 0.1;
 
 // "0 of 32 prompts have a right completion ..."; empty where enough of them have one.
-std::string SolvedNotice(const SolvedPrompts& solved) {
+std::string SolvedNotice(const SolvedPrompts& solved, bool informative) {
   const auto [prompts, right, tries] = solved;
   std::vector<double> of_prompts(static_cast<std::size_t>(prompts), 0.0);
   std::fill_n(of_prompts.begin(), right, 1.0);
@@ -40,7 +43,9 @@ std::string SolvedNotice(const SolvedPrompts& solved) {
       "first batch: {} of {} prompts have a right completion in {} tries (95 %: {:.0f} to {:.0f} "
       "%): {}; see docs/not_learning.md",
       right, prompts, tries, 100 * share.low, 100 * share.high,
-      right == 0 ? "there is nothing to reinforce" : "most groups teach nothing");
+      right > 0     ? "most groups teach nothing"
+      : informative ? "only what else is rewarded can be learned"
+                    : "there is nothing to reinforce");
 }
 
 // float32 log-probs of two engines agree to 1e-4 nats, those of bfloat16 to about 1e-2.
@@ -262,7 +267,7 @@ std::vector<std::string> FirstBatchNotices(const StepMeasurements& step,
     notices.push_back(fmt::format("{:.3g} % of the first batch could not be scored",
                                   100 * step.unscorable / step.completions));
   }
-  if (std::string notice = SolvedNotice(solved); !notice.empty()) {
+  if (std::string notice = SolvedNotice(solved, step.groups_informative > 0); !notice.empty()) {
     notices.push_back(std::move(notice));
   } else if (scored > 0 && step.groups_informative == 0) {
     notices.push_back(fmt::format(
@@ -270,13 +275,18 @@ std::vector<std::string> FirstBatchNotices(const StepMeasurements& step,
         "such groups teach nothing",
         step.raw_reward_mean));
   }
-  if (step.completions > 0 && step.truncated_share == 1) {
+  if (step.completions > 0 && step.truncated_share >= kNearlyAll) {
     notices.push_back(
-        "every completion of the first batch was cut at run.sampling.max_tokens; raise it, or "
-        "check that the model knows its stop token");
+        fmt::format("{:.0f} % of the completions of the first batch were cut at "
+                    "run.sampling.max_tokens; raise it, or check that the model knows its stop "
+                    "token",
+                    100 * step.truncated_share));
   }
-  if (step.format_share == 0)
-    notices.push_back("the verifier found no answer in any completion of the first batch");
+  if (step.format_share <= 1 - kNearlyAll) {
+    notices.push_back(fmt::format(
+        "the verifier found an answer in {:.0f} % of the completions of the first batch",
+        100 * step.format_share));
+  }
   if (step.over_long_prompts > 0) {
     notices.push_back(fmt::format(
         "{:.0f} prompts were passed over before the first batch was full, because they are longer "

@@ -192,14 +192,15 @@ std::string LookAt(const Learned& learned, const Ends& ends, std::string_view ru
   }
   if (learned.fell() && !learned.rose()) return WhyItFell(ends);
   const bool held_out_rose = learned.held_out && learned.held_out->verdict == ChangeVerdict::kRose;
+  const bool accuracy_rose = learned.accuracy.verdict == ChangeVerdict::kRose;
+  if (learned.reward.verdict == ChangeVerdict::kRose && std::isfinite(learned.accuracy.first) &&
+      !accuracy_rose && !held_out_rose)
+    return "the reward rose and the accuracy did not: " + samples + " shows what is rewarded";
   if (learned.rose() && learned.held_out && !held_out_rose) {
     return "the training prompts went better and the held-out ones did not: add prompts, or "
            "held-out prompts for a narrower interval; " +
            samples + " shows what is rewarded";
   }
-  if (learned.reward.verdict == ChangeVerdict::kRose &&
-      learned.accuracy.verdict != ChangeVerdict::kRose && !held_out_rose)
-    return "the reward rose and the accuracy did not: " + samples + " shows what is rewarded";
   if (learned.rose()) return samples + " shows what it writes now";
   if (ends.steps() < kLeastSteps && learned.taught >= kFewTaught) {
     return fmt::format("{} steps are too few to tell; raise run.steps and launch again",

@@ -301,6 +301,8 @@ TEST(LearnedTest, AHigherRewardAloneIsReported) {
   EXPECT_THAT(learned.look_at, HasSubstr("the reward rose and the accuracy did not"));
   EXPECT_THAT(LearnedText(learned), HasSubstr("did it learn? in part"));
   const std::vector<double> same(50, 1.0);
+  EXPECT_THAT(LearnedOf(steps, same, same, "RUN").look_at,
+              HasSubstr("the reward rose and the accuracy did not"));
   EXPECT_THAT(LearnedOf(Steps(100, 0.3, 0.7), same, same, "RUN").look_at,
               AllOf(HasSubstr("held-out ones did not"), Not(HasSubstr("`buttress sft`"))));
 }
