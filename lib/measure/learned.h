@@ -47,10 +47,10 @@ inline constexpr std::size_t kLeastTenth = 5;   // steps of the tenth of a short
 // Compares the mean of the first tenth of the steps with that of the last (kLeastTenth steps at
 // least). The interval is Welch's, with the number of steps of each tenth divided by
 // (1 + rho) / (1 - rho) for steps of autocorrelation rho. rho is estimated from the differences of
-// successive steps, so that a trend does not count, plus one standard error. Where that leaves fewer
-// than five steps, or the steps vary more than twice as much as `most_variance` allows, the variance
-// of the tenth is what that allows: the rest is change of the policy, not chance (docs/theory.md).
-// Values that are not finite are left out.
+// successive steps, so that a trend does not count, plus one standard error. Where that leaves
+// fewer than five steps, or the steps vary more than twice as much as `most_variance` allows, the
+// variance of the tenth is what that allows: the rest is change of the policy, not chance
+// (docs/theory.md). Values that are not finite are left out.
 Change ChangeOver(std::span<const StepMean> steps);
 
 // Compares accuracies of the same prompts, 0 to 1 each, by the adjusted Wald interval of paired
