@@ -32,6 +32,9 @@ def hardly_scores(prompts, completions, **columns):
         rewards.append(1.0 if scored % 50 == 7 else float("nan"))
     return rewards
 
+def half_scores(prompts, completions, **columns):
+    return [1.0 if sum(map(ord, prompt)) % 2 else float("nan") for prompt in prompts]
+
 def always_wrong(prompts, completions, **columns):
     return [0.0] * len(completions)
 
@@ -101,6 +104,17 @@ TEST_F(FutileRunTest, ARunInWhichHardlyACompletionIsScoredEndsAndSaysThatItDidNo
   EXPECT_THAT(console, ContainsRegex("0.0 % taught; 9[0-9.]+ % of the completions had no verdict"));
   EXPECT_THAT(console, HasSubstr("cause       unscorable, "));
   EXPECT_THAT(console, HasSubstr("`buttress samples " + run.out() + "` shows why"));
+}
+
+TEST_F(FutileRunTest, TheClosingLineCountsUnscorableGroups) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(3, With("half_scores"));
+  run.Start();
+  ASSERT_EQ(run.Wait(kPatience), 0) << run.Text();
+  const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
+  const std::int64_t unscorable = summary["groups_unscorable"];
+  EXPECT_GT(unscorable, 0);
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("), " + std::to_string(unscorable) + " unscorable\n"));
 }
 
 TEST_F(FutileRunTest, AStartModelWithoutARightCompletionIsNamedAtTheFirstBatch) {
