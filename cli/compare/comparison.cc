@@ -58,7 +58,10 @@ Result<ComparedRun> ReadRun(const std::string& named) {
   RunFlags flags;
   flags.run = named;
   ComparedRun run;
-  BUTTRESS_ASSIGN_OR_RETURN(run.config, ConfigOf(flags));
+  auto config = ConfigOf(flags);
+  if (!config.ok())
+    return InvalidArgument(named + ": expected the folder of a run; " + config.status().message());
+  run.config = *std::move(config);
   run.folder = WithoutSlash(fs::absolute(run.config.local.out).lexically_normal());
   BUTTRESS_ASSIGN_OR_RETURN(run.steps, ReadStepsIn(run.folder));
   BUTTRESS_ASSIGN_OR_RETURN(run.before, AccuracyIn(JoinPath(run.folder, "eval_before.json")));

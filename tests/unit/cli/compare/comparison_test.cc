@@ -187,7 +187,8 @@ TEST_F(ComparisonTest, WhatCannotBeComparedIsNamed) {
   const std::string a = Make("a", {});
   EXPECT_EQ(CompareRuns({a}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(CompareRuns({a, a + "/"}).status().message(), HasSubstr("named twice"));
-  EXPECT_THAT(CompareRuns({a, dir_.path() + "/none"}).status().message(), HasSubstr("none"));
+  EXPECT_THAT(CompareRuns({a, dir_.path() + "/none"}).status().message(),
+              HasSubstr("none: expected the folder of a run"));
 }
 
 TEST(RunsMeanTest, AnIntervalNeedsTwoRuns) {
