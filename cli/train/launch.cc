@@ -381,15 +381,21 @@ Status LaunchSeeds(const LaunchOptions& options) {
   }
   BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
                             LoadRunConfig(options.file.path, options.file.overrides));
+  const std::vector<RunFile> files = SeedRuns(options.file, config, options.seeds);
+  std::vector<RunConfig> runs;
+  for (const RunFile& file : files) {
+    BUTTRESS_ASSIGN_OR_RETURN(runs.emplace_back(), LoadRunConfig(file.path, file.overrides));
+    if (!options.fresh) BUTTRESS_RETURN_IF_ERROR(CheckSameSettings(runs.back()));
+  }
   std::vector<std::string> folders;
-  for (const RunFile& file : SeedRuns(options.file, config, options.seeds)) {
-    LaunchOptions one = options;
-    one.file = file;
-    BUTTRESS_ASSIGN_OR_RETURN(const RunConfig run, LoadRunConfig(file.path, file.overrides));
-    folders.push_back(run.local.out);
-    fmt::print("launch: seed {}, run {} of {}\n", run.run.seed, folders.size(), options.seeds);
+  LaunchOptions one = options;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    one.file = files[i];
+    folders.push_back(runs[i].local.out);
+    const std::int64_t seed = runs[i].run.seed;
+    fmt::print("launch: seed {}, run {} of {}\n", seed, i + 1, runs.size());
     std::fflush(stdout);
-    BUTTRESS_RETURN_IF_ERROR(LaunchOne(one).Annotate(fmt::format("seed {}", run.run.seed)));
+    BUTTRESS_RETURN_IF_ERROR(LaunchOne(one).Annotate(fmt::format("seed {}", seed)));
   }
   fmt::print("\n");
   const std::string place = SeedsFolder(config.local.out);

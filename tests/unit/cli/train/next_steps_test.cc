@@ -5,6 +5,10 @@
 
 #include "cli/process.h"
 #include "cli/train/seed_runs.h"
+#include "lib/base/os/file.h"
+#include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+#include "tests/support/temp_dir.h"
 
 namespace buttress {
 namespace {
@@ -43,6 +47,22 @@ TEST(SeedRunsTest, EachSeedHasAFolderOfItsOwn) {
   EXPECT_EQ(files[1].path, "a.yaml");
   EXPECT_THAT(files[1].overrides,
               ElementsAre("run.steps=3", "run.seed=8", "local.out=/runs/x-seeds/seed-8"));
+}
+
+TEST(SeedRunsTest, ARunWithOtherSettingsThanItsSeriesIsRefused) {
+  const TempDir dir;
+  RunConfig config;
+  config.run.model.path = "/model";
+  config.run.data.prompts = "/train.jsonl";
+  config.local.out = dir.path();
+  EXPECT_TRUE(CheckSameSettings(config).ok()) << "nothing has begun";
+  ASSERT_TRUE(WriteFileAtomic(StoredConfigPath(dir.path()), PrintRunConfig(config)).ok());
+  config.run.steps = 11;
+  EXPECT_TRUE(CheckSameSettings(config).ok()) << "a series may be lengthened";
+  config.run.optim.lr = 0.5;
+  const Status refused = CheckSameSettings(config);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("run.optim.lr"), Not(HasSubstr("run.steps"))));
 }
 
 TEST(ShellWordTest, OnlyWhatNeedsQuotesHasThem) {
