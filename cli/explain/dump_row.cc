@@ -186,11 +186,9 @@ Status RowReader::ReadColumns(const json& row, CompletionFacts& completion) cons
 
 Status RowReader::ReadReward(const json& row, CompletionFacts& completion) const {
   for (const std::string& field : options_.rewards) {
-    if (!row.contains(field))
-      return InvalidArgument("no field '" + field + "'; --reward names fields of the rewards");
-    const json& value = row[field];
-    if (!value.is_null() && !value.is_number() && !value.is_boolean())
-      return Unexpected(field, value, "a number, true, false or null");
+    const json* value = Find(row, field);
+    if (value != nullptr && !value->is_number() && !value->is_boolean())
+      return Unexpected(field, *value, "a number, true, false or null");
   }
   if (dialect_ == &kTrl) return ReadColumns(row, completion);
   if (!row.contains(dialect_->reward))

@@ -24,6 +24,12 @@ std::string FieldOf(const Dialect& dialect, const std::map<std::string, FieldVal
   return values.contains(raw) ? raw : std::string(dialect.reward);
 }
 
+std::string NoOutcome(const std::string& field, const FieldValues& values) {
+  return fmt::format(
+      "{}, from {:g} to {:g}, is neither an outcome, such as 0 and 1, nor within [0, 1]", field,
+      values.low(), values.high());
+}
+
 }  // namespace
 
 void FieldValues::Add(double value) {
@@ -45,6 +51,8 @@ void RewardSurvey::Add(const nlohmann::json& row) {
   if (!row.is_object()) return;
   if (!named_.empty()) {
     std::ranges::for_each(named_, add);
+    for (const auto& [field, value] : row.items())
+      if (value.is_number() || value.is_boolean()) numbers_.insert(field);
   } else if (IsTrl(dialect_)) {
     for (const auto& [field, value] : row.items())
       if (value.is_number() && field != "step" && field != "advantage") add(field);
@@ -65,7 +73,13 @@ bool RewardSurvey::settled() const {
          (!values_.empty() && std::ranges::all_of(values_, many));
 }
 
-RewardRule RewardSurvey::Finish() const {
+Result<RewardRule> RewardSurvey::Finish() const {
+  for (const std::string& field : named_) {
+    if (values_.contains(field) || dialect_.name == "groups") continue;
+    return InvalidArgument(
+        fmt::format("--reward {}: no row has a number there; rows have numbers in {}", field,
+                    fmt::join(numbers_, ", ")));
+  }
   if (IsTrl(dialect_)) return RuleOfColumns();
   return RuleOfField();
 }
@@ -82,8 +96,7 @@ RewardRule RewardSurvey::RuleOfColumns() const {
     rule.judged =
         !named_.empty() || rule.fields.empty() || outcome || values_.begin()->second.is_credit();
     if (!rule.judged)
-      rule.remark = fmt::format("the values of {} are neither two nor within [0, 1], {}",
-                                rule.fields[0], kWithoutVerdict);
+      rule.remark = NoOutcome(rule.fields[0], values_.begin()->second) + ", " + kWithoutVerdict;
     return rule;
   }
   rule.remark =
@@ -122,10 +135,8 @@ RewardRule RewardSurvey::RuleOfField() const {
     rule.deciding = {field};
   } else if (!values->second.is_credit()) {
     rule.judged = false;
-    rule.remark = fmt::format(
-        "the values of {} are neither two nor within [0, 1], and no field {} "
-        "says what is right, {}",
-        field, dialect_.outcome, kWithoutVerdict);
+    rule.remark = fmt::format("{}, and no field {} says what is right, {}",
+                              NoOutcome(field, values->second), dialect_.outcome, kWithoutVerdict);
   }
   return rule;
 }

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lib/base/report/status.h"
 #include "lib/rl/collapse/acr.h"
 
 namespace buttress {
@@ -70,7 +73,8 @@ class RewardSurvey {
   // Whether no further row can change the rule.
   bool settled() const;
 
-  RewardRule Finish() const;
+  // kInvalidArgument for a named field that has no number in any row, with those that have.
+  Result<RewardRule> Finish() const;
 
  private:
   RewardRule RuleOfColumns() const;
@@ -79,7 +83,8 @@ class RewardSurvey {
   const Dialect& dialect_;
   const std::vector<std::string> named_;
   std::map<std::string, FieldValues> values_;
-  bool has_outcomes_ = false;  // rows have the field of the dialect that says what is right
+  std::set<std::string> numbers_;  // fields with numbers, if fields are named
+  bool has_outcomes_ = false;      // rows have the field of the dialect that says what is right
 };
 
 }  // namespace buttress

@@ -139,7 +139,7 @@ std::string GroupsJson(const ReplayedStep& step) {
     text += JsonLine({{"step", plan.step},
                       {"group", head.group_id()},
                       {"collapse", CollapseClassName(ClassOf(head))},
-                      {"raw_rewards", RawRewardsOf(head)},
+                      {"deciding_rewards", RawRewardsOf(head)},
                       {"trained", rows(step.trained.advantages)},
                       {"replayed", rows(step.replayed.advantages)}});
   }

@@ -173,6 +173,18 @@ TEST_F(RewardFieldsTest, AScoreOfVerlWithTwoValuesIsAnOutcome) {
   ExpectVerdict(Explain());
 }
 
+TEST_F(RewardFieldsTest, ANameThatNoRowHasIsRefusedWithThoseThatThereAre) {
+  AddGroups(&RewardFieldsTest::AddTrl, AccuracyAndFormat);
+  options_.rewards = {"acuracy"};
+  const std::string path = folder_.path() + "/dump.jsonl";
+  std::ofstream(path) << rows_;
+  const auto source = OpenSteps(path, options_);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ((*source)->Next().status().message(),
+            "--reward acuracy: no row has a number there; rows have numbers in accuracy_reward, "
+            "advantage, format_reward, step");
+}
+
 TEST_F(RewardFieldsTest, AGroupWithoutAVerdictIsOfTheClassEqualRewards) {
   CollapsedGroup group;
   group.collapse = CollapseClass::kOtherConstant;
