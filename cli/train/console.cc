@@ -224,8 +224,9 @@ std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, dou
   std::vector<std::string> fields = {
       fmt::format("step {:.0f}/{} {:3.0f}%", step.step, total_steps,
                   100.0 * step.step / static_cast<double>(total_steps)),
-      "reward " + Text("{:.3f}", step.raw_reward_mean), "accuracy " + Text("{:.2f}", step.accuracy),
-      "acr " + Text("{:.2f}", step.acr), "entropy " + Text("{:.3g}", step.entropy)};
+      "raw reward " + Text("{:.3f}", step.raw_reward_mean),
+      "accuracy " + Text("{:.2f}", step.accuracy), "acr " + Text("{:.2f}", step.acr),
+      "entropy " + Text("{:.3g}", step.entropy)};
   const std::size_t left = fields.size();
   fields.push_back("left " + LeftText(seconds_left));
   if (step.unscorable > 0)

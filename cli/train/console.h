@@ -57,7 +57,7 @@ class LogNotices {
   std::set<std::string> known_;
 };
 
-// "step 12/400   3%  reward 0.410  accuracy 0.39  acr 0.44  entropy 1.2  left 1m32s  8123 tok/s",
+// "step 12/40  30%  raw reward 0.410  accuracy 0.39  acr 0.44  entropy 1.2  left 1m32s  812 tok/s",
 // with "-" for what was not measured, such as an ACR where nothing was scored, and "unscorable 25%"
 // where it applies. What does not fit into `columns` is left out, the time left last. A negative
 // `seconds_left` means "not known yet".

