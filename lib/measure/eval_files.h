@@ -65,7 +65,7 @@ Result<std::vector<EvalRow>> ReadEvals(const std::string& out);
 // Adds a row, durably: a crash leaves the file with the whole row or without it.
 Status AddEval(const std::string& out, const EvalRow& row);
 
-// <out>/evals/newest.json: the newest row, with the keys that eval_after.json needs.
+// <out>/evals/newest.json: the newest row with `by_row`, so that ReadAccuracy reads it.
 std::string NewestEvalPath(const std::string& out);
 
 // Weights that wait for their evaluation: <out>/evals/v<learner epoch>.<step>, a Hugging Face

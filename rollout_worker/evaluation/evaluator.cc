@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/base/os/clock.h"
@@ -102,7 +103,9 @@ Status EvaluateOne(const RunConfig& config, const PendingEval& pending) {
       return Settle(config, pending, EvalRow::kNotMeasured);
     }
     row = RowOf(*result, pending, config.run.eval.temperature);
-    BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(NewestEvalPath(out), EvalToJson(*row) + "\n"));
+    auto newest = nlohmann::ordered_json::parse(EvalToJson(*row));
+    newest["by_row"] = result->scores.ByRow();
+    BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(NewestEvalPath(out), newest.dump() + "\n"));
     BUTTRESS_RETURN_IF_ERROR(AddEval(out, *row));
     Log(kInfo, "evaluated",
         {{"step", row->step},

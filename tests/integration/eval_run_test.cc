@@ -135,6 +135,8 @@ TEST(EvalRunTest, TheLastWeightsAreEvaluatedOnce) {
   const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
   EXPECT_EQ(summary["accuracy_after"], rows[0].accuracy);
   EXPECT_EQ(summary["held_out_prompts"], rows[0].prompts);
+  const auto after = nlohmann::json::parse(TextOf(JoinPath(run.out(), "eval_after.json")));
+  EXPECT_EQ(after["by_row"].size(), 50U) << "for the comparison by prompts with the start model";
   EXPECT_TRUE(std::filesystem::exists(JoinPath(run.out(), "logs/eval_before.log")));
   EXPECT_FALSE(std::filesystem::exists(JoinPath(run.out(), "logs/eval_after.log")));
 }
