@@ -36,6 +36,7 @@ TEST(PageDataTest, AnAlarmHasTheWordsOfTheConsole) {
   config.local.out = dir.path();
   StepMeasurements step;
   step.step = 3;
+  step.distinct_share = 1;
   step.alarms = {Alarm::kCollapse};
   ASSERT_TRUE(AppendStep(JoinPath(dir.path(), "steps.jsonl"), step).ok());
   const ByteTokenizer tokenizer;
