@@ -31,7 +31,7 @@ void AppendCompletion(const ScoredCompletion& scored, v1::Group& group) {
   if (verdict.outcome != Outcome::kUnscorable) {
     for (const VerdictPart& part : verdict.parts) components.push_back(part.raw_reward);
   }
-  AppendReward(*group.mutable_head(), verdict.outcome, verdict.raw_reward, ShapedReward(verdict),
+  AppendReward(*group.mutable_head(), verdict.outcome, verdict.raw_reward, TotalReward(verdict),
                components);
   group.add_unscorable_reasons(verdict.unscorable_reason);
   group.add_extracted_answers(verdict.given);

@@ -43,7 +43,13 @@ ResponseReader ReaderOf(const std::string& field) {
 std::string VerdictText(const Verdict& verdict) {
   const std::string outcome(OutcomeName(verdict.outcome));
   if (verdict.outcome == Outcome::kUnscorable) return outcome + ": " + verdict.unscorable_reason;
-  return fmt::format("{}, reward {:g}", outcome, ShapedReward(verdict));
+  std::string text = fmt::format("{}, raw reward {:g}", outcome, TotalReward(verdict));
+  for (const VerdictPart& part : verdict.parts) {
+    text += &part == &verdict.parts.front() ? " = " : " + ";
+    if (part.weight != 1) text += fmt::format("{:g} * ", part.weight);
+    text += fmt::format("{} {:g}", part.name, part.raw_reward);
+  }
+  return text;
 }
 
 void PrintRow(const TriedRow& row, bool as_json) {

@@ -22,9 +22,9 @@ struct WeightedVerifier {
 
 // Combines verifiers as a weighted sum (lib/config/reward_text.h).
 //
-// The first part determines the outcome, raw reward and answers of the verdict, so that shaping
-// never changes which groups count as collapsed. Verdict::parts holds the reward and weight of
-// every part, and ShapedReward adds them up. An unscorable part makes the whole verdict unscorable.
+// The first part determines the outcome, raw reward and answers of the verdict, so that the others
+// never change which groups count as collapsed. Verdict::parts holds the reward and weight of
+// every part, and TotalReward adds them up. An unscorable part makes the whole verdict unscorable.
 class WeightedSum : public Verifier {
  public:
   explicit WeightedSum(std::vector<WeightedVerifier> parts) : parts_(std::move(parts)) {}
@@ -167,7 +167,7 @@ std::string TimeoutReason(std::int64_t timeout_ms) {
                      kTimeoutReason, timeout_ms);
 }
 
-double ShapedReward(const Verdict& verdict) {
+double TotalReward(const Verdict& verdict) {
   if (verdict.parts.empty()) return verdict.raw_reward;
   double total = 0;
   for (const VerdictPart& part : verdict.parts) total += part.weight * part.raw_reward;

@@ -47,7 +47,8 @@ struct VerdictPart {
 
 struct Verdict {
   Outcome outcome = Outcome::kUnscorable;
-  double raw_reward = 0;                // 1 correct, 0 wrong, or partial credit
+  // 1 correct, 0 wrong, or partial credit; of a weighted sum the deciding part's.
+  double raw_reward = 0;
   std::string unscorable_reason = {};   // set if unscorable
   std::string given = {};               // canonical form of the answer in the response
   std::string gold = {};                // canonical form of the reference
@@ -68,9 +69,9 @@ Verdict NotApplicable(std::string reason);
 inline constexpr std::string_view kTimeoutReason = "timeout";
 std::string TimeoutReason(std::int64_t timeout_ms);
 
-// Returns the reward that advantages are computed from: the raw reward, or for a weighted sum the
-// sum over its parts of weight * raw reward.
-double ShapedReward(const Verdict& verdict);
+// Returns the raw reward of the completion: that of the verdict, or of a weighted sum the sum over
+// its parts of weight * raw reward.
+double TotalReward(const Verdict& verdict);
 
 // A way of scoring completions. Implementations are thread-safe, because several threads call
 // Verify concurrently, and bound their time and memory for every input.

@@ -119,7 +119,7 @@ class Evaluation {
       result_.unscorable += verdict.outcome == Outcome::kUnscorable ? 1 : 0;
       result_.truncated += sample.finish_reason == FinishReason::kLength ? 1 : 0;
       result_.tokens += static_cast<std::int64_t>(sample.token_ids.size());
-      if (verdict.outcome != Outcome::kUnscorable) result_.raw_reward += ShapedReward(verdict);
+      if (verdict.outcome != Outcome::kUnscorable) result_.raw_reward += TotalReward(verdict);
     }
   }
 

@@ -216,7 +216,7 @@ class ThreadedScoringPool : public ScoringPool {
   // Counts `verdict`, adds the noise, and brings it within the bounds of ScoredCompletion.
   void Complete(const ScoreRequest& request, const SampleId& id, std::string_view response,
                 double seconds, Verdict& verdict) {
-    const double reward = ShapedReward(verdict);
+    const double reward = TotalReward(verdict);
     if (verdict.outcome != Outcome::kUnscorable && !InBounds(verdict, reward))
       verdict = Unscorable(fmt::format(
           "the verifier gave raw reward {} and reward {}; expected numbers in [-{}, {}]",

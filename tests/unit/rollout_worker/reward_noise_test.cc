@@ -73,11 +73,11 @@ TEST(RewardNoise, TurnsTheDecidingPartOfASum) {
                    {"format", 0.5, Outcome::kWrong, 0, "", 0}};
   noise.Apply("p", "r", verdict);
   EXPECT_EQ(verdict.outcome, Outcome::kCorrect);
-  EXPECT_EQ(ShapedReward(verdict), 1);
+  EXPECT_EQ(TotalReward(verdict), 1);
   EXPECT_EQ(verdict.parts[1].outcome, Outcome::kWrong);
   noise.Apply("p", "r", verdict);
   EXPECT_EQ(verdict.outcome, Outcome::kWrong);
-  EXPECT_EQ(ShapedReward(verdict), 0);
+  EXPECT_EQ(TotalReward(verdict), 0);
 }
 
 TEST(RewardNoise, UnscorableStaysUnscorable) {

@@ -92,7 +92,7 @@ TEST_F(RewardYaml, ScoresGsm8kAndMathByTheirSources) {
       const auto index = static_cast<std::size_t>(one.sample.id.index);
       EXPECT_EQ(one.verdict.outcome, expected_[index])
           << index << " " << one.verdict.unscorable_reason;
-      EXPECT_EQ(ShapedReward(one.verdict), one.verdict.raw_reward + 0.25);
+      EXPECT_EQ(TotalReward(one.verdict), one.verdict.raw_reward + 0.25);
       ++scored;
     }
   }

@@ -154,7 +154,7 @@ TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
     const bool right = index % 4 == 0;
     EXPECT_EQ(verdict.outcome, right ? Outcome::kCorrect : Outcome::kWrong);
     EXPECT_EQ(verdict.raw_reward, right ? 1 : 0);
-    EXPECT_EQ(ShapedReward(verdict), verdict.raw_reward);
+    EXPECT_EQ(TotalReward(verdict), verdict.raw_reward);
     EXPECT_EQ(verdict.given, right ? "7+1 = 8" : "7-1 = 6");
     ASSERT_EQ(verdict.parts.size(), 1U);
     EXPECT_EQ(verdict.parts[0].name, "countdown");
@@ -181,7 +181,7 @@ TEST_F(ScoringPoolTest, NoiseTurnsWhatIsStoredAndNotWhatIsSaidOfTheVerifier) {
   const Verdict verdict = ScoreOne(*pool, Request(0, "7-1"));
   EXPECT_EQ(verdict.outcome, Outcome::kCorrect);
   EXPECT_EQ(verdict.raw_reward, 1);
-  EXPECT_EQ(ShapedReward(verdict), 1);
+  EXPECT_EQ(TotalReward(verdict), 1);
   ASSERT_EQ(verdict.parts.size(), 1U);
   EXPECT_EQ(verdict.parts[0].raw_reward, 1);
   const std::string exposed = metrics_.Expose();
@@ -202,7 +202,7 @@ TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeAndIsCountedByPart) {
   const Verdict verdict = ScoreOne(*pool, Request(0, "7-1"));
   EXPECT_EQ(verdict.outcome, Outcome::kWrong);
   EXPECT_EQ(verdict.raw_reward, 0);
-  EXPECT_EQ(ShapedReward(verdict), 0.5);
+  EXPECT_EQ(TotalReward(verdict), 0.5);
   std::vector<std::tuple<std::string, double, double>> parts;
   for (const VerdictPart& part : verdict.parts)
     parts.emplace_back(part.name, part.raw_reward, part.weight);
@@ -308,7 +308,7 @@ TEST_F(ScoringPoolTest, ACompletionThatExceedsTheTimeoutIsUnscorable) {
   EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
   EXPECT_EQ(verdict.unscorable_reason, TimeoutReason(100));
   EXPECT_THAT(verdict.unscorable_reason, HasSubstr("run.reward.timeout_ms = 100; raise it"));
-  EXPECT_EQ(ShapedReward(verdict), 0);
+  EXPECT_EQ(TotalReward(verdict), 0);
   EXPECT_THAT(
       metrics_.Expose(),
       HasSubstr(

@@ -19,16 +19,16 @@ TEST(WeightedSum, TheFirstPartDeterminesTheOutcomeAndTheTotalIsTheSum) {
       Judge("number + 0.25 * format", "<think>so</think><answer>#### 12</answer>", "12");
   EXPECT_EQ(good.outcome, Outcome::kCorrect);
   EXPECT_EQ(good.raw_reward, 1);
-  EXPECT_EQ(ShapedReward(good), 1.25);
+  EXPECT_EQ(TotalReward(good), 1.25);
   const Verdict unformed = Judge("number + 0.25 * format", "#### 12", "12");
   EXPECT_EQ(unformed.outcome, Outcome::kCorrect);
   EXPECT_EQ(unformed.raw_reward, 1);
-  EXPECT_EQ(ShapedReward(unformed), 1);
+  EXPECT_EQ(TotalReward(unformed), 1);
   const Verdict wrong =
       Judge("number - 0.5 * format", "<think>so</think><answer>13</answer>", "12");
   EXPECT_EQ(wrong.outcome, Outcome::kWrong);
   EXPECT_EQ(wrong.raw_reward, 0);
-  EXPECT_EQ(ShapedReward(wrong), -0.5);
+  EXPECT_EQ(TotalReward(wrong), -0.5);
   ASSERT_EQ(wrong.parts.size(), 2U);
   EXPECT_EQ(wrong.parts[1].name, "format");
   EXPECT_EQ(wrong.parts[1].outcome, Outcome::kCorrect);

@@ -227,7 +227,7 @@ TEST_F(PythonRewardTest, NoneOfATrlFunctionIsLeftOutOfASum) {
   EXPECT_EQ(other.outcome, Outcome::kWrong) << "the first part that applies decides";
   EXPECT_TRUE(other.parts.front().not_applicable);
   const Verdict both = sum("exact + 0.5 * " + functions + "reward", "7");
-  EXPECT_EQ(ShapedReward(both), 1.625);
+  EXPECT_EQ(TotalReward(both), 1.625);
   EXPECT_TRUE(sum(functions + "reward + " + functions + "reward_none", "none").not_applicable);
 }
 
