@@ -2,8 +2,8 @@
 #   The static library of one folder. What it links decides which precompiled header it uses.
 # buttress_program(NAME [TORCH|COLD] [ON_DEMAND] SOURCES ... [LINK ...])
 #   A program in bin/; an ON_DEMAND program is built only when it is named.
-#   COLD code runs a few times in a run, so it is compiled for size: that takes g++ a third less time
-#   than -O2, even without a precompiled header, which would have to be one of its own.
+#   COLD code runs a few times in a run, so it is compiled for size: that takes g++ a third less
+#   time than -O2, even without a precompiled header, which would have to be one of its own.
 # buttress_test(NAME [TORCH] LABEL unit|property|... TIMEOUT seconds SOURCES ... [LINK ...])
 #   One GoogleTest program.
 

@@ -28,6 +28,12 @@ SERVERS = ("the embedded engine samples; for vLLM set local.worker.engine and "
            "local.worker.vllm.servers")
 SIZED_HERE = "processes and memory are sized in section local"
 SIZED_BY_VLLM = "memory of vLLM is set where its servers are started"
+UNKNOWN = "this setting is not known here"
+LONGEST_REWARD_MS = 3600 * 1000  # neither trainer bounds the time of a reward
+OFF = ("false", "False", "0", "null", "None", "none", "no", "[]", "{}", "")
+WHOLE_MODEL = "every rank holds the whole model, its gradient and its optimizer state"
+SINGLE_TURN = "the run is single-turn: each prompt has one completion, and no tools are called"
+ALL_PARAMETERS = "every parameter is trained, which takes the memory of the whole optimizer state"
 
 
 @dataclasses.dataclass
@@ -35,19 +41,21 @@ class Row:
     """What becomes of a setting: each key of `ours` gets its value, translated by `choices`
     ("vanilla=ppo gspo=gspo") where there are some. A value without a choice, or a row without
     `ours`, is not carried, for the reason `remark`; without a remark the function of the trainer
-    reads it. A remark on a carried value says how it differs. `default` is the trainer's."""
+    reads it. A remark on a carried value says how it differs. `default` is the trainer's. A row
+    that `differs` changes what is trained unless it is off there: it is named before the others."""
 
     theirs: str
     ours: str = ""
     remark: str = ""
     choices: str = ""
     default: str = ""
+    differs: bool = False
 
 
 # verl 0.9: its ppo_trainer.yaml and the keys that recipes override.
 VERL = [
-    Row("data.train_files", "run.data.prompts"),
-    Row("data.val_files", "run.data.held_out"),
+    Row("data.train_files"),
+    Row("data.val_files"),
     Row("data.val_max_samples"),
     Row("data.val_batch_size", remark="evaluations are batched by local.worker.max_running"),
     Row("data.prompt_key", "run.data.prompt_field", default="prompt"),
@@ -64,7 +72,18 @@ VERL = [
     Row("actor_rollout_ref.model.path", "run.model.path"),
     Row("actor_rollout_ref.model.enable_gradient_checkpointing", "local.learner.recompute",
         choices=BOOL),
-    Row("actor_rollout_ref.model.lora_rank", remark="every parameter is trained"),
+    Row("actor_rollout_ref.model.lora_rank", remark=ALL_PARAMETERS, differs=True),
+    Row("actor_rollout_ref.rollout.multi_turn.enable", remark=SINGLE_TURN, differs=True),
+    Row("actor_rollout_ref.actor.ulysses_sequence_parallel_size", default="1", differs=True,
+        remark="sequences are not split: the longest one must fit on one GPU"),
+    Row("actor_rollout_ref.actor.strategy", remark=WHOLE_MODEL, differs=True, default="fsdp"),
+    Row("reward_model.enable", differs=True,
+        remark="no reward model is loaded: serve it, and set run.reward.verifier: http and "
+               "run.reward.http.url"),
+    Row("data.custom_cls.path", differs=True, default="null",
+        remark="no class reads the data: run.data.prompts is read as it is"),
+    Row("data.image_key", differs=True, default="images",
+        remark="prompts are text: a model sees no images"),
     Row("actor_rollout_ref.rollout.dtype", "run.model.dtype", remark="bfloat16 and float32 only",
         choices="bfloat16=bfloat16 bf16=bfloat16 float32=float32 fp32=float32", default="bfloat16"),
     Row("actor_rollout_ref.actor.fsdp_config.model_dtype",
@@ -118,7 +137,7 @@ VERL = [
     Row("actor_rollout_ref.rollout.tensor_model_parallel_size", remark=SIZED_HERE),
     Row("actor_rollout_ref.rollout.max_num_seqs", "local.worker.max_running"),
     Row("algorithm.adv_estimator", "run.algorithm.advantage",
-        remark="there is no such estimator here",
+        remark="there is no critic and no such estimator here: the run uses grpo", differs=True,
         choices="grpo=grpo rloo=rloo opo=opo gpg=gpg reinforce_plus_plus=reinforce_pp "
                 "reinforce_plus_plus_baseline=reinforce_pp_baseline grpo_passk=pass_k gdpo=gdpo",
         default="gae"),
@@ -187,13 +206,14 @@ TRL = [
     Row("load_best_model_at_end", "run.checkpoints.keep_best",
         choices="True=1 true=1 False=0 false=0"),
     Row("learning_rate", "run.optim.lr", default="1e-6"),
+    Row("optim", default="adamw_torch_fused"),
     Row("weight_decay", "run.optim.weight_decay", remark="here on matrices only", default="0.0"),
     Row("adam_beta1", "run.optim.beta1", default="0.9"),
     Row("adam_beta2", "run.optim.beta2", default="0.999"),
     Row("adam_epsilon", "run.optim.eps", default="1e-8"),
     Row("max_grad_norm", "run.optim.clip_grad", default="1.0"),
     Row("warmup_steps"),
-    Row("warmup_ratio", remark="set run.optim.warmup_steps"),
+    Row("warmup_ratio"),
     Row("lr_scheduler_type", "run.optim.schedule", remark="there is no such schedule here",
         choices="linear=linear cosine=cosine constant=constant constant_with_warmup=constant",
         default="linear"),
@@ -207,8 +227,16 @@ TRL = [
     Row("temperature", "run.sampling.temperature", default="1.0"),
     Row("top_p", "run.sampling.top_p", default="1.0"),
     Row("top_k", "run.sampling.top_k", default="0"),
-    Row("min_p", remark="top_p and top_k only"),
-    Row("repetition_penalty", remark="the log-probs of the sampler have no penalties"),
+    Row("max_prompt_length", "run.data.max_prompt_tokens",
+        remark="longer prompts are refused; run.data.over_long: drop leaves them out"),
+    Row("min_p", remark="top_p and top_k only", differs=True),
+    Row("repetition_penalty", remark="the log-probs of the sampler have no penalties",
+        default="1.0", differs=True),
+    Row("use_peft", remark=ALL_PARAMETERS, differs=True),
+    Row("tools", remark=SINGLE_TURN, differs=True),
+    Row("environment_factory", remark=SINGLE_TURN, differs=True),
+    Row("fsdp", remark=WHOLE_MODEL, differs=True),
+    Row("deepspeed", remark=WHOLE_MODEL, differs=True),
     Row("shuffle_dataset", "run.data.shuffle", choices=BOOL, default="true"),
     Row("chat_template_kwargs", remark="set run.data.template_arguments"),
     Row("use_vllm", remark=SERVERS),
@@ -223,8 +251,8 @@ TRL = [
     Row("vllm_importance_sampling_mode", remark="set run.algorithm.correction"),
     Row("vllm_importance_sampling_clip_max", "run.algorithm.correction.cap"),
     Row("beta", "run.algorithm.kl_coef", default="0.0"),
-    Row("use_bias_correction_kl", remark="the KL is not weighted by the ratio"),
-    Row("sync_ref_model", remark="the reference stays the start model"),
+    Row("use_bias_correction_kl", remark="the KL is not weighted by the ratio", differs=True),
+    Row("sync_ref_model", remark="the reference stays the start model", differs=True),
     Row("num_iterations", "run.batch.epochs", default="1"),
     Row("epsilon", "run.algorithm.clip_low run.algorithm.clip_high", default="0.2"),
     Row("epsilon_high", "run.algorithm.clip_high"),
@@ -243,12 +271,24 @@ TRL = [
         default="group"),
     Row("multi_objective_aggregation"),
     Row("mask_truncated_completions", "run.algorithm.overlong.filter", choices=BOOL),
-    Row("top_entropy_quantile", remark="every token is trained"),
+    Row("top_entropy_quantile", remark="every token is trained", default="1.0", differs=True),
     Row("entropy_coef", "run.algorithm.entropy_coef"),
     Row("use_adaptive_entropy", remark="set run.algorithm.adaptive_entropy"),
     Row("log_completions", remark="buttress samples shows them"),
     Row("remove_unused_columns", remark="reward functions get every field of the rows"),
 ]
+
+
+# Settings that change neither what is trained nor what a user has to set here: memory, placement,
+# kernels and logs of the other trainer.
+NO_EFFECT = re.compile(
+    r"(^critic\.|^ray_|^global_profiler|^transfer_queue|offload|fsdp_config|megatron|checkpoint\."
+    r"|log_prob_|micro_batch|use_remove_padding|use_fused_kernels|torch_compile|enforce_eager"
+    r"|free_cache_engine|load_format|enable_chunked_prefill|max_num_batched_tokens"
+    r"|^trainer\.(critic_warmup|balance_batch|device|resume_mode|rollout_data_dir"
+    r"|validation_data_dir|log_val_generations)$|^data\.(dataloader_num_workers|return_)"
+    r"|^dataloader_|^ddp_|^disable_tqdm$|^logging_|^hub_|^push_to_hub|^torch_compile|^tf32$"
+    r"|^overwrite_output_dir$|^disable_dropout$|^ds3_|^vllm_enable_sleep_mode$|^log_)")
 
 
 class Settings(dict):
@@ -274,16 +314,28 @@ def shown(number):
 
 
 class Result:
-    """Our settings, and a line for each of theirs that was not carried, or not exactly."""
+    """Our settings, and what became of theirs that were not carried, or not exactly."""
 
     def __init__(self):
-        self.ours, self.notes = {}, []
+        self.ours, self.notes, self.without_effect = {}, [], []
+        self.lost = {}  # by whether the run differs and why: the settings that were not carried
 
-    def not_carried(self, what, why):
-        self.notes.append(f"not carried: {what}: {why}")
+    def not_carried(self, what, why, differs=False):
+        self.lost.setdefault((differs, why), []).append(what)
 
     def nearest(self, what):
         self.notes.append(f"nearest: {what}")
+
+    def lines(self):
+        """What changes the run first, settings with one reason together, and in one line those
+        that mean nothing here."""
+        for kind, prefix in ((True, "differs"), (False, "not carried")):
+            for (differs, why), whats in self.lost.items():
+                if differs == kind:
+                    yield f"{prefix}: {', '.join(whats)}: {why}"
+        yield from self.notes
+        if self.without_effect:
+            yield "no effect here: " + ", ".join(self.without_effect)
 
     def keep_checkpoints(self, theirs, kept):
         self.ours["run.checkpoints.keep_last"] = str(max(kept, FEWEST_CHECKPOINTS))
@@ -295,18 +347,67 @@ class Result:
             return
         what = f"{row.theirs}: {value}"
         if not row.ours:
-            if not is_default and row.remark:
-                self.not_carried(what, row.remark)
+            if row.differs and (value in OFF or value == row.default):
+                self.without_effect += [] if is_default else [row.theirs]
+            elif not is_default and row.remark:
+                self.not_carried(what, row.remark, row.differs)
             return
         if row.choices:
             value = dict(choice.split("=") for choice in row.choices.split()).get(value)
         if value is None:
-            self.not_carried(what, row.remark or "there is no such choice")
+            self.not_carried(what, row.remark or "there is no such choice", row.differs)
             return
         for key in row.ours.split():
             self.ours[key] = value
         if not is_default and row.remark and not row.choices:
             self.notes.append(f"carried: {what}: {row.remark}")
+
+
+def one_file(theirs, key, ours, result):
+    """A list of one file is that file; a setting of ours has no list."""
+    files = yaml.load(theirs.text(key) or "[]", Loader=yaml.BaseLoader)
+    files = files if isinstance(files, list) else [files]
+    if len(files) == 1:
+        result.ours[ours] = files[0]
+    elif files:
+        result.not_carried(f"{key}: {theirs.text(key)}",
+                           f"{ours} is one file or folder: put Parquet files into one folder, or "
+                           "write JSONL files one after another with `cat`, and set it",
+                           differs=True)
+
+
+def function_arguments(theirs, prefix, result):
+    """verl passes them to each call of its function, as run.reward.python.arguments does."""
+    for key, value in theirs.items():
+        name = key.removeprefix(prefix)
+        if name == key:
+            continue
+        if "." in name:
+            result.not_carried(f"{key}: {value}", "write the object as JSON in "
+                               "run.reward.python.arguments", differs=True)
+            continue
+        read = yaml.safe_load(value)
+        result.ours[f"run.reward.python.arguments.{name}"] = (
+            value if isinstance(read, str) else json.dumps(read))
+
+
+def unbounded_reward(result):
+    result.ours["run.reward.timeout_ms"] = str(LONGEST_REWARD_MS)
+    result.nearest("rewards without a time limit became run.reward.timeout_ms "
+                   f"{LONGEST_REWARD_MS}, an hour for a group")
+
+
+def warmup_share(theirs, key, steps, result):
+    """Warm-up as a share of the steps of the run, which are known only if they are set."""
+    share = theirs.number(key)
+    if share <= 0:
+        return
+    if steps <= 0:
+        result.not_carried(f"{key}: {theirs.text(key)}", "a run of epochs has no number of steps "
+                           "here, so it starts at the full rate; set run.optim.warmup_steps",
+                           differs=True)
+        return
+    result.ours["run.optim.warmup_steps"] = str(math.ceil(share * steps))
 
 
 def verl_kl(theirs, result):
@@ -344,6 +445,9 @@ def verl_reward(theirs, result):
         path, name = theirs.text(prefix + "path"), theirs.text(prefix + "name")
         if path:
             result.ours["run.reward.verifier"] = f"python:{path}:{name or 'compute_score'}"
+            function_arguments(theirs, prefix + "reward_kwargs.", result)
+            unbounded_reward(result)
+    function_arguments(theirs, "reward_kwargs.", result)
     if "run.reward.verifier" not in result.ours:
         result.ours["run.reward.verifier"] = "math"
         result.nearest("verl's function by data_source became the verifier math; name others in "
@@ -362,8 +466,9 @@ def verl_steps(theirs, result):
         result.ours["run.optim.beta2"] = betas[2].strip()
     if theirs.number(optim + "lr_warmup_steps") > 0:
         result.ours["run.optim.warmup_steps"] = theirs.text(optim + "lr_warmup_steps")
-    elif theirs.number(optim + "lr_warmup_steps_ratio") > 0:
-        result.not_carried(optim + "lr_warmup_steps_ratio", "set run.optim.warmup_steps")
+    else:
+        warmup_share(theirs, optim + "lr_warmup_steps_ratio",
+                     theirs.number("trainer.total_training_steps"), result)
     if theirs.number("trainer.save_freq") > 0:
         result.ours["run.checkpoint_interval"] = theirs.text("trainer.save_freq")
     kept = "trainer.max_actor_ckpt_to_keep"
@@ -392,12 +497,15 @@ def verl_evaluations(theirs, result):
 
 
 def combine_verl(theirs, result):
+    one_file(theirs, "data.train_files", "run.data.prompts", result)
+    one_file(theirs, "data.val_files", "run.data.held_out", result)
     verl_kl(theirs, result)
     verl_batches(theirs, result)
     verl_reward(theirs, result)
     verl_steps(theirs, result)
     verl_evaluations(theirs, result)
     ours = result.ours
+    ours.setdefault("run.algorithm.advantage", "grpo")
     if ours.get("run.algorithm.loss") == "ppo":
         ours["run.algorithm.dual_clip"] = theirs.text("actor_rollout_ref.actor.clip_ratio_c")
     if (not theirs.is_true("algorithm.norm_adv_by_std_in_grpo")
@@ -491,7 +599,11 @@ def combine_trl(theirs, result):
     trl_length(theirs, updates, result)
     trl_evaluations(theirs, updates, result)
     trl_checkpoints(theirs, updates, result)
+    warmup_share(theirs, "warmup_ratio", theirs.number("max_steps") / updates, result)
     trl_step_count(theirs, "warmup_steps", "run.optim.warmup_steps", updates, result)
+    if not theirs.text("optim").startswith("adamw"):
+        result.not_carried("optim: " + theirs.text("optim"), "the optimizer here is AdamW",
+                           differs=True)
     loss = theirs.text("loss_type")
     if loss in ("cispo", "sapo"):
         result.ours["run.algorithm.loss"] = loss
@@ -505,6 +617,7 @@ def combine_trl(theirs, result):
     result.ours.update({
         "run.algorithm.eps": "1e-4", "run.optim.min_lr_ratio": "0", "run.batch.max_age": "0",
         "run.algorithm.old_policy": "learner", "run.reward.verifier": "math"})
+    unbounded_reward(result)
     result.nearest("reward functions are Python objects in TRL; run.reward.verifier is math until "
                    "you name yours: python:FILE:FUNCTION")
 
@@ -569,8 +682,12 @@ def translate(source, theirs):
     for key, value in sorted(theirs.items()):
         if value != "null":
             every[key] = value
-        if key and key not in known:
-            result.not_carried(f"{key}: {value}", "this setting is not known here")
+        if not key or key in known or ".reward_kwargs." in f".{key}":
+            continue
+        if NO_EFFECT.search(key) or value in OFF:
+            result.without_effect.append(key)
+        else:
+            result.not_carried(f"{key}: {value}", UNKNOWN)
     for row in rows:  # in the order of the table, so that a later row refines an earlier one
         if row.theirs in every:
             result.carry(row, every[row.theirs], row.theirs not in theirs)
@@ -609,8 +726,8 @@ def main(source, path, *overrides):
         print(f"{path}: {why}", end="")
         sys.exit(1)
     result = translate(source, theirs)
-    for note in result.notes:
-        print(note, file=sys.stderr)
+    for line in result.lines():
+        print(line, file=sys.stderr)
     print(to_yaml(result.ours), end="")
 
 

@@ -91,6 +91,20 @@ class ImportTest(unittest.TestCase):
                       notes)
         self.assertIn("gpu_memory_utilization: 0.8: processes and", notes)
 
+    def test_trl_ratios_lengths_and_limits_are_carried(self):
+        ours, notes = imported("trl", """{
+          max_steps: 200, warmup_ratio: 0.05, max_prompt_length: 300,
+          gradient_accumulation_steps: 2, steps_per_generation: 4}""")
+        self.expect(ours, {
+            "run.steps": "100",
+            "run.optim.warmup_steps": "5",
+            "run.data.max_prompt_tokens": "300",
+            "run.reward.timeout_ms": "3600000"})
+        self.assertIn("max_prompt_length: 300: longer prompts are refused", notes)
+        _, notes = imported("trl", "{use_peft: true, deepspeed: zero3.json, use_vllm: false}")
+        self.assertIn("differs: use_peft: true: every parameter is trained", notes)
+        self.assertIn("differs: deepspeed: zero3.json: every rank holds", notes)
+
     def test_verl_overrides_references_and_kl_are_read(self):
         ours, _ = imported(
             "verl", "data: {max_prompt_length: 100, max_response_length: '${data.x}', x: 77}",
@@ -132,8 +146,57 @@ trainer: {total_epochs: 3, test_freq: 20, max_actor_ckpt_to_keep: 5}
         ours, _ = imported("verl", text, "algorithm.adv_estimator=grpo")
         self.expect(ours, {"run.algorithm.advantage": "dr_grpo"})
         critic, notes = imported("verl", text, "algorithm.adv_estimator=gae")
-        self.expect(critic, {"run.algorithm.advantage": None})
-        self.assertIn("algorithm.adv_estimator: gae: there is no such", notes)
+        self.expect(critic, {"run.algorithm.advantage": "grpo"})
+        self.assertTrue(notes.startswith("differs: algorithm.adv_estimator: gae: there is no "
+                                         "critic"), notes)
+        self.assertIn("the run uses grpo\n", notes)
+
+    def test_verl_lists_arguments_and_ratios_are_carried(self):
+        text = """
+data: {train_files: [a.jsonl], val_files: "['b.jsonl']"}
+actor_rollout_ref: {actor: {optim: {lr_warmup_steps_ratio: 0.1}}}
+custom_reward_function:
+  path: rewards.py
+  reward_kwargs: {alpha: 0.5, strict: True, names: [a, 1], kind: soft, deep: {x: 1}}
+trainer: {total_training_steps: 55}
+"""
+        ours, notes = imported("verl", text)
+        arguments = "run.reward.python.arguments."
+        self.expect(ours, {
+            "run.data.prompts": "a.jsonl",
+            "run.data.held_out": "b.jsonl",
+            "run.optim.warmup_steps": "6",
+            arguments + "alpha": "0.5",
+            arguments + "strict": "true",
+            arguments + "names": '["a", 1]',
+            arguments + "kind": "soft",
+            "run.reward.timeout_ms": "3600000"})
+        self.assertIn("reward_kwargs.deep.x: 1: write the object as JSON", notes)
+        several, notes = imported("verl", "data: {train_files: [a.jsonl, b.jsonl]}")
+        self.expect(several, {"run.data.prompts": None})
+        self.assertIn("differs: data.train_files: [a.jsonl, b.jsonl]: run.data.prompts is one file "
+                      "or folder", notes)
+        _, notes = imported("verl", text, "trainer.total_training_steps=null")
+        self.assertIn("it starts at the full rate; set run.optim.warmup_steps\n", notes)
+
+    def test_what_changes_the_run_is_first_and_what_means_nothing_is_one_line(self):
+        _, notes = imported("verl", """
+data: {train_files: a.jsonl, train_batch_size: 64}
+actor_rollout_ref:
+  model: {path: m}
+  actor: {ulysses_sequence_parallel_size: 2, fsdp_config: {param_offload: False}, odd: 3, x: y}
+  rollout: {multi_turn: {enable: True}, tensor_model_parallel_size: 2, gpu_memory_utilization: 0.6}
+trainer: {critic_warmup: 0}
+""", "algorithm.adv_estimator=grpo")
+        lines = notes.splitlines()
+        self.assertEqual([line.partition(": ")[0] for line in lines[:5]],
+                         ["differs", "differs", "not carried", "not carried", "nearest"])
+        self.assertIn("rollout.multi_turn.enable: True: the run is single-turn", notes)
+        self.assertIn("sequences are not split", notes)
+        self.assertIn("actor.odd: 3, actor_rollout_ref.actor.x: y: this setting is not known here",
+                      notes)
+        self.assertIn("no effect here: actor_rollout_ref.actor.fsdp_config.param_offload, "
+                      "trainer.critic_warmup", lines)
 
     def test_trl_losses_scales_and_batches_are_carried(self):
         ours, notes = imported("trl", """{
@@ -154,10 +217,10 @@ trainer: {total_epochs: 3, test_freq: 20, max_actor_ckpt_to_keep: 5}
             "run.sampling.group_size": "8",
             "run.optim.schedule": "linear",
             "run.steps": "50"})
-        for note in ("not carried: min_p: 0.1: top_p and top_k only\n",
+        for note in ("differs: min_p: 0.1: top_p and top_k only\n",
                      "nearest: max_steps: 100 optimizer steps became run.steps 50, as a step makes "
                      "2 of them\n",
-                     "not carried: optim: adafactor: this setting is not known here\n"):
+                     "differs: optim: adafactor: the optimizer here is AdamW\n"):
             self.assertIn(note, notes)
 
     def test_trl_epochs_evaluations_and_checkpoints_are_carried(self):
