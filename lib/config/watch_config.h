@@ -124,7 +124,8 @@ struct StopWhenConfig {
     v("unscorable_steps", unscorable_steps, "such steps in a row that end the run; 0 = never",
       AtLeast(0));
     v("uninformative", uninformative,
-      "share of the groups of uninformative_steps steps, those whose raw rewards do not differ, "
+      "share of the groups of uninformative_steps steps, those whose deciding rewards do not "
+      "differ, "
       "from which these steps end the run",
       kShare);
     v("uninformative_steps", uninformative_steps,

@@ -252,7 +252,7 @@ EarlyEnd Breaker::Uninformative(const Groups& groups) const {
   const std::string few = groups.informative == 0 ? "no group"
                                                   : fmt::format("only {:.0f} of {:.0f} groups",
                                                                 groups.informative, groups.trained);
-  return {false, fmt::format("{} of {} in a row had differing raw rewards; {} (bound: "
+  return {false, fmt::format("{} of {} in a row had differing deciding rewards; {} (bound: "
                              "local.learner.stop_when.uninformative)",
                              few, steps, fix)};
 }
@@ -270,10 +270,11 @@ std::vector<std::string> FirstBatchNotices(const StepMeasurements& step,
   if (std::string notice = SolvedNotice(solved, step.groups_informative > 0); !notice.empty()) {
     notices.push_back(std::move(notice));
   } else if (scored > 0 && step.groups_informative == 0) {
-    notices.push_back(fmt::format(
-        "all raw rewards of the first batch are equal within their groups (mean reward {:.3g}); "
-        "such groups teach nothing",
-        step.raw_reward_mean));
+    notices.push_back(
+        fmt::format("all deciding rewards of the first batch are equal within their groups (mean "
+                    "reward {:.3g}); "
+                    "such groups teach nothing",
+                    step.raw_reward_mean));
   }
   if (step.completions > 0 && step.truncated_share >= kNearlyAll) {
     notices.push_back(

@@ -70,7 +70,7 @@ TEST(BreakerTest, EndsARunInWhichNoGroupDiffersAndSaysWhatMendsIt) {
   const auto wrong = EndAfter(4, StepOf(0, 0, 4));
   ASSERT_TRUE(wrong.has_value());
   EXPECT_FALSE(wrong->learned);
-  EXPECT_THAT(wrong->why, HasSubstr("no group of 4 steps in a row had differing raw rewards"));
+  EXPECT_THAT(wrong->why, HasSubstr("no group of 4 steps in a row had differing deciding rewards"));
   EXPECT_THAT(wrong->why, HasSubstr("audit-verifier"));
   const auto both = EndAfter(4, StepOf(0, 3, 1));
   ASSERT_TRUE(both.has_value());
