@@ -21,7 +21,7 @@ struct ComparedCurve {
 };
 
 constexpr ComparedCurve kCurves[] = {
-    {"raw reward (mean of the step)", &StepMeasurements::drawn_reward_mean, 0},
+    {"raw reward (mean of the step)", &StepMeasurements::drawn_raw_reward_mean, 0},
     {"accuracy", &StepMeasurements::accuracy, 0},
     {"advantage collapse rate", &StepMeasurements::acr, 1},
     {"entropy (nats per token)", &StepMeasurements::entropy, 0}};

@@ -40,13 +40,15 @@ TEST(PageDataTest, AnAlarmHasTheWordsOfTheConsole) {
   step.alarms = {Alarm::kCollapse};
   ASSERT_TRUE(AppendStep(JoinPath(dir.path(), "steps.jsonl"), step).ok());
   const ByteTokenizer tokenizer;
-  PageData data(config, tokenizer, [] { return v1::GetRunStatusResponse(); });
+  PageData data(config, &tokenizer, [] { return v1::GetRunStatusResponse(); });
   const auto alarms = nlohmann::json::parse(data.Get(-1, 0))["alarms"];
   ASSERT_EQ(alarms.size(), 1U);
   EXPECT_EQ(alarms[0]["name"], "collapse");
   EXPECT_EQ(alarms[0]["step"], 3);
   EXPECT_EQ(alarms[0]["meaning"], WordsOf(Alarm::kCollapse).meaning);
   EXPECT_EQ(alarms[0]["advice"], WordsOf(Alarm::kCollapse).advice);
+}
+
 TEST(PageDataTest, SaysWhetherTheRunLearned) {
   const TempDir dir;
   for (int n = 1; n <= 20; ++n) {
@@ -64,7 +66,7 @@ TEST(PageDataTest, SaysWhetherTheRunLearned) {
   RunConfig config;
   config.local.out = dir.path();
   const ByteTokenizer tokenizer;
-  PageData data(config, tokenizer, [] { return v1::GetRunStatusResponse(); });
+  PageData data(config, &tokenizer, [] { return v1::GetRunStatusResponse(); });
   const auto learned = nlohmann::json::parse(data.Get(-1, 0))["learned"];
   EXPECT_EQ(learned["accuracy"]["verdict"], "rose");
   EXPECT_EQ(learned["held_out"]["before"], 0.5);
