@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import re
+import shlex
 import sys
 
 try:
@@ -18,22 +19,26 @@ except ImportError:
           "python3-yaml", end="")
     sys.exit(1)
 
+DAY_MS = "86400000"  # the most that run.reward.timeout_ms takes
 LARGEST = 1 << 20  # bytes of a file
 MOST_REFERENCES = 8  # ${a} that stands for ${b} and so on
 MOST_LEVELS = 16
 FEWEST_CHECKPOINTS = 2  # so that a damaged one has one before it
 
+KWARGS = re.compile(r"(reward\.)?custom_reward_function\.reward_kwargs\.")
 BOOL = "True=true true=true False=false false=false"
 SERVERS = ("the embedded engine samples; for vLLM set local.worker.engine and "
            "local.worker.vllm.servers")
 SIZED_HERE = "processes and memory are sized in section local"
 SIZED_BY_VLLM = "memory of vLLM is set where its servers are started"
-UNKNOWN = "this setting is not known here"
-LONGEST_REWARD_MS = 3600 * 1000  # neither trainer bounds the time of a reward
-OFF = ("false", "False", "0", "null", "None", "none", "no", "[]", "{}", "")
-WHOLE_MODEL = "every rank holds the whole model, its gradient and its optimizer state"
-SINGLE_TURN = "the run is single-turn: each prompt has one completion, and no tools are called"
-ALL_PARAMETERS = "every parameter is trained, which takes the memory of the whole optimizer state"
+NO_LORA = "LoRA is not supported: every parameter would be trained"
+NO_SEQUENCE_PARALLEL = ("sequences are not split over GPUs: each rank would hold whole ones, and "
+                        "long ones may not fit its memory")
+WHOLE_MODEL = ("nothing is sharded: each rank would hold the whole model, its gradient and its "
+               "optimizer state")
+NO_REWARD_MODEL = ("no reward model is started, and its scores would be missing: serve it, and set "
+                   "run.reward.verifier: http")
+OFF = ("false", "0", "0.0", "no", "none", "[]", "{}")
 
 
 @dataclasses.dataclass
@@ -41,21 +46,26 @@ class Row:
     """What becomes of a setting: each key of `ours` gets its value, translated by `choices`
     ("vanilla=ppo gspo=gspo") where there are some. A value without a choice, or a row without
     `ours`, is not carried, for the reason `remark`; without a remark the function of the trainer
-    reads it. A remark on a carried value says how it differs. `default` is the trainer's. A row
-    that `differs` changes what is trained unless it is off there: it is named before the others."""
+    reads it. A remark on a carried value says how it differs. `default` is the trainer's. `changes`
+    says what a run without the setting does, where that is another result; it is not reported for
+    a value that is off or in `same`."""
 
     theirs: str
     ours: str = ""
     remark: str = ""
     choices: str = ""
     default: str = ""
-    differs: bool = False
+    changes: str = ""
+    same: str = ""
 
 
 # verl 0.9: its ppo_trainer.yaml and the keys that recipes override.
 VERL = [
-    Row("data.train_files"),
-    Row("data.val_files"),
+    Row("data.train_files", "run.data.prompts"),
+    Row("data.val_files", "run.data.held_out"),
+    Row("data.custom_cls.path",
+        changes="the dataset class is not called: prompts would be the rows as they are"),
+    Row("data.image_key", changes="prompts are text: a model would see no images", same="images"),
     Row("data.val_max_samples"),
     Row("data.val_batch_size", remark="evaluations are batched by local.worker.max_running"),
     Row("data.prompt_key", "run.data.prompt_field", default="prompt"),
@@ -72,18 +82,16 @@ VERL = [
     Row("actor_rollout_ref.model.path", "run.model.path"),
     Row("actor_rollout_ref.model.enable_gradient_checkpointing", "local.learner.recompute",
         choices=BOOL),
-    Row("actor_rollout_ref.model.lora_rank", remark=ALL_PARAMETERS, differs=True),
-    Row("actor_rollout_ref.rollout.multi_turn.enable", remark=SINGLE_TURN, differs=True),
-    Row("actor_rollout_ref.actor.ulysses_sequence_parallel_size", default="1", differs=True,
-        remark="sequences are not split: the longest one must fit on one GPU"),
-    Row("actor_rollout_ref.actor.strategy", remark=WHOLE_MODEL, differs=True, default="fsdp"),
-    Row("reward_model.enable", differs=True,
-        remark="no reward model is loaded: serve it, and set run.reward.verifier: http and "
-               "run.reward.http.url"),
-    Row("data.custom_cls.path", differs=True, default="null",
-        remark="no class reads the data: run.data.prompts is read as it is"),
-    Row("data.image_key", differs=True, default="images",
-        remark="prompts are text: a model sees no images"),
+    Row("actor_rollout_ref.model.lora_rank", changes=NO_LORA),
+    Row("actor_rollout_ref.rollout.multi_turn.enable",
+        changes="multi-turn rollouts are not supported: the run would be single-turn, without "
+        "tools"),
+    Row("actor_rollout_ref.actor.ulysses_sequence_parallel_size", changes=NO_SEQUENCE_PARALLEL,
+        same="1"),
+    Row("actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
+        changes=NO_SEQUENCE_PARALLEL, same="1"),
+    Row("actor_rollout_ref.actor.fsdp_config.qat.enable",
+        changes="weights are not quantized: training would not know of a later quantization"),
     Row("actor_rollout_ref.rollout.dtype", "run.model.dtype", remark="bfloat16 and float32 only",
         choices="bfloat16=bfloat16 bf16=bfloat16 float32=float32 fp32=float32", default="bfloat16"),
     Row("actor_rollout_ref.actor.fsdp_config.model_dtype",
@@ -137,7 +145,7 @@ VERL = [
     Row("actor_rollout_ref.rollout.tensor_model_parallel_size", remark=SIZED_HERE),
     Row("actor_rollout_ref.rollout.max_num_seqs", "local.worker.max_running"),
     Row("algorithm.adv_estimator", "run.algorithm.advantage",
-        remark="there is no critic and no such estimator here: the run uses grpo", differs=True,
+        changes="there is no such estimator here; run.algorithm.advantage is grpo instead",
         choices="grpo=grpo rloo=rloo opo=opo gpg=gpg reinforce_plus_plus=reinforce_pp "
                 "reinforce_plus_plus_baseline=reinforce_pp_baseline grpo_passk=pass_k gdpo=gdpo",
         default="gae"),
@@ -146,8 +154,8 @@ VERL = [
     Row("algorithm.kl_penalty", default="kl"),
     Row("algorithm.kl_ctrl.kl_coef", default="0.001"),
     Row("algorithm.kl_ctrl.type"),
-    Row("algorithm.gamma", remark="the reward of a completion counts for all its tokens alike"),
-    Row("algorithm.lam", remark="there is no critic"),
+    Row("algorithm.gamma", same="1 1.0",
+        changes="rewards are not discounted: one counts for all tokens of its completion alike"),
     Row("algorithm.filter_groups.enable", "run.batch.zero_variance",
         choices="True=resample true=resample False=keep false=keep"),
     Row("algorithm.filter_groups.max_num_gen_batches"),
@@ -156,6 +164,8 @@ VERL = [
     Row("custom_reward_function.name"),
     Row("reward.custom_reward_function.path"),
     Row("reward.custom_reward_function.name"),
+    Row("reward_model.enable", changes=NO_REWARD_MODEL),
+    Row("reward.reward_model.enable", changes=NO_REWARD_MODEL),
     Row("reward_model.reward_manager"),
     Row("reward_model.overlong_buffer.enable"),
     Row("reward_model.overlong_buffer.len"),
@@ -166,7 +176,6 @@ VERL = [
     Row("trainer.test_freq", default="-1"),
     Row("trainer.val_before_train", remark="launch evaluates before and after, unless --no-eval"),
     Row("trainer.max_actor_ckpt_to_keep"),
-    Row("trainer.max_critic_ckpt_to_keep", remark="there is no critic"),
     Row("trainer.experiment_name", "run.name"),
     Row("trainer.project_name", remark="name the run in run.name"),
     Row("trainer.default_local_dir", "local.out"),
@@ -186,6 +195,11 @@ TRL = [
     Row("bf16", "run.model.dtype",
         choices="True=bfloat16 true=bfloat16 False=float32 false=float32"),
     Row("fp16", remark="bfloat16 and float32 only: run.model.dtype"),
+    Row("use_peft", changes=NO_LORA),
+    Row("deepspeed", changes=WHOLE_MODEL),
+    Row("fsdp", changes=WHOLE_MODEL),
+    Row("load_in_4bit", changes="weights are not quantized: run.model.dtype holds for all of them"),
+    Row("load_in_8bit", changes="weights are not quantized: run.model.dtype holds for all of them"),
     Row("dataset_name", remark="set run.data.prompts to a file or folder of its rows"),
     Row("reward_funcs", remark="set run.reward.verifier: python:FILE:FUNCTION + ..."),
     Row("reward_weights", remark="write them in run.reward.verifier: 0.5 * python:FILE:FUNCTION"),
@@ -206,7 +220,8 @@ TRL = [
     Row("load_best_model_at_end", "run.checkpoints.keep_best",
         choices="True=1 true=1 False=0 false=0"),
     Row("learning_rate", "run.optim.lr", default="1e-6"),
-    Row("optim", default="adamw_torch_fused"),
+    Row("optim", changes="the optimizer is AdamW, with its state in full precision",
+        same="adamw_torch adamw_torch_fused adamw_hf"),
     Row("weight_decay", "run.optim.weight_decay", remark="here on matrices only", default="0.0"),
     Row("adam_beta1", "run.optim.beta1", default="0.9"),
     Row("adam_beta2", "run.optim.beta2", default="0.999"),
@@ -223,20 +238,16 @@ TRL = [
     Row("generation_batch_size"),
     Row("steps_per_generation"),
     Row("num_generations", "run.sampling.group_size", default="8"),
+    Row("max_prompt_length", "run.data.max_prompt_tokens",
+        remark="longer prompts are refused here and not cut; run.data.over_long: drop leaves them "
+        "out"),
     Row("max_completion_length", "run.sampling.max_tokens", default="512"),
     Row("temperature", "run.sampling.temperature", default="1.0"),
     Row("top_p", "run.sampling.top_p", default="1.0"),
     Row("top_k", "run.sampling.top_k", default="0"),
-    Row("max_prompt_length", "run.data.max_prompt_tokens",
-        remark="longer prompts are refused; run.data.over_long: drop leaves them out"),
-    Row("min_p", remark="top_p and top_k only", differs=True),
-    Row("repetition_penalty", remark="the log-probs of the sampler have no penalties",
-        default="1.0", differs=True),
-    Row("use_peft", remark=ALL_PARAMETERS, differs=True),
-    Row("tools", remark=SINGLE_TURN, differs=True),
-    Row("environment_factory", remark=SINGLE_TURN, differs=True),
-    Row("fsdp", remark=WHOLE_MODEL, differs=True),
-    Row("deepspeed", remark=WHOLE_MODEL, differs=True),
+    Row("min_p", remark="top_p and top_k only"),
+    Row("repetition_penalty", same="1 1.0",
+        changes="there is no penalty: completions would be sampled without it"),
     Row("shuffle_dataset", "run.data.shuffle", choices=BOOL, default="true"),
     Row("chat_template_kwargs", remark="set run.data.template_arguments"),
     Row("use_vllm", remark=SERVERS),
@@ -251,8 +262,8 @@ TRL = [
     Row("vllm_importance_sampling_mode", remark="set run.algorithm.correction"),
     Row("vllm_importance_sampling_clip_max", "run.algorithm.correction.cap"),
     Row("beta", "run.algorithm.kl_coef", default="0.0"),
-    Row("use_bias_correction_kl", remark="the KL is not weighted by the ratio", differs=True),
-    Row("sync_ref_model", remark="the reference stays the start model", differs=True),
+    Row("use_bias_correction_kl", remark="the KL is not weighted by the ratio"),
+    Row("sync_ref_model", changes="the reference stays the start model: the KL would grow"),
     Row("num_iterations", "run.batch.epochs", default="1"),
     Row("epsilon", "run.algorithm.clip_low run.algorithm.clip_high", default="0.2"),
     Row("epsilon_high", "run.algorithm.clip_high"),
@@ -271,24 +282,37 @@ TRL = [
         default="group"),
     Row("multi_objective_aggregation"),
     Row("mask_truncated_completions", "run.algorithm.overlong.filter", choices=BOOL),
-    Row("top_entropy_quantile", remark="every token is trained", default="1.0", differs=True),
+    Row("top_entropy_quantile", same="1 1.0", changes="every token would be trained"),
     Row("entropy_coef", "run.algorithm.entropy_coef"),
     Row("use_adaptive_entropy", remark="set run.algorithm.adaptive_entropy"),
-    Row("log_completions", remark="buttress samples shows them"),
-    Row("remove_unused_columns", remark="reward functions get every field of the rows"),
 ]
 
-
-# Settings that change neither what is trained nor what a user has to set here: memory, placement,
-# kernels and logs of the other trainer.
-NO_EFFECT = re.compile(
-    r"(^critic\.|^ray_|^global_profiler|^transfer_queue|offload|fsdp_config|megatron|checkpoint\."
-    r"|log_prob_|micro_batch|use_remove_padding|use_fused_kernels|torch_compile|enforce_eager"
-    r"|free_cache_engine|load_format|enable_chunked_prefill|max_num_batched_tokens"
-    r"|^trainer\.(critic_warmup|balance_batch|device|resume_mode|rollout_data_dir"
-    r"|validation_data_dir|log_val_generations)$|^data\.(dataloader_num_workers|return_)"
-    r"|^dataloader_|^ddp_|^disable_tqdm$|^logging_|^hub_|^push_to_hub|^torch_compile|^tf32$"
-    r"|^overwrite_output_dir$|^disable_dropout$|^ds3_|^vllm_enable_sleep_mode$|^log_)")
+# Settings of theirs that change no result here: how their processes share memory and work, what
+# they print, and where they upload.
+NO_EFFECT = {
+    "verl": r"(.*\.)?_target_|critic\..*|algorithm\.lam"
+            r"|actor_rollout_ref\.(rollout\.multi_turn|model\.lora)(\.|_alpha|_dropout).*"
+            r"|trainer\.(critic_warmup|max_critic_ckpt_to_keep|balance_batch|resume_mode|ray_.*"
+            r"|log_val_generations|use_legacy_worker_impl|device)"
+            r"|ray_kwargs\..*|ray_init\..*|global_profiler\..*|transfer_queue\..*"
+            r"|data\.(dataloader_num_workers|filter_overlong_prompts_workers|trust_remote_code)"
+            r"|actor_rollout_ref\.(hybrid_engine|nccl_timeout)"
+            r"|actor_rollout_ref\.model\.(use_remove_padding|use_shm|use_fused_kernels"
+            r"|trust_remote_code|use_liger|enable_activation_offload|external_lib)"
+            r"|actor_rollout_ref\.(actor|ref)\.(strategy|use_torch_compile|.*profiler\..*"
+            r"|fsdp_config\..*|checkpoint\..*|megatron\..*|log_prob_.*|.*entropy_checkpointing"
+            r"|entropy_from_logits_.*)"
+            r"|actor_rollout_ref\.rollout\.(mode|load_format|enforce_eager|free_cache_engine"
+            r"|layered_summon|log_prob_.*|max_num_batched_tokens|enable_chunked_prefill"
+            r"|enable_prefix_caching|disable_log_stats|.*parallel_size|agent\.num_workers"
+            r"|checkpoint_engine\..*|trace\..*|prometheus\..*)",
+    "trl": r"log_.*|logging_.*|num_completions_to_print|disable_tqdm|remove_unused_columns|do_.*"
+           r"|push_to_hub|hub_.*|dataloader_.*|ddp_.*|fsdp_.*|ds3_gather_for_generation"
+           r"|torch_compile.*|tf32|gradient_checkpointing_kwargs|trust_remote_code"
+           r"|attn_implementation|overwrite_output_dir|per_device_eval_batch_size|eval_on_start"
+           r"|vllm_(enable_sleep_mode|model_impl|server_timeout|group_port)|use_liger_.*"
+           r"|use_cache|pad_to_multiple_of|average_tokens_across_devices|report_to_.*|local_rank",
+}
 
 
 class Settings(dict):
@@ -305,6 +329,11 @@ class Settings(dict):
         found = re.match(r"\s*[+-]?\d+", self.text(key))
         return int(found[0]) if found else 0
 
+    def files(self, key):
+        """The elements of a list, or the one text."""
+        node = compose(self.text(key)) if self.text(key).startswith("[") else None
+        return list(map(text_of, node.value)) if node else [self.text(key)]
+
     def is_true(self, key):
         return self.text(key) in ("true", "True")
 
@@ -317,25 +346,29 @@ class Result:
     """Our settings, and what became of theirs that were not carried, or not exactly."""
 
     def __init__(self):
-        self.ours, self.notes, self.without_effect = {}, [], []
-        self.lost = {}  # by whether the run differs and why: the settings that were not carried
+        self.ours, self.notes = {}, []
+        self.lost = {}  # by heading and reason: the settings
 
-    def not_carried(self, what, why, differs=False):
-        self.lost.setdefault((differs, why), []).append(what)
+    def changed(self, what, how):
+        self.lost.setdefault(("changes the result", how), []).append(what)
+
+    def not_carried(self, what, why):
+        self.lost.setdefault(("not carried", why), []).append(what)
+
+    def without_effect(self, what, why):
+        self.lost.setdefault((why, ""), []).append(what)
+
+    def lines(self):
+        """What changes the result is first, and what means nothing here last. Settings with one
+        reason are one line."""
+        lines = [f"{heading}: {', '.join(whats)}" + (f": {why}" if why else "")
+                 for (heading, why), whats in self.lost.items()]
+        order = ("changes the result", "not carried")
+        first = [line for heading in order for line in lines if line.startswith(heading)]
+        return first + self.notes + [line for line in lines if line not in first]
 
     def nearest(self, what):
         self.notes.append(f"nearest: {what}")
-
-    def lines(self):
-        """What changes the run first, settings with one reason together, and in one line those
-        that mean nothing here."""
-        for kind, prefix in ((True, "differs"), (False, "not carried")):
-            for (differs, why), whats in self.lost.items():
-                if differs == kind:
-                    yield f"{prefix}: {', '.join(whats)}: {why}"
-        yield from self.notes
-        if self.without_effect:
-            yield "no effect here: " + ", ".join(self.without_effect)
 
     def keep_checkpoints(self, theirs, kept):
         self.ours["run.checkpoints.keep_last"] = str(max(kept, FEWEST_CHECKPOINTS))
@@ -346,16 +379,21 @@ class Result:
         if value in ("null", "None"):
             return
         what = f"{row.theirs}: {value}"
+        if not row.ours and row.changes:
+            if value.lower() not in OFF and value not in row.same.split():
+                self.changed(what, row.changes)
+            return
         if not row.ours:
-            if row.differs and (value in OFF or value == row.default):
-                self.without_effect += [] if is_default else [row.theirs]
-            elif not is_default and row.remark:
-                self.not_carried(what, row.remark, row.differs)
+            if not is_default and row.remark:
+                self.not_carried(what, row.remark)
             return
         if row.choices:
             value = dict(choice.split("=") for choice in row.choices.split()).get(value)
+        if value is None and row.changes:
+            self.changed(what, row.changes)
+            return
         if value is None:
-            self.not_carried(what, row.remark or "there is no such choice", row.differs)
+            self.not_carried(what, row.remark or "there is no such choice")
             return
         for key in row.ours.split():
             self.ours[key] = value
@@ -363,51 +401,44 @@ class Result:
             self.notes.append(f"carried: {what}: {row.remark}")
 
 
-def one_file(theirs, key, ours, result):
-    """A list of one file is that file; a setting of ours has no list."""
-    files = yaml.load(theirs.text(key) or "[]", Loader=yaml.BaseLoader)
-    files = files if isinstance(files, list) else [files]
-    if len(files) == 1:
-        result.ours[ours] = files[0]
-    elif files:
-        result.not_carried(f"{key}: {theirs.text(key)}",
-                           f"{ours} is one file or folder: put Parquet files into one folder, or "
-                           "write JSONL files one after another with `cat`, and set it",
-                           differs=True)
+def verl_files(theirs, result):
+    """A list of files, which verl concatenates, becomes one file or a folder of Parquet files."""
+    for key, ours in (("data.train_files", "run.data.prompts"),
+                      ("data.val_files", "run.data.held_out")):
+        paths = theirs.files(key)
+        if ours not in result.ours:
+            continue
+        if len(paths) == 1:
+            result.ours[ours] = paths[0]
+            continue
+        name = ours.rpartition(".")[2] + "_of_all_files"
+        if all(path.endswith(".parquet") for path in paths):
+            commands = [f"cp {shlex.quote(path)} {name}/train-{n:05}-of-{len(paths):05}.parquet"
+                        for n, path in enumerate(paths)]
+            make = " && ".join([f"mkdir {name}"] + commands)
+        else:
+            name += ".jsonl"
+            make = f"cat {' '.join(map(shlex.quote, paths))} > {name}"
+        result.ours[ours] = name
+        result.nearest(f"{key}: {len(paths)} files became one, {name}; make it, next to the "
+                       f"configuration, by: {make}")
 
 
-def function_arguments(theirs, prefix, result):
-    """verl passes them to each call of its function, as run.reward.python.arguments does."""
+def verl_arguments(theirs, result):
+    """Carries reward_kwargs to run.reward.python.arguments: texts and JSON by name."""
+    arguments = {}
     for key, value in theirs.items():
-        name = key.removeprefix(prefix)
-        if name == key:
+        found = KWARGS.match(key)
+        if not found:
             continue
-        if "." in name:
-            result.not_carried(f"{key}: {value}", "write the object as JSON in "
-                               "run.reward.python.arguments", differs=True)
-            continue
-        read = yaml.safe_load(value)
+        *path, name = key[found.end():].split(".")
+        inner = arguments
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[name] = yaml.safe_load(value)
+    for name, value in arguments.items():
         result.ours[f"run.reward.python.arguments.{name}"] = (
-            value if isinstance(read, str) else json.dumps(read))
-
-
-def unbounded_reward(result):
-    result.ours["run.reward.timeout_ms"] = str(LONGEST_REWARD_MS)
-    result.nearest("rewards without a time limit became run.reward.timeout_ms "
-                   f"{LONGEST_REWARD_MS}, an hour for a group")
-
-
-def warmup_share(theirs, key, steps, result):
-    """Warm-up as a share of the steps of the run, which are known only if they are set."""
-    share = theirs.number(key)
-    if share <= 0:
-        return
-    if steps <= 0:
-        result.not_carried(f"{key}: {theirs.text(key)}", "a run of epochs has no number of steps "
-                           "here, so it starts at the full rate; set run.optim.warmup_steps",
-                           differs=True)
-        return
-    result.ours["run.optim.warmup_steps"] = str(math.ceil(share * steps))
+            value if isinstance(value, str) else json.dumps(value))
 
 
 def verl_kl(theirs, result):
@@ -445,9 +476,7 @@ def verl_reward(theirs, result):
         path, name = theirs.text(prefix + "path"), theirs.text(prefix + "name")
         if path:
             result.ours["run.reward.verifier"] = f"python:{path}:{name or 'compute_score'}"
-            function_arguments(theirs, prefix + "reward_kwargs.", result)
-            unbounded_reward(result)
-    function_arguments(theirs, "reward_kwargs.", result)
+            result.ours["run.reward.timeout_ms"] = DAY_MS  # verl has no limit
     if "run.reward.verifier" not in result.ours:
         result.ours["run.reward.verifier"] = "math"
         result.nearest("verl's function by data_source became the verifier math; name others in "
@@ -466,9 +495,15 @@ def verl_steps(theirs, result):
         result.ours["run.optim.beta2"] = betas[2].strip()
     if theirs.number(optim + "lr_warmup_steps") > 0:
         result.ours["run.optim.warmup_steps"] = theirs.text(optim + "lr_warmup_steps")
-    else:
-        warmup_share(theirs, optim + "lr_warmup_steps_ratio",
-                     theirs.number("trainer.total_training_steps"), result)
+    elif theirs.number(optim + "lr_warmup_steps_ratio") > 0:
+        share = theirs.number(optim + "lr_warmup_steps_ratio")
+        total = theirs.number("trainer.total_training_steps")
+        if total > 0:
+            result.ours["run.optim.warmup_steps"] = str(int(share * total))
+        else:
+            result.changed(f"{optim}lr_warmup_steps_ratio: {shown(share)}",
+                           "the number of steps is not known here, and there would be no warm-up; "
+                           "set run.optim.warmup_steps to this share of the steps")
     if theirs.number("trainer.save_freq") > 0:
         result.ours["run.checkpoint_interval"] = theirs.text("trainer.save_freq")
     kept = "trainer.max_actor_ckpt_to_keep"
@@ -497,15 +532,14 @@ def verl_evaluations(theirs, result):
 
 
 def combine_verl(theirs, result):
-    one_file(theirs, "data.train_files", "run.data.prompts", result)
-    one_file(theirs, "data.val_files", "run.data.held_out", result)
+    verl_files(theirs, result)
+    verl_arguments(theirs, result)
     verl_kl(theirs, result)
     verl_batches(theirs, result)
     verl_reward(theirs, result)
     verl_steps(theirs, result)
     verl_evaluations(theirs, result)
     ours = result.ours
-    ours.setdefault("run.algorithm.advantage", "grpo")
     if ours.get("run.algorithm.loss") == "ppo":
         ours["run.algorithm.dual_clip"] = theirs.text("actor_rollout_ref.actor.clip_ratio_c")
     if (not theirs.is_true("algorithm.norm_adv_by_std_in_grpo")
@@ -513,6 +547,7 @@ def combine_verl(theirs, result):
         ours["run.algorithm.advantage"] = "dr_grpo"
     if theirs.number("actor_rollout_ref.rollout.top_k") < 0:
         ours["run.sampling.top_k"] = "0"
+    ours.setdefault("run.algorithm.advantage", "grpo")
     ours["run.data.answer_field"] = "reward_model.ground_truth"
     ours["run.batch.max_age"] = "0"
     ours["run.algorithm.old_policy"] = "learner"
@@ -538,13 +573,15 @@ def trl_batches(theirs, result):
 
 def trl_step_count(theirs, key, ours, updates, result):
     """Sets `ours` to a number of TRL's steps, of which a step of ours makes `updates`. TRL reads a
-    number below 1 as a share of all steps, which are not known here."""
+    number below 1 as a share of all steps, which are known where `max_steps` is set."""
     count = theirs.number(key)
     if count <= 0:
         return
-    if count < 1:
+    if count < 1 and theirs.number("max_steps") <= 0:
         result.not_carried(f"{key}: {theirs.text(key)}", f"it is a share of all steps; set {ours}")
         return
+    if count < 1:
+        count = math.ceil(count * theirs.number("max_steps"))
     steps = math.ceil(count / updates)
     result.ours[ours] = str(steps)
     if updates > 1:
@@ -599,11 +636,8 @@ def combine_trl(theirs, result):
     trl_length(theirs, updates, result)
     trl_evaluations(theirs, updates, result)
     trl_checkpoints(theirs, updates, result)
-    warmup_share(theirs, "warmup_ratio", theirs.number("max_steps") / updates, result)
-    trl_step_count(theirs, "warmup_steps", "run.optim.warmup_steps", updates, result)
-    if not theirs.text("optim").startswith("adamw"):
-        result.not_carried("optim: " + theirs.text("optim"), "the optimizer here is AdamW",
-                           differs=True)
+    warmup = "warmup_steps" if theirs.number("warmup_steps") > 0 else "warmup_ratio"
+    trl_step_count(theirs, warmup, "run.optim.warmup_steps", updates, result)
     loss = theirs.text("loss_type")
     if loss in ("cispo", "sapo"):
         result.ours["run.algorithm.loss"] = loss
@@ -616,8 +650,8 @@ def combine_trl(theirs, result):
         result.ours["run.sampling.top_k"] = "0"
     result.ours.update({
         "run.algorithm.eps": "1e-4", "run.optim.min_lr_ratio": "0", "run.batch.max_age": "0",
-        "run.algorithm.old_policy": "learner", "run.reward.verifier": "math"})
-    unbounded_reward(result)
+        "run.algorithm.old_policy": "learner", "run.reward.verifier": "math",
+        "run.reward.timeout_ms": DAY_MS})  # TRL has no limit
     result.nearest("reward functions are Python objects in TRL; run.reward.verifier is math until "
                    "you name yours: python:FILE:FUNCTION")
 
@@ -674,7 +708,7 @@ def read(text, overrides):
 
 
 def translate(source, theirs):
-    """Never fails: every setting of `theirs` is carried over or named in a note."""
+    """Never fails: every setting of `theirs` is carried over or named in a line."""
     rows, combine = SOURCES[source]
     known = {row.theirs for row in rows}
     every = Settings({row.theirs: row.default for row in rows if row.default})
@@ -682,12 +716,14 @@ def translate(source, theirs):
     for key, value in sorted(theirs.items()):
         if value != "null":
             every[key] = value
-        if not key or key in known or ".reward_kwargs." in f".{key}":
+        if not key or key in known or (source == "verl" and KWARGS.match(key)):
             continue
-        if NO_EFFECT.search(key) or value in OFF:
-            result.without_effect.append(key)
+        if re.fullmatch(NO_EFFECT[source], key):
+            result.without_effect(f"{key}: {value}", "no effect here")
+        elif value == "null" or value.lower() in OFF:
+            result.without_effect(f"{key}: {value}", "not known here, and off")
         else:
-            result.not_carried(f"{key}: {value}", UNKNOWN)
+            result.not_carried(f"{key}: {value}", "this setting is not known here")
     for row in rows:  # in the order of the table, so that a later row refines an earlier one
         if row.theirs in every:
             result.carry(row, every[row.theirs], row.theirs not in theirs)

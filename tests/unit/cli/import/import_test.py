@@ -91,20 +91,6 @@ class ImportTest(unittest.TestCase):
                       notes)
         self.assertIn("gpu_memory_utilization: 0.8: processes and", notes)
 
-    def test_trl_ratios_lengths_and_limits_are_carried(self):
-        ours, notes = imported("trl", """{
-          max_steps: 200, warmup_ratio: 0.05, max_prompt_length: 300,
-          gradient_accumulation_steps: 2, steps_per_generation: 4}""")
-        self.expect(ours, {
-            "run.steps": "100",
-            "run.optim.warmup_steps": "5",
-            "run.data.max_prompt_tokens": "300",
-            "run.reward.timeout_ms": "3600000"})
-        self.assertIn("max_prompt_length: 300: longer prompts are refused", notes)
-        _, notes = imported("trl", "{use_peft: true, deepspeed: zero3.json, use_vllm: false}")
-        self.assertIn("differs: use_peft: true: every parameter is trained", notes)
-        self.assertIn("differs: deepspeed: zero3.json: every rank holds", notes)
-
     def test_verl_overrides_references_and_kl_are_read(self):
         ours, _ = imported(
             "verl", "data: {max_prompt_length: 100, max_response_length: '${data.x}', x: 77}",
@@ -147,56 +133,63 @@ trainer: {total_epochs: 3, test_freq: 20, max_actor_ckpt_to_keep: 5}
         self.expect(ours, {"run.algorithm.advantage": "dr_grpo"})
         critic, notes = imported("verl", text, "algorithm.adv_estimator=gae")
         self.expect(critic, {"run.algorithm.advantage": "grpo"})
-        self.assertTrue(notes.startswith("differs: algorithm.adv_estimator: gae: there is no "
-                                         "critic"), notes)
-        self.assertIn("the run uses grpo\n", notes)
+        self.assertTrue(notes.startswith(
+            "changes the result: algorithm.adv_estimator: gae: there is no such estimator here; "
+            "run.algorithm.advantage is grpo instead\n"), notes)
 
-    def test_verl_lists_arguments_and_ratios_are_carried(self):
-        text = """
-data: {train_files: [a.jsonl], val_files: "['b.jsonl']"}
-actor_rollout_ref: {actor: {optim: {lr_warmup_steps_ratio: 0.1}}}
+    def test_verl_lists_of_files_and_arguments_of_the_reward_are_carried(self):
+        ours, notes = imported("verl", """
+data: {train_files: [/d/a.jsonl, /d/b c.jsonl], val_files: [/d/v.jsonl]}
+algorithm: {adv_estimator: grpo}
 custom_reward_function:
-  path: rewards.py
-  reward_kwargs: {alpha: 0.5, strict: True, names: [a, 1], kind: soft, deep: {x: 1}}
-trainer: {total_training_steps: 55}
-"""
-        ours, notes = imported("verl", text)
-        arguments = "run.reward.python.arguments."
+  {path: r.py, reward_kwargs: {alpha: 0.5, strict: True, form: short, inner: {k: 1}}}
+""")
         self.expect(ours, {
-            "run.data.prompts": "a.jsonl",
-            "run.data.held_out": "b.jsonl",
-            "run.optim.warmup_steps": "6",
-            arguments + "alpha": "0.5",
-            arguments + "strict": "true",
-            arguments + "names": '["a", 1]',
-            arguments + "kind": "soft",
-            "run.reward.timeout_ms": "3600000"})
-        self.assertIn("reward_kwargs.deep.x: 1: write the object as JSON", notes)
-        several, notes = imported("verl", "data: {train_files: [a.jsonl, b.jsonl]}")
-        self.expect(several, {"run.data.prompts": None})
-        self.assertIn("differs: data.train_files: [a.jsonl, b.jsonl]: run.data.prompts is one file "
-                      "or folder", notes)
-        _, notes = imported("verl", text, "trainer.total_training_steps=null")
-        self.assertIn("it starts at the full rate; set run.optim.warmup_steps\n", notes)
+            "run.data.prompts": "prompts_of_all_files.jsonl",
+            "run.data.held_out": "/d/v.jsonl",
+            "run.reward.python.arguments.alpha": "0.5",
+            "run.reward.python.arguments.strict": "true",
+            "run.reward.python.arguments.form": "short",
+            "run.reward.python.arguments.inner": '{"k": 1}',
+            "run.reward.timeout_ms": "86400000"})
+        self.assertIn("cat /d/a.jsonl '/d/b c.jsonl' > prompts_of_all_files.jsonl\n", notes)
+        self.assertNotIn("not known here", notes)
+        _, notes = imported("verl", "data: {train_files: [a.parquet, b.parquet]}")
+        self.assertIn("cp b.parquet prompts_of_all_files/train-00001-of-00002.parquet\n", notes)
 
-    def test_what_changes_the_run_is_first_and_what_means_nothing_is_one_line(self):
+    def test_what_changes_the_result_is_first_and_what_means_nothing_is_one_line(self):
         _, notes = imported("verl", """
-data: {train_files: a.jsonl, train_batch_size: 64}
+data: {my_own: 3}
+algorithm: {adv_estimator: grpo}
 actor_rollout_ref:
-  model: {path: m}
-  actor: {ulysses_sequence_parallel_size: 2, fsdp_config: {param_offload: False}, odd: 3, x: y}
-  rollout: {multi_turn: {enable: True}, tensor_model_parallel_size: 2, gpu_memory_utilization: 0.6}
-trainer: {critic_warmup: 0}
-""", "algorithm.adv_estimator=grpo")
+  actor: {ulysses_sequence_parallel_size: 2, fsdp_config: {param_offload: False}}
+  rollout: {multi_turn: {enable: True}, enforce_eager: True}
+trainer: {critic_warmup: 0, something: False}
+""")
         lines = notes.splitlines()
-        self.assertEqual([line.partition(": ")[0] for line in lines[:5]],
-                         ["differs", "differs", "not carried", "not carried", "nearest"])
-        self.assertIn("rollout.multi_turn.enable: True: the run is single-turn", notes)
-        self.assertIn("sequences are not split", notes)
-        self.assertIn("actor.odd: 3, actor_rollout_ref.actor.x: y: this setting is not known here",
-                      notes)
-        self.assertIn("no effect here: actor_rollout_ref.actor.fsdp_config.param_offload, "
-                      "trainer.critic_warmup", lines)
+        for line, what in zip(lines[:2], ("multi-turn rollouts are not supported: the run would "
+                                          "be single-turn", "sequences are not split")):
+            self.assertTrue(line.startswith("changes the result: "), notes)
+            self.assertIn(what, line)
+        self.assertIn(
+            "no effect here: actor_rollout_ref.actor.fsdp_config.param_offload: False, "
+            "actor_rollout_ref.rollout.enforce_eager: True, trainer.critic_warmup: 0", lines)
+        self.assertIn("not known here, and off: trainer.something: False", lines)
+        self.assertIn("not carried: data.my_own: 3: this setting is not known here", lines)
+        off = imported("verl", "actor_rollout_ref: {rollout: {multi_turn: {enable: False}}, actor: "
+                       "{ulysses_sequence_parallel_size: 1}}", "algorithm.adv_estimator=grpo")[1]
+        self.assertNotIn("CHANGES", off)
+
+    def test_shares_of_a_known_number_of_steps_are_carried(self):
+        trl, notes = imported("trl", "{max_steps: 101, warmup_ratio: 0.1, max_prompt_length: 700}")
+        self.expect(trl, {"run.optim.warmup_steps": "11", "run.data.max_prompt_tokens": "700",
+                          "run.reward.timeout_ms": "86400000"})
+        self.assertIn("longer prompts are refused here and not cut", notes)
+        text = "{actor_rollout_ref: {actor: {optim: {lr_warmup_steps_ratio: 0.1}}}}"
+        verl, _ = imported("verl", text, "trainer.total_training_steps=300")
+        self.expect(verl, {"run.optim.warmup_steps": "30"})
+        _, notes = imported("verl", text)
+        self.assertIn("lr_warmup_steps_ratio: 0.1: the number of steps is not known here", notes)
 
     def test_trl_losses_scales_and_batches_are_carried(self):
         ours, notes = imported("trl", """{
@@ -217,11 +210,15 @@ trainer: {critic_warmup: 0}
             "run.sampling.group_size": "8",
             "run.optim.schedule": "linear",
             "run.steps": "50"})
-        for note in ("differs: min_p: 0.1: top_p and top_k only\n",
+        for note in ("not carried: min_p: 0.1: top_p and top_k only\n",
                      "nearest: max_steps: 100 optimizer steps became run.steps 50, as a step makes "
                      "2 of them\n",
-                     "differs: optim: adafactor: the optimizer here is AdamW\n"):
+                     "changes the result: optim: adafactor: the optimizer is AdamW"):
             self.assertIn(note, notes)
+        _, notes = imported("trl", "{deepspeed: z3.json, optim: adamw_torch, odd: 1, strange: x}")
+        self.assertTrue(notes.startswith("changes the result: deepspeed: z3.json: "), notes)
+        self.assertIn("not carried: odd: 1, strange: x: this setting is not known here\n", notes)
+        self.assertNotIn("adamw", notes)
 
     def test_trl_epochs_evaluations_and_checkpoints_are_carried(self):
         ours, notes = imported("trl", """
