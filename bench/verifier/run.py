@@ -1,7 +1,6 @@
 """Measures answers per second of the math verifier and of Math-Verify (Hugging Face).
 
-Usage: bench/run.sh verifier [--json] [--quick]. $BUTTRESS_DATA names the folder of the data sets;
-the default is ../shared/data next to the repository.
+Usage: bench/run.sh verifier [--json] [--quick]. $BUTTRESS_DATA names the folder of the data sets.
 
 Both programs extract answers from the same responses and references of MATH and GSM8K and compare
 them, with one thread each. The bench measures the CPU time of the thread, so that other work on
