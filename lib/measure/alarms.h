@@ -107,7 +107,7 @@ class Breaker {
   explicit Breaker(const StopWhenConfig& config) : config_(config) {}
 
   // Takes the measurements of the next step and returns why the run ends with it, or nullopt. Only
-  // deciding rewards count: virtual samples, shaping and the KL term do not make a step informative.
+  // deciding rewards count: virtual samples, shaping and the KL term make no step informative.
   // `reason` is why completions of the step could not be scored, if there were any.
   std::optional<EarlyEnd> Observe(const StepMeasurements& step, const std::string& reason);
 
