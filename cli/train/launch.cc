@@ -86,6 +86,12 @@ class Launcher {
                   [this](const std::string& line) { console_.Warn(line); }),
         targets_(out_, config.run.name) {}
 
+  void ShowWarnings(const Findings& findings) {
+    for (const Finding& finding : findings.list())
+      if (finding.severity == Severity::kWarning)
+        console_.Warn(fmt::format("launch: warning: {}: {}", finding.check, finding.text));
+  }
+
   // Returns OK when the last step is settled and the summary is written, or was before, and
   // kCancelled after an interrupt and a clean stop, or after `buttress stop`.
   Status Run() {
@@ -369,7 +375,9 @@ Status LaunchOne(LaunchOptions options) {
   if (!options.fresh) CheckResume(config, findings);
   BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
   InstallShutdownHandlers();
-  return Launcher(options, config, std::move(fleet)).Run();
+  Launcher launcher(options, config, std::move(fleet));
+  launcher.ShowWarnings(findings);
+  return launcher.Run();
 }
 
 // Runs one seed after the other and compares them. Those that are finished stay as they are.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/text/bounded_json.h"
+#include "lib/checks/prompt_repeats.h"
 #include "lib/config/choice.h"
 #include "lib/config/sources.h"
 #include "lib/data/dataset.h"
@@ -74,18 +75,29 @@ void Judge(const std::string& key, const PromptDataset& dataset, const ModelFact
               fmt::format("{} rows read, prompts of {} tokens at most", rows.read, rows.longest));
 }
 
-void CheckFile(const std::string& key, const PromptDataset& dataset, const std::string& bad_rows,
-               const ModelFacts& model, std::size_t most, Findings& findings) {
+// Returns the hashes of the prompts (PromptFile::SortedHashes); none of a file with errors.
+std::vector<std::uint64_t> CheckFile(const std::string& key, const PromptDataset& dataset,
+                                     const std::string& bad_rows, const ModelFacts& model,
+                                     std::size_t most, Findings& findings) {
+  const auto refuse = [&](const std::string& why) {
+    findings.Error(key, why);
+    return std::vector<std::uint64_t>();
+  };
   if (const auto files = FindDatasetFiles(dataset.data.prompts); !files.ok())
-    return findings.Error(key, files.status().message());
-  if (!model.tokenizer) return;  // an error of the model says why
+    return refuse(files.status().message());
+  if (!model.tokenizer) return {};  // an error of the model says why
   const auto file = PromptFile::Open(dataset, *model.tokenizer);
-  if (!file.ok()) return findings.Error(key, file.status().message());
+  if (!file.ok()) return refuse(file.status().message());
   const Rows rows = ReadRows(**file, most);
-  if (rows.bad == 0 || bad_rows.empty()) return Judge(key, dataset, model, rows, findings);
-  const Status all = (*file)->CheckRows(/*stop=*/false, bad_rows).status();
-  const std::string advice = FieldAdvice(dataset);
-  findings.Error(key, advice.empty() ? all.message() : advice + "\n    " + all.message());
+  if (rows.bad > 0 && !bad_rows.empty()) {
+    const Status all = (*file)->CheckRows(/*stop=*/false, bad_rows).status();
+    const std::string advice = FieldAdvice(dataset);
+    return refuse(advice.empty() ? all.message() : advice + "\n    " + all.message());
+  }
+  Judge(key, dataset, model, rows, findings);
+  if (rows.bad > 0) return {};
+  auto hashes = (*file)->SortedHashes();
+  return hashes.ok() ? *std::move(hashes) : refuse(hashes.status().message());
 }
 
 // One process of each function is enough to try it.
@@ -153,16 +165,21 @@ std::string FieldAdvice(const PromptDataset& dataset) {
 
 void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
                   const std::string& out, Findings& findings) {
+  std::vector<HashedPrompts> trained;
   const auto check = [&](const std::string& name, const PromptDataset& dataset) {
     const std::string log = out.empty() ? "" : BadRowsPath(out, name, dataset.name);
-    CheckFile(dataset.section + "." + name, dataset, log, model, rows, findings);
+    const std::string key = dataset.section + "." + name;
+    return HashedPrompts{key, CheckFile(key, dataset, log, model, rows, findings)};
   };
-  for (const PromptDataset& dataset : DatasetsOf(run)) check("prompts", dataset);
+  for (const PromptDataset& dataset : DatasetsOf(run)) {
+    trained.push_back(check("prompts", dataset));
+    CheckTrained(trained.back(), findings);
+  }
   if (run.data.held_out.empty()) return;
   PromptDataset held_out{.name = {}, .section = "run.data", .data = run.data};
   held_out.data.prompts = run.data.held_out;
   held_out.max_tokens = run.sampling.max_tokens;
-  check("held_out", held_out);
+  CheckHeldOut(check("held_out", held_out), trained, findings);
 }
 
 Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer,

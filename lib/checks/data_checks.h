@@ -16,7 +16,8 @@ namespace buttress {
 // Checks the first `rows` rows of each file that is trained on and of run.data.held_out: fields,
 // prompts that are too long or that the model has no positions for, answers that are empty. If one
 // of them is bad, checks all rows and writes the bad ones to files in the run folder `out`
-// (row_faults.h), unless it is empty.
+// (row_faults.h), unless it is empty. Of all rows, warns of repeated and of few prompts, and of
+// held-out prompts that are trained on (prompt_repeats.h).
 void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
                   const std::string& out, Findings& findings);
 

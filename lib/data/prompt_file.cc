@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <unordered_map>
 
@@ -156,14 +157,31 @@ Result<Prompt> PromptFile::Read(std::size_t row) const {
   return prompt.status().Annotate(fmt::format("{}, {}", path_, Place(rows_[row].line)));
 }
 
+Result<std::vector<std::uint64_t>> PromptFile::SortedHashes() const {
+  std::vector<std::uint64_t> hashes;
+  hashes.reserve(rows_.size());
+  for (const Row& row : rows_) {
+    if (row.bytes > kMaxRowBytes) continue;
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadText(row));
+    if (const auto hash = parser_.HashPrompt(text)) hashes.push_back(*hash);
+  }
+  std::ranges::sort(hashes);
+  return hashes;
+}
+
+Result<std::string> PromptFile::ReadText(const Row& row) const {
+  std::string text(row.bytes, '\0');
+  const ssize_t n = ::pread(file_.fd(), text.data(), text.size(), static_cast<off_t>(row.offset));
+  if (n != static_cast<ssize_t>(text.size()))
+    return DataLoss("the row is not what it was at start; prompts must not change during a run");
+  return text;
+}
+
 Result<Prompt> PromptFile::ReadRow(std::size_t row) const {
   const Row& place = rows_[row];
   if (place.bytes > kMaxRowBytes)
     return InvalidArgument("longer than " + std::to_string(kMaxRowBytes) + " bytes");
-  std::string text(place.bytes, '\0');
-  const ssize_t n = ::pread(file_.fd(), text.data(), text.size(), static_cast<off_t>(place.offset));
-  if (n != static_cast<ssize_t>(text.size()))
-    return DataLoss("the row is not what it was at start; prompts must not change during a run");
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadText(place));
   return parser_.Parse(text, place.line);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,10 @@ class PromptParser {
   // where run.data.over_long is drop.
   Result<Prompt> Parse(std::string_view row, std::size_t line) const;
 
+  // Returns a hash of the prompt of a row as the model gets it, its text or its messages; nothing
+  // for a row without a prompt.
+  std::optional<std::uint64_t> HashPrompt(std::string_view row) const;
+
   // "run.data.prompt_field".
   std::string Key(std::string_view setting) const { return section_ + "." + std::string(setting); }
 
@@ -56,6 +61,8 @@ class PromptParser {
         answers_(std::move(answers)) {}
 
   Status ReadName(nlohmann::ordered_json& row, std::size_t line, Prompt& prompt) const;
+  // The text or the messages that are encoded.
+  nlohmann::ordered_json Sent(const nlohmann::ordered_json& asked) const;
   Result<std::vector<std::int32_t>> Encode(const nlohmann::ordered_json& asked) const;
 
   std::string name_;
@@ -97,6 +104,10 @@ class PromptFile {
   // empty (row_faults.h). kCancelled soon after `stop` becomes true.
   Result<DroppedRows> CheckRows(const std::atomic<bool>& stop, const std::string& log = "") const;
 
+  // Returns the hashes of the prompts of all rows (PromptParser::HashPrompt), sorted; rows without
+  // a prompt have none. Tokenizes nothing. kDataLoss as Read.
+  Result<std::vector<std::uint64_t>> SortedHashes() const;
+
   std::size_t size() const { return rows_.size(); }
 
   // Returns the SHA-256 of the file, or of its rows as JSONL, in hexadecimal digits.
@@ -123,6 +134,7 @@ class PromptFile {
   std::string Place(std::uint32_t line) const;
 
   Status FindRows();
+  Result<std::string> ReadText(const Row& row) const;
   Result<Prompt> ReadRow(std::size_t row) const;
 
   const std::string path_;

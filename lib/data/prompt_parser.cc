@@ -1,9 +1,11 @@
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "lib/base/text/random.h"
 #include "lib/data/field_path.h"
 #include "lib/data/prompt_file.h"
 
@@ -108,21 +110,22 @@ Result<PromptParser> PromptParser::Create(const PromptDataset& dataset, const To
   return PromptParser(dataset, std::move(encoder), std::move(answers));
 }
 
+ordered_json PromptParser::Sent(const ordered_json& asked) const {
+  if (!asked.is_string() || !config_.chat_template) return asked;
+  ordered_json messages = ordered_json::array();
+  if (!config_.system_prompt.empty()) messages.push_back(Message("system", config_.system_prompt));
+  messages.push_back(Message("user", asked.get_ref<const std::string&>()));
+  return messages;
+}
+
 Result<std::vector<std::int32_t>> PromptParser::Encode(const ordered_json& asked) const {
   const std::string field = "'" + config_.prompt_field + "'";
-  ordered_json messages = asked;
-  if (asked.is_string()) {
-    const std::string& text = asked.get_ref<const std::string&>();
-    if (text.empty()) return InvalidArgument(field + " is empty");
-    if (!config_.chat_template) return encoder_.EncodeText(text);
-    messages = ordered_json::array();
-    if (!config_.system_prompt.empty())
-      messages.push_back(Message("system", config_.system_prompt));
-    messages.push_back(Message("user", text));
-  } else if (!asked.is_array()) {
+  if (asked == "") return InvalidArgument(field + " is empty");
+  if (!asked.is_string() && !asked.is_array())
     return InvalidArgument(field + ": expected text or a list of messages, found " +
                            DescribeValue(asked, config_.prompt_field));
-  }
+  const ordered_json messages = Sent(asked);
+  if (messages.is_string()) return encoder_.EncodeText(messages.get_ref<const std::string&>());
   auto tokens = encoder_.EncodeMessages(messages, /*add_generation_prompt=*/true);
   if (!tokens.ok()) return tokens.status().Annotate(field);
   return tokens;
@@ -139,6 +142,14 @@ Status PromptParser::ReadName(ordered_json& row, std::size_t line, Prompt& promp
   if (prompt.id.size() <= kMaxNameBytes) return OkStatus();
   return InvalidArgument(fmt::format("the id '{}' has {} bytes; expected at most {}", prompt.id,
                                      prompt.id.size(), kMaxNameBytes));
+}
+
+std::optional<std::uint64_t> PromptParser::HashPrompt(std::string_view row) const {
+  auto object = ParseObject(row);
+  if (!object.ok()) return std::nullopt;
+  const FoundField asked = FindField(*object, config_.prompt_field);
+  if (!asked) return std::nullopt;
+  return HashText(Sent(asked.value()).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
 Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const {

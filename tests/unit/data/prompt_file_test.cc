@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/os/file.h"
@@ -67,6 +68,23 @@ TEST_F(PromptFileTest, RowsBecomePromptsAndOtherFieldsStayJson) {
   EXPECT_EQ(second->id, "3");  // its line
   EXPECT_EQ(second->source, "default");
   EXPECT_EQ(second->answer, "7");
+}
+
+TEST_F(PromptFileTest, PromptsThatTheModelGetsAlikeHaveEqualHashes) {
+  const std::string rows =
+      "{\"prompt\": \"hi\", \"answer\": \"4\"}\n"
+      "{\"prompt\": [{\"role\": \"user\", \"content\": \"hi\"}], \"answer\": \"5\"}\n"
+      "{\"prompt\": \"ho\", \"answer\": \"4\"}\n";
+  const ByteTokenizer tokenizer(kTemplate);
+  config_.chat_template = true;
+  const auto chat = (*Open(rows, tokenizer))->SortedHashes();
+  ASSERT_TRUE(chat.ok());
+  ASSERT_EQ(chat->size(), 3U);
+  EXPECT_NE(std::ranges::adjacent_find(*chat), chat->end());
+  EXPECT_TRUE(std::ranges::is_sorted(*chat));
+  config_.system_prompt = "be kind";
+  const auto told = *(*Open(rows, tokenizer))->SortedHashes();
+  EXPECT_EQ(std::ranges::adjacent_find(told), told.end());
 }
 
 TEST_F(PromptFileTest, FieldNamesComeFromTheConfiguration) {

@@ -1,5 +1,6 @@
 #include "cli/checks/run_checks.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int kPositions = 16;
 
@@ -41,6 +43,26 @@ class RunChecksTest : public ::testing::Test {
     Write(R"({"prompt": "12>", "answer": "3"})");
   }
 
+  // Rows of different prompts, "FROM>" and so on.
+  static std::string Rows(int from, int count, const std::string& answer = "3") {
+    std::string rows;
+    for (int i = from; i < from + count; ++i)
+      rows += fmt::format("{{\"prompt\": \"{}>\", \"answer\": {}}}\n", i, answer);
+    return rows;
+  }
+
+  // The warnings of these prompts and held-out prompts, a line each.
+  std::string Warnings(const std::string& rows, const std::string& held_out) {
+    Write(rows);
+    run_.data.held_out = dir_.path() + "/held_out.jsonl";
+    EXPECT_TRUE(WriteFileAtomic(run_.data.held_out, held_out).ok());
+    std::string warnings;
+    const Findings findings = Check();
+    for (const auto& [severity, check, text] : findings.list())
+      if (severity == Severity::kWarning) warnings += check + ": " + text + "\n";
+    return warnings;
+  }
+
   void Write(const std::string& rows) {
     EXPECT_TRUE(WriteFileAtomic(run_.data.prompts, rows + "\n").ok());
   }
@@ -62,6 +84,7 @@ class RunChecksTest : public ::testing::Test {
 };
 
 TEST_F(RunChecksTest, AWholeRunHasNeitherErrorsNorWarnings) {
+  Write(Rows(100, 50));
   const Findings findings = Check();
   EXPECT_EQ(findings.list().size(), 5u);
   for (const Finding& finding : findings.list())
@@ -112,10 +135,44 @@ TEST_F(RunChecksTest, AMissingFieldIsShownWithThoseThatTheRowsHave) {
 }
 
 TEST_F(RunChecksTest, AnEmptyAnswerIsAWarning) {
-  Write(R"({"prompt": "12>", "answer": null})");
+  Write(Rows(100, 50, "null"));
   const Finding last = Check().list().back();
   EXPECT_EQ(last.severity, Severity::kWarning);
-  EXPECT_THAT(last.text, HasSubstr("1 of the first 1 rows have an empty answer"));
+  EXPECT_THAT(last.text, HasSubstr("50 of the first 50 rows have an empty answer"));
+}
+
+TEST_F(RunChecksTest, HeldOutPromptsThatAreTrainedOnAreAWarning) {
+  EXPECT_EQ(Warnings(Rows(100, 200), Rows(300, 60)), "");
+  EXPECT_THAT(Warnings(Rows(100, 200), Rows(250, 60)),
+              StartsWith("run.data.held_out: 50 of 60 held-out prompts are also in "
+                         "run.data.prompts: its accuracy is not held out; "));
+  run_.data.held_out = run_.data.prompts;
+  EXPECT_THAT(Check().list().back().text, HasSubstr("200 of 200 held-out prompts are also in"));
+}
+
+TEST_F(RunChecksTest, EverySourceIsComparedWithTheHeldOutPrompts) {
+  const std::string other = dir_.path() + "/other.jsonl";
+  ASSERT_TRUE(WriteFileAtomic(other, Rows(300, 60)).ok());
+  run_.data.sources["a"].prompts = run_.data.prompts;
+  run_.data.sources["b"].prompts = other;
+  EXPECT_THAT(Warnings(Rows(100, 60), Rows(310, 50)),
+              StartsWith("run.data.held_out: 50 of 50 held-out prompts are also in "
+                         "run.data.sources.b.prompts: "));
+}
+
+TEST_F(RunChecksTest, ManyRowsWithTheSamePromptAreAWarning) {
+  EXPECT_EQ(Warnings(Rows(100, 100) + Rows(100, 11), Rows(300, 60)), "");
+  EXPECT_THAT(Warnings(Rows(100, 100) + Rows(100, 100, "4"), Rows(300, 60)),
+              StartsWith("run.data.prompts: 100 of 200 rows have the prompt of an earlier row"));
+  EXPECT_THAT(Warnings(Rows(100, 100), Rows(300, 60) + Rows(300, 60)),
+              StartsWith("run.data.held_out: 60 of 120 rows have the prompt of an earlier row"));
+}
+
+TEST_F(RunChecksTest, FewPromptsAreAWarning) {
+  EXPECT_THAT(Warnings(Rows(100, 7), Rows(300, 4)),
+              AllOf(HasSubstr("run.data.prompts: 7 different prompts are few: "),
+                    HasSubstr("run.data.held_out: 4 different prompts are few: an accuracy of "
+                              "50 % has an interval of +-49 points")));
 }
 
 TEST_F(RunChecksTest, ChatPromptsNeedAChatTemplate) {
