@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
@@ -97,6 +98,13 @@ void Visit(YAML::Node node, std::string_view key, PathKind kind, const Replaceme
   }
 }
 
+// No shell expands the "~" of a file, nor that of --set run.model.path=~/model.
+std::string WithHome(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || (path != "~" && !path.starts_with("~/"))) return path;
+  return home + path.substr(1);
+}
+
 }  // namespace
 
 void ForEachPath(const YAML::Node& root, const Replacement& f) {
@@ -104,7 +112,8 @@ void ForEachPath(const YAML::Node& root, const Replacement& f) {
 }
 
 std::string AbsolutePath(const std::string& path, const std::string& folder) {
-  const fs::path absolute = (fs::absolute(folder.empty() ? "." : folder) / path).lexically_normal();
+  const fs::path base = fs::absolute(folder.empty() ? "." : folder);
+  const fs::path absolute = (base / WithHome(path)).lexically_normal();
   std::string text = absolute.string();
   while (text.size() > 1 && text.ends_with('/')) text.pop_back();
   return text;

@@ -16,7 +16,7 @@ namespace buttress {
 void ForEachPath(const YAML::Node& root, const std::function<std::string(const std::string&)>& f);
 
 // Returns `path` as an absolute one without "." and "..". A relative one begins at `folder`, and an
-// empty `folder` is the current one.
+// empty `folder` is the current one. A first part "~" is $HOME, where that is set.
 std::string AbsolutePath(const std::string& path, const std::string& folder = "");
 
 // Whether a text has the form of a name of Hugging Face's hub: two words of letters, digits, '-',

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "lib/base/os/file.h"
@@ -158,6 +159,22 @@ TEST(AbsolutePathTest, DotsAndSlashesAtTheEndGo) {
   EXPECT_EQ(AbsolutePath("a"), std::filesystem::current_path().string() + "/a");
   EXPECT_EQ(FileNameOf("data/train/"), "train");
   EXPECT_EQ(WithFileNames("math + 2 * python:/a/b.py:f"), "math + 2 * python:b.py:f");
+}
+
+TEST_F(PathsTest, ATildeIsTheHomeFolderInTheFileAndInOverrides) {
+  ::setenv("HOME", "/home/a", 1);
+  ASSERT_TRUE(WriteFileAtomic(yaml_, R"(run:
+  data: {prompts: ~/rows.jsonl}
+  model: {path: m}
+  reward: {verifier: "python:~/rewards.py:right"}
+)")
+                  .ok());
+  const auto config = LoadRunConfig(yaml_, {"run.model.path=~/models/start", "local.out=~x"});
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(config->run.data.prompts, "/home/a/rows.jsonl");
+  EXPECT_EQ(config->run.reward.verifier, "python:/home/a/rewards.py:right");
+  EXPECT_EQ(config->run.model.path, "/home/a/models/start");
+  EXPECT_TRUE(config->local.out.ends_with("/~x")) << config->local.out;
 }
 
 }  // namespace
