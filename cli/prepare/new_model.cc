@@ -101,7 +101,7 @@ Status Check(const NewModelOptions& options) {
 }
 
 Result<NewTokenizer> MakeTokenizer(const NewModelOptions& options) {
-  if (!options.characters.empty()) return CharacterTokenizer(options.characters);
+  if (!options.characters.empty()) return CharacterTokenizer(options.characters, options.chat);
   return TrainTokenizer(options.text, options.tokens);
 }
 
@@ -151,6 +151,9 @@ std::function<Status()> AddNewModel(CLI::App& app) {
   app.add_option("--text", flags->model.text,
                  "instead of --characters: JSONL from whose strings a byte-level BPE like Qwen2's "
                  "is trained");
+  app.add_flag("--chat", flags->model.chat,
+               "with --characters: ChatML as chat template, its special tokens and the letters of "
+               "its roles; --text always has them");
   app.add_option("--tokens", flags->model.tokens,
                  "size of the BPE vocabulary, special tokens included");
   app.add_option("--vocab", flags->model.vocab, "rows of the embedding; 0: the number of tokens");

@@ -22,8 +22,10 @@ struct NewTokenizer {
 inline constexpr const char* kPadToken = "<|endoftext|>";
 inline constexpr const char* kEndToken = "<|im_end|>";
 
-// Makes a tokenizer in which every byte of `characters` is a token and nothing is merged.
-NewTokenizer CharacterTokenizer(const std::string& characters);
+// Makes a tokenizer in which every byte of `characters` is a token and nothing is merged. With
+// `chat` it has ChatML as chat template, its special tokens and the letters of its roles (system,
+// user, assistant) too.
+NewTokenizer CharacterTokenizer(const std::string& characters, bool chat);
 
 // Trains a tokenizer like Qwen2's: its pattern, its special tokens after the others, ChatML as chat
 // template. It learns from every string in the objects of the JSONL file `path` and has `tokens`
@@ -46,6 +48,7 @@ struct NewModelOptions {
   std::string characters{};
   std::string text{};  // path of a JSONL file
 
+  bool chat = false;           // a chat template for `characters`; `text` always has one
   std::int64_t tokens = 8192;  // vocabulary size of a tokenizer trained on `text`
   std::int64_t vocab = 0;      // rows of the embedding; 0: the number of tokens
   std::int64_t layers = 3;

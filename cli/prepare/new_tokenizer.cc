@@ -152,7 +152,8 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* kStartToken = "<|im_start|>";
-constexpr std::int64_t kMinTokens = 256 + 3;  // bytes and special tokens
+constexpr std::int64_t kChatTokens = 3;  // special ones
+constexpr std::int64_t kMinTokens = 256 + kChatTokens;
 
 // The pre-tokenizer pattern of Qwen2's tokenizer.json.
 constexpr const char* kQwen2Pattern =
@@ -163,6 +164,8 @@ constexpr const char* kChatMl =
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] "
     "}}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+// The characters that the template writes around the messages.
+constexpr const char* kChatMlCharacters = "systemuserassistant\n";
 
 ordered_json ByteLevel() {
   return {{"type", "ByteLevel"},
@@ -223,6 +226,12 @@ NewTokenizer Make(const TrainedBpe& bpe, const std::vector<std::string>& special
   return made;
 }
 
+NewTokenizer MakeChat(const TrainedBpe& bpe, const ordered_json& pre_tokenizer) {
+  NewTokenizer made = Make(bpe, {kPadToken, kStartToken, kEndToken}, pre_tokenizer);
+  made.chat_template = kChatMl;
+  return made;
+}
+
 // Counts the words of every string in `value`.
 Status CountWords(const json& value, const PreTokenizer& pre_tokenizer,
                   std::map<std::string, std::int64_t>& words) {
@@ -239,13 +248,13 @@ Status CountWords(const json& value, const PreTokenizer& pre_tokenizer,
 
 }  // namespace
 
-NewTokenizer CharacterTokenizer(const std::string& characters) {
+NewTokenizer CharacterTokenizer(const std::string& characters, bool chat) {
   TrainedBpe bpe;
   std::set<char> seen;
-  for (const char c : characters) {
+  for (const char c : chat ? characters + kChatMlCharacters : characters) {
     if (seen.insert(c).second) bpe.tokens.push_back(BytesToCharacters(std::string(1, c)));
   }
-  return Make(bpe, {kPadToken, kEndToken}, ByteLevel());
+  return chat ? MakeChat(bpe, ByteLevel()) : Make(bpe, {kPadToken, kEndToken}, ByteLevel());
 }
 
 Result<NewTokenizer> TrainTokenizer(const std::string& path, std::int64_t tokens) {
@@ -267,11 +276,8 @@ Result<NewTokenizer> TrainTokenizer(const std::string& path, std::int64_t tokens
     if (!counted.ok())
       return InvalidArgument(fmt::format("{}, line {}: {}", path, number, counted.message()));
   }
-  const std::vector<std::string> special = {kPadToken, kStartToken, kEndToken};
-  const auto learned = static_cast<std::size_t>(tokens) - special.size();
-  NewTokenizer made = Make(TrainBpe(words, learned), special, Qwen2PreTokenizer());
-  made.chat_template = kChatMl;
-  return made;
+  const auto learned = static_cast<std::size_t>(tokens - kChatTokens);
+  return MakeChat(TrainBpe(words, learned), Qwen2PreTokenizer());
 }
 
 }  // namespace buttress

@@ -31,6 +31,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         run_commands("own_task", folder, environment)
         summary = json.loads((pathlib.Path(folder) / "out/summary.json").read_text())
+        chat = json.loads((pathlib.Path(folder) / "chat_out/summary.json").read_text())
         run_commands("not_learning", folder, environment)
     before, after = summary["accuracy_before"], summary["accuracy_after"]
     assert after > before + 0.05, f"held-out accuracy {before} before, {after} after"
@@ -38,6 +39,8 @@ def main():
     assert learned["held_out"]["verdict"] == "rose", learned
     assert learned["accuracy"]["verdict"] == "rose", learned
     assert "cause" not in learned, learned
+    # A completion is right only where <|im_end|> ended it.
+    assert chat["learned"]["accuracy"]["last"] > 0.2, chat["learned"]
 
 
 main()

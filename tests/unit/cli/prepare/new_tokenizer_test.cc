@@ -5,6 +5,7 @@
 
 #include "cli/prepare/new_model.h"
 #include "lib/base/os/file.h"
+#include "lib/data/text_encoder.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "tests/support/temp_dir.h"
 
@@ -55,6 +56,27 @@ TEST_F(NewTokenizerTest, TheWrittenFolderEncodesAndDecodesItsTrainingText) {
   EXPECT_EQ(*(*tokenizer)->Decode(*tokens, SpecialTokens::kKeep), text);
   EXPECT_EQ((*tokenizer)->Encode("<|im_end|>")->front(), (*tokenizer)->eos_token_id());
   EXPECT_THAT((*tokenizer)->chat_template(), HasSubstr("<|im_start|>"));
+}
+
+TEST_F(NewTokenizerTest, ChatMlOfCharactersRendersEncodesAndEndsACompletion) {
+  const std::string folder = JoinPath(dir_.path(), "model");
+  ASSERT_TRUE(WriteNewModel({.characters = "0123 .", .chat = true}, folder).ok());
+  const auto tokenizer = Tokenizer::Load(folder);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  const auto encoder = TextEncoder::Create(**tokenizer);
+  ASSERT_TRUE(encoder.ok()) << encoder.status().ToString();
+  const nlohmann::ordered_json messages = {{{"role", "system"}, {"content", "0 1."}},
+                                           {{"role", "user"}, {"content", "23"}},
+                                           {{"role", "assistant"}, {"content", "3"}},
+                                           {{"role", "user"}, {"content", "1"}}};
+  const auto tokens = encoder->EncodeMessages(messages, /*add_generation_prompt=*/true);
+  ASSERT_TRUE(tokens.ok()) << tokens.status().ToString();
+  EXPECT_EQ(*(*tokenizer)->Decode(*tokens, SpecialTokens::kKeep),
+            "<|im_start|>system\n0 1.<|im_end|>\n<|im_start|>user\n23<|im_end|>\n"
+            "<|im_start|>assistant\n3<|im_end|>\n<|im_start|>user\n1<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  EXPECT_EQ(tokens->front(), (*tokenizer)->TokenId("<|im_start|>"));
+  EXPECT_EQ((*tokenizer)->eos_token_id(), (*tokenizer)->TokenId("<|im_end|>"));
 }
 
 TEST_F(NewTokenizerTest, RefusesUnusableText) {
