@@ -77,6 +77,16 @@ std::string LateText() {
 // run that uses it.
 std::string FleetCheckFolder(const std::string& out) { return JoinPath(out, "check"); }
 
+// Whether a launch that refused rows of a dataset left this folder (BadRowsPath of row_faults.h).
+bool IsOfBadRows(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::directory_iterator entries(folder, ignored);
+  return folder.filename() == "data" && entries != fs::directory_iterator() &&
+         std::ranges::all_of(entries, [](const auto& entry) {
+           return entry.path().filename().string().starts_with("bad_rows_");
+         });
+}
+
 void CheckOthers(const RunConfig& config, Fleet& fleet, Findings& findings) {
   RunConfig own = config;
   own.local.out = FleetCheckFolder(config.local.out);
@@ -158,7 +168,7 @@ void CheckRunFolder(const RunConfig& config, const std::string& run_file, bool f
   for (const fs::directory_entry& entry : fs::directory_iterator(out, ignored)) {
     if (fs::equivalent(entry.path(), run_file, ignored)) {
       holds_run_file = true;
-    } else if (entry.path() != FleetCheckFolder(out)) {
+    } else if (entry.path() != FleetCheckFolder(out) && !IsOfBadRows(entry.path())) {
       others.insert(entry.path().filename().string());
     }
   }

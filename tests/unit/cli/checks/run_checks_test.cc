@@ -278,6 +278,14 @@ TEST_F(RunFolderTest, AnAbsentFolderAnEmptyOneAndOneOfARunAreFine) {
   EXPECT_EQ(Errors(false) + Errors(true), "");
 }
 
+TEST_F(RunFolderTest, TheBadRowsOfARefusedStartAreNoObstacle) {
+  ASSERT_TRUE(MakeFolders(JoinPath(config_.local.out, "data")).ok());
+  Put("data/bad_rows_prompts.txt");
+  EXPECT_EQ(Errors(false) + Errors(true), "");
+  Put("data/photo.png");
+  EXPECT_THAT(Errors(false), HasSubstr("is not the folder of a run, and holds data"));
+}
+
 TEST_F(RunFolderTest, TheRunFileMayLieInTheFolderButIsNotMoved) {
   Put("run.yaml");
   const std::string run_file = JoinPath(config_.local.out, "run.yaml");
