@@ -123,7 +123,8 @@ TEST(LaunchTest, EpochsGiveTheLengthOfARunAndLengthenIt) {
   const std::string prompts = JoinPath(folder.path(), "rows.jsonl");
   ASSERT_TRUE(WriteFileAtomic(prompts, rows.substr(0, end)).ok());
   LaunchedRun run(0, {"--no-eval", "--set", "run.data.prompts=" + prompts, "--set",
-                      "run.optim.schedule=linear", "--set", "run.optim.min_lr_ratio=0"});
+                      "run.data.held_out=" + prompts, "--set", "run.optim.schedule=linear", "--set",
+                      "run.optim.min_lr_ratio=0"});
   const auto to_the_end = [&run](const std::string& epochs, std::int64_t steps) {
     run.Start({"--set", "run.epochs=" + epochs});
     ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
@@ -135,6 +136,8 @@ TEST(LaunchTest, EpochsGiveTheLengthOfARunAndLengthenIt) {
     EXPECT_GT((*records)[records->size() - 2].lr, 0);
   };
   to_the_end("1", 12);
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("launch: warning: run.data.held_out: 90 of 90 held-out "
+                                           "prompts are also in run.data.prompts: "));
   to_the_end("2", 23);
   ExpectAccountsBalance(run, 23 * kGroupsOfAStep);
 }
