@@ -287,7 +287,8 @@ int Run(int argc, char** argv) {
     const Status status =
         OnCollective(ReadLaunch().ranks > 1 ? MakeMpiCollective(kTimeout) : MakeLocalCollective(),
                      SizesToLower(sft), [&](Collective& control) { return RunSft(sft, control); });
-    return Report(status);
+    if (!status.ok()) std::fprintf(stderr, "sft: %s\n", status.message().c_str());
+    return ExitCode(status);
   }
   bool done = false;
   const auto config = LoadByFlags(flags, &done);

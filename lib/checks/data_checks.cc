@@ -20,13 +20,10 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kShownRows = 3;
-
 // What the rows that were read have in common.
 struct Rows {
   std::size_t read = 0;
-  std::size_t bad = 0;
-  std::string first_bad;  // the errors of the first rows that cannot be used
+  bool all_usable = true;
   std::size_t no_answer = 0;
   std::size_t longest = 0;  // tokens of a prompt
   std::size_t longest_row = 0;
@@ -37,7 +34,8 @@ Rows ReadRows(const PromptFile& file, std::size_t most) {
   for (; rows.read < std::min(most, file.size()); ++rows.read) {
     const Result<Prompt> prompt = file.Read(rows.read);
     if (!prompt.ok()) {
-      if (++rows.bad <= kShownRows) rows.first_bad += "\n    " + prompt.status().message();
+      // run.data.over_long leaves out a row that is kOutOfRange.
+      rows.all_usable = rows.all_usable && prompt.status().code() == StatusCode::kOutOfRange;
       continue;
     }
     rows.no_answer += prompt->answer.empty() || prompt->answer == "null" ? 1 : 0;
@@ -50,11 +48,6 @@ Rows ReadRows(const PromptFile& file, std::size_t most) {
 
 void Judge(const std::string& key, const PromptDataset& dataset, const ModelFacts& model,
            const Rows& rows, Findings& findings) {
-  if (rows.bad > 0) {
-    findings.Error(key, fmt::format("{} of the first {} rows cannot be used:{}{}", rows.bad,
-                                    rows.read, rows.first_bad, FieldAdvice(dataset)));
-    return;
-  }
   const auto tokens = static_cast<std::int64_t>(rows.longest) + dataset.max_tokens;
   const std::int64_t positions = model.config ? model.config->max_positions : tokens;
   // Where a completion alone is too long, the check of the model says so.
@@ -89,13 +82,11 @@ std::vector<std::uint64_t> CheckFile(const std::string& key, const PromptDataset
   const auto file = PromptFile::Open(dataset, *model.tokenizer);
   if (!file.ok()) return refuse(file.status().message());
   const Rows rows = ReadRows(**file, most);
-  if (rows.bad > 0 && !bad_rows.empty()) {
-    const Status all = (*file)->CheckRows(/*stop=*/false, bad_rows).status();
-    const std::string advice = FieldAdvice(dataset);
-    return refuse(advice.empty() ? all.message() : advice + "\n    " + all.message());
+  if (!rows.all_usable) {
+    std::string all = (*file)->CheckRows(/*stop=*/false, bad_rows).status().message();
+    return refuse(all.insert(std::min(all.find('\n'), all.size()), FieldAdvice(dataset)));
   }
   Judge(key, dataset, model, rows, findings);
-  if (rows.bad > 0) return {};
   auto hashes = (*file)->SortedHashes();
   return hashes.ok() ? *std::move(hashes) : refuse(hashes.status().message());
 }

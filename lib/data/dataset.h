@@ -37,7 +37,9 @@ class JsonlFile {
 
   int fd() const { return fd_; }
 
-  bool converted() const { return converted_; }  // line n is row n of the dataset
+  // What messages call a line: "line", or "row" where line n is row n of a dataset that was not
+  // JSONL.
+  const char* unit() const { return converted_ ? "row" : "line"; }
 
  private:
   int fd_;

@@ -39,7 +39,7 @@ Status Use(std::string_view text, std::int64_t line,
 
 Status ForEachJsonRow(const std::string& path, const std::function<Status(JsonRow row)>& use) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<LineReader> reader, LineReader::Open(path));
-  RowFaults faults;
+  RowFaults faults(reader->unit());
   std::size_t rows = 0;
   while (true) {
     std::string_view text;
@@ -48,7 +48,7 @@ Status ForEachJsonRow(const std::string& path, const std::function<Status(JsonRo
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     ++rows;
     const Status status = Use(text, reader->number(), use);
-    if (!status.ok()) faults.Add(reader->Place(), status.message());
+    if (!status.ok()) faults.Add(reader->number(), status.message());
   }
   if (rows == 0) return InvalidArgument(path + " has no rows; expected one object a line");
   return faults.Finish(path, rows);

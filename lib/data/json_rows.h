@@ -24,8 +24,8 @@ std::string IdText(const Json& id) {
 }
 
 // Calls `use` with each row of a dataset of any format (dataset.h), in order; blank lines are not
-// rows. kInvalidArgument lists the rows that are not JSON objects or that `use` refuses, by file
-// and line, or says that the file cannot be opened or has no rows.
+// rows. kInvalidArgument lists the rows that are not JSON objects or that `use` refuses, equal
+// faults together (row_faults.h), or says that the file cannot be opened or has no rows.
 Status ForEachJsonRow(const std::string& path, const std::function<Status(JsonRow row)>& use);
 
 // Returns the field "token_ids", a list of one or more ids. kInvalidArgument names the id and its

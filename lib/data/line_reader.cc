@@ -28,11 +28,6 @@ void LineReader::Rewind() {
   ended_ = true;
 }
 
-std::string LineReader::Place() const {
-  return file_.converted() ? fmt::format("{}, row {}", path_, number_)
-                           : fmt::format("{}:{}", path_, number_);
-}
-
 Result<bool> LineReader::Next(std::string_view& line) {
   constexpr std::size_t kChunk = std::size_t{1} << 20;
   std::size_t searched = begin_;

@@ -38,8 +38,7 @@ class LineReader {
 
   const std::string& path() const { return path_; }
 
-  // Names the last line: "FILE:3", or "FILE, row 3" of a dataset that is not JSONL.
-  std::string Place() const;
+  const char* unit() const { return file_.unit(); }
 
  private:
   LineReader(JsonlFile file, std::string path, std::int64_t size)

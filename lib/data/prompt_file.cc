@@ -29,9 +29,9 @@ bool IsBlank(std::string_view row) {
 // Collects invalid rows and finds duplicate ids.
 class PromptFile::Check {
  public:
-  explicit Check(const std::string& log) : faults_(log) {}
+  Check(const char* unit, const std::string& log) : faults_(unit, log) {}
 
-  void Reject(const std::string& place, const std::string& what) { faults_.Add(place, what); }
+  void Reject(std::uint32_t line, const std::string& what) { faults_.Add(line, what); }
 
   // Accepts a row unless its id is a duplicate. Only hashes of ids are kept, so that a million rows
   // take little memory; rows with equal hashes are read again.
@@ -40,9 +40,9 @@ class PromptFile::Check {
     for (auto other = first; other != last; ++other) {
       const auto prompt = file.Read(other->second);
       if (prompt.ok() && prompt->id == id)
-        return Reject(file.Place(file.rows_[row].line),
-                      "id '" + id + "' appears in " + file.Place(file.rows_[other->second].line) +
-                          " already");
+        return Reject(file.rows_[row].line, "id '" + id + "' appears in " +
+                                                file.Place(file.rows_[other->second].line) +
+                                                " already");
     }
     row_by_id_hash_.emplace(HashText(id), row);
   }
@@ -128,19 +128,19 @@ Status PromptFile::FindRows() {
 }
 
 std::string PromptFile::Place(std::uint32_t line) const {
-  return (file_.converted() ? "row " : "line ") + std::to_string(line);
+  return fmt::format("{} {}", file_.unit(), line);
 }
 
 Result<DroppedRows> PromptFile::CheckRows(const std::atomic<bool>& stop,
                                           const std::string& log) const {
-  Check check(log);
+  Check check(file_.unit(), log);
   for (std::size_t row = 0; row < rows_.size(); ++row) {
     if (stop) return Cancelled("the check of the dataset was stopped");
     const auto prompt = ReadRow(row);
     if (prompt.ok()) {
       check.Accept(*this, row, prompt->id);
     } else if (prompt.status().code() == StatusCode::kInvalidArgument) {
-      check.Reject(Place(rows_[row].line), prompt.status().message());
+      check.Reject(rows_[row].line, prompt.status().message());
     } else if (prompt.status().code() == StatusCode::kOutOfRange) {
       check.Drop(rows_[row].line);
     } else {

@@ -165,11 +165,11 @@ TEST_F(ModelCommandsTest, ABadLineIsAnErrorWithFileAndLineAndPrintsNothingElse) 
       "{\"id\": 1, \"token_ids\": [1, 2]}\n{\"id\": 2, \"token_ids\": [999]}\n";
   for (const char* command : {"logprobs", "generate"}) {
     EXPECT_EQ(ExitCodeOf(command, Golden("policy/qwen2_tiny"), rows), 2);
-    EXPECT_THAT(TextOf(log_), HasSubstr("rows.jsonl:2: token_ids[0] = 999")) << command;
+    EXPECT_THAT(TextOf(log_), HasSubstr("line 2: token_ids[0] = 999")) << command;
     EXPECT_THAT(TextOf(log_), HasSubstr("from 0 to 127")) << command;
   }
   EXPECT_EQ(ExitCodeOf("tokenize", Golden("tokenizer"), "{\"text\": 5}\n"), 2);
-  EXPECT_THAT(TextOf(log_), HasSubstr("rows.jsonl:1: 'text'"));
+  EXPECT_THAT(TextOf(log_), HasSubstr("line 1: 'text'"));
 }
 
 }  // namespace

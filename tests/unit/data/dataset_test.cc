@@ -63,9 +63,9 @@ TEST_F(DatasetTest, AJsonArrayBecomesRows) {
 TEST_F(DatasetTest, JsonlStaysAsItIs) {
   const auto file = OpenAsJsonl(Write("rows.json", "{\"a\": 1}\n[2]\n"), "");
   ASSERT_TRUE(file.ok());
-  EXPECT_FALSE(file->converted());
+  EXPECT_STREQ(file->unit(), "line");
   EXPECT_EQ(Content(*file), "{\"a\": 1}\n[2]\n");
-  EXPECT_FALSE(OpenAsJsonl(Write("rows.jsonl", "[2]\n"), "")->converted());
+  EXPECT_STREQ(OpenAsJsonl(Write("rows.jsonl", "[2]\n"), "")->unit(), "line");
   EXPECT_THAT(ErrorOf(Write("rows.jsonl.gz", "\x1F\x8B...")), HasSubstr("gunzip"));
   EXPECT_THAT(ErrorOf(JoinPath(folder_.path(), "none")), HasSubstr("cannot open"));
   EXPECT_THAT(ErrorOf(folder_.path()), HasSubstr("a folder without a dataset"));

@@ -104,12 +104,12 @@ TEST_F(SftDataTest, BadRowsAreListedWithTheirFaults) {
                       "{\"messages\": [{\"role\": \"user\"}]}\n"
                       "{\"prompt\": [], \"response\": \"b\"}\n"),
               AllOf(HasSubstr("5 of 6 rows cannot be used"),
-                    HasSubstr("rows.jsonl:2: no field 'response'; the row has prompt, answer; "
+                    HasSubstr("line 2: no field 'response'; the row has prompt, answer; "
                               "--response-field names it"),
-                    HasSubstr("rows.jsonl:3: 'prompt' is number; expected a text or a list"),
-                    HasSubstr("rows.jsonl:4: 'prompt' has no tokens"),
-                    HasSubstr("rows.jsonl:5: 'messages': message 0: no content"),
-                    HasSubstr("rows.jsonl:6: 'prompt' and 'response': message 0: is of the")));
+                    HasSubstr("line 3: 'prompt' is number; expected a text or a list"),
+                    HasSubstr("line 4: 'prompt' has no tokens"),
+                    HasSubstr("line 5: 'messages': message 0: no content"),
+                    HasSubstr("line 6: 'prompt' and 'response': message 0: is of the")));
   options_.vocab_size = 'b';
   EXPECT_THAT(ErrorOf(R"({"prompt": "a", "response": "b"})"), HasSubstr("token 98 is outside"));
   options_.system_prompt = "S";
@@ -120,7 +120,7 @@ TEST_F(SftDataTest, SequencesThatAreTooLongAreRefusedOrLeftOut) {
   const std::string rows =
       "{\"prompt\": \"a\", \"response\": \"b\"}\n{\"prompt\": \"aaaa\", \"response\": \"bb\"}\n";
   options_.max_tokens = 5;
-  EXPECT_THAT(ErrorOf(rows), HasSubstr("rows.jsonl:2: 7 tokens, at most 5 are allowed"));
+  EXPECT_THAT(ErrorOf(rows), HasSubstr("line 2: 7 tokens, at most 5 are allowed"));
   options_.over_long = OverLong::kDrop;
   const auto data = Read("rows.jsonl", rows);
   ASSERT_TRUE(data.ok()) << data.status().ToString();

@@ -108,7 +108,7 @@ TEST_F(SftTest, ErrorsNameTheBadLineAndOptionsThatExclude) {
   const auto group = MakeLocalCollective();
   const Status status = RunSft(options, *group);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("data.jsonl:2: no field 'response'"), std::string::npos)
+  EXPECT_NE(status.message().find("line 2: no field 'response'"), std::string::npos)
       << status.message();
   options.held_out = options.data.path;
   options.held_out_share = 0.5;

@@ -130,8 +130,26 @@ TEST_F(RunChecksTest, PromptAndCompletionMustFitThePositions) {
 
 TEST_F(RunChecksTest, AMissingFieldIsShownWithThoseThatTheRowsHave) {
   Write(R"({"prompt": "12>", "anwser": "3"})");
-  EXPECT_THAT(Errors(), AllOf(HasSubstr("1 of the first 1 rows cannot be used"),
+  EXPECT_THAT(Errors(), AllOf(HasSubstr("1 of 1 rows cannot be used"),
                               HasSubstr("did you mean 'anwser'? Choose one of: prompt, anwser")));
+}
+
+TEST_F(RunChecksTest, AnEqualFaultOfManyRowsIsOneLine) {
+  Write(Rows(100, 20));
+  run_.data.answer_field = "gold";
+  EXPECT_THAT(Errors(),
+              AllOf(HasSubstr("prompts.jsonl: 20 of 20 rows cannot be used:\n    the first row "),
+                    HasSubstr("\n  20 rows: no field 'gold'"),
+                    HasSubstr("the answer: lines 1, 2, 3, 4, 5, ...")));
+}
+
+TEST_F(RunChecksTest, RowsThatAreDroppedAreNoError) {
+  Write(R"({"prompt": "1234567890>", "answer": "3"})"
+        "\n" +
+        Rows(100, 50));
+  EXPECT_THAT(Errors(), HasSubstr("at most 8 are allowed"));
+  run_.data.over_long = OverLong::kDrop;
+  EXPECT_EQ(Errors(), "");
 }
 
 TEST_F(RunChecksTest, AnEmptyAnswerIsAWarning) {
