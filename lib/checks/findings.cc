@@ -11,6 +11,12 @@ namespace buttress {
 
 using nlohmann::ordered_json;
 
+std::string SizeText(double bytes) {
+  constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
+  return bytes < kGiB ? fmt::format("{:.1f} MiB", bytes / kMiB)
+                      : fmt::format("{:.1f} GiB", bytes / kGiB);
+}
+
 void Findings::Ok(std::string check, std::string text) {
   list_.push_back({Severity::kOk, std::move(check), std::move(text)});
 }

@@ -11,7 +11,8 @@
 
 namespace buttress {
 
-inline constexpr double kGiB = 1 << 30;
+// "1.5 GiB", or "1.5 MiB" below one GiB.
+std::string SizeText(double bytes);
 
 enum class Severity : std::uint8_t { kOk, kWarning, kError };
 

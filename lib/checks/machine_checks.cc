@@ -173,7 +173,7 @@ void CheckDisk(const RunConfig& config, std::int64_t parameters, Findings& findi
   const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   const double needed = NeededBytes(config.run, parameters);
   const std::string figures =
-      fmt::format("{:.1f} GiB free, about {:.1f} GiB needed", free / kGiB, needed / kGiB);
+      fmt::format("{} free, about {} needed", SizeText(free), SizeText(needed));
   if (free < needed) {
     findings.Error(key, figures +
                             " for two checkpoints, weights and payloads; free some, or name "

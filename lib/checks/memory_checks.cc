@@ -65,8 +65,7 @@ std::string WorkerAdvice(const RunConfig& config, const MemoryNeed& need) {
 }
 
 std::string Part(std::int64_t count, const char* what, const MemoryNeed& need) {
-  return fmt::format("{} {} of {:.1f} to {:.1f} GiB", count, what, need.state / kGiB,
-                     need.most() / kGiB);
+  return fmt::format("{} {} of {} to {}", count, what, SizeText(need.state), SizeText(need.most()));
 }
 
 // Compares what the processes on a GPU need with its memory. `setting` lowers it.
@@ -74,8 +73,8 @@ void CheckGpuMemory(int gpu, double state, double most, const char* setting, Fin
   const Result<std::int64_t> bytes = CudaDeviceBytes(gpu);
   if (!bytes.ok() || most == 0) return;
   const auto has = static_cast<double>(*bytes);
-  const std::string text = fmt::format("GPU {}: {:.1f} to {:.1f} GiB are needed, it has {:.1f}",
-                                       gpu, state / kGiB, most / kGiB, has / kGiB);
+  const std::string text = fmt::format("GPU {}: {} to {} are needed, it has {}", gpu,
+                                       SizeText(state), SizeText(most), SizeText(has));
   if (state > has) {
     findings.Error("GPU memory", text + "; " + setting);
   } else if (most > has) {
@@ -140,7 +139,7 @@ void CheckMemory(const RunConfig& config, const ModelFacts& model, const Process
   if (workers * worker.most() > 0)
     text += (text.empty() ? "" : ", ") + Part(processes.workers, "workers", worker);
   const auto limit = static_cast<double>(machine.limit);
-  text += fmt::format("; the machine has {:.1f} GiB", limit / kGiB);
+  text += "; the machine has " + SizeText(limit);
   const std::string advice = ranks * rank.most() >= workers * worker.most()
                                  ? LearnerAdvice(config, rank)
                                  : WorkerAdvice(config, worker);
@@ -149,9 +148,8 @@ void CheckMemory(const RunConfig& config, const ModelFacts& model, const Process
   } else if (most > limit) {
     findings.Warn("memory", text + ", which full batches and caches may exceed; " + advice);
   } else if (machine.available > 0 && state > static_cast<double>(machine.available)) {
-    findings.Warn("memory",
-                  fmt::format("{}, of which {:.1f} GiB are free; end other programs, or {}", text,
-                              static_cast<double>(machine.available) / kGiB, advice));
+    findings.Warn("memory", fmt::format("{}, of which {} are free; end other programs, or {}", text,
+                                        SizeText(static_cast<double>(machine.available)), advice));
   } else {
     findings.Ok("memory", text);
   }

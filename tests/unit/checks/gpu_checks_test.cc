@@ -43,8 +43,9 @@ TEST_F(GpuChecksTest, EveryRankAndWorkerNeedsAGpu) {
 
 TEST_F(GpuChecksTest, AGpuMustHoldTheStateOfItsProcess) {
   ::setenv("FAKE_GPU_GIB", "8", 1);
-  EXPECT_THAT(Errors({1, 1}), HasSubstr("GPU 0: 8.4 to 8.4 GiB are needed, it has 8.0; lower "
-                                        "local.learner.micro_batch_tokens"));
+  EXPECT_THAT(Errors({1, 1}),
+              HasSubstr("GPU 0: 8.4 GiB to 8.4 GiB are needed, it has 8.0 GiB; lower "
+                        "local.learner.micro_batch_tokens"));
   config_.run.optim.precision = OptimPrecision::kStochastic;
   EXPECT_EQ(Errors({1, 1}), "");
 }

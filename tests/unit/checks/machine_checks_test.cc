@@ -50,6 +50,7 @@ TEST(MachineChecksTest, TheDiskMustHoldTheModelAndTheFolderMustBeOne) {
   Findings fits, too_large, no_folder;
   CheckDisk(config, 1000, fits);
   EXPECT_EQ(TextOfErrors(fits), "");
+  EXPECT_THAT(fits.list().back().text, HasSubstr(" MiB needed"));
   CheckDisk(config, std::int64_t{1} << 50, too_large);
   EXPECT_THAT(TextOfErrors(too_large), HasSubstr("GiB needed for two checkpoints"));
   ASSERT_TRUE(WriteFileAtomic(dir.path() + "/new", "").ok());
