@@ -19,10 +19,11 @@ void CheckPrograms(const LocalSettings& local, Rules& rules) {
   const CollectiveKind collective = local.learner.collective;
   const bool on_gpu = local.learner.device == ComputeDevice::kCuda;
   rules.Require(
-      collective == CollectiveKind::kLocal || (collective == CollectiveKind::kNccl) == on_gpu,
-      "learner.collective",
-      on_gpu ? "sums in CPU memory; with device: cuda use nccl, or local for one rank"
-             : "sums in GPU memory; with device: cpu use mpi, or local for one rank");
+      !on_gpu || collective != CollectiveKind::kMpi, "learner.device",
+      "needs a GPU and NVIDIA's driver (nvidia-smi shows them), and local.learner.collective: "
+      "nccl, or local for one rank: mpi sums in CPU memory");
+  rules.Require(on_gpu || collective != CollectiveKind::kNccl, "learner.collective",
+                "sums in GPU memory; with device: cpu use mpi, or local for one rank");
   rules.Require(collective != CollectiveKind::kLocal || local.launch.learner_ranks <= 1,
                 "learner.collective",
                 "is for one rank, local.launch.learner_ranks asks for more; use mpi, or nccl "

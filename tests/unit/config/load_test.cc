@@ -87,6 +87,8 @@ TEST(LoadTest, BrokenRulesAreListedTogether) {
   EXPECT_THAT(error, HasSubstr("run.sampling.group_size = 1: between 2 and 4096"));
   EXPECT_THAT(error, HasSubstr("run.algorithm.eps = -1: 0 or more"));
   EXPECT_THAT(error, HasSubstr("local.learner.collective = local: is for one rank"));
+  EXPECT_THAT(ErrorOf(kGood, {"local.learner.device=cuda"}),
+              HasSubstr("local.learner.device = cuda: needs a GPU and NVIDIA's driver"));
   EXPECT_THAT(ErrorOf(kGood, {"run.optim.precision=stochastic"}),
               HasSubstr("run.optim.precision = stochastic: rounds bfloat16 parameters"));
   EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}),
