@@ -173,7 +173,8 @@ Status Serve(RunConfig config, bool exit_when_finished) {
                             SamplingFrom(config.run.sampling, *model, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(
       const PromptSet prompts,
-      PromptSet::Open(config.run, *tokenizer, JoinPath(config.local.out, "data")));
+      PromptSet::Open(config.run, *tokenizer, JoinPath(config.local.out, "data"),
+                      model->max_positions));
   config.run.steps = StepsOf(config.run, prompts.size());
   DatasetCheck check(prompts, config.local.out);
   BUTTRESS_RETURN_IF_ERROR(check.WaitFor(kCheckTime));

@@ -23,49 +23,41 @@ namespace {
 // What the rows that were read have in common.
 struct Rows {
   std::size_t read = 0;
+  std::size_t dropped = 0;  // too long, where run.data.over_long is drop
   bool all_usable = true;
   std::size_t no_answer = 0;
   std::size_t longest = 0;  // tokens of a prompt
-  std::size_t longest_row = 0;
 };
 
 Rows ReadRows(const PromptFile& file, std::size_t most) {
   Rows rows;
   for (; rows.read < std::min(most, file.size()); ++rows.read) {
     const Result<Prompt> prompt = file.Read(rows.read);
+    if (prompt.status().code() == StatusCode::kOutOfRange) {
+      ++rows.dropped;
+      continue;
+    }
     if (!prompt.ok()) {
-      // run.data.over_long leaves out a row that is kOutOfRange.
-      rows.all_usable = rows.all_usable && prompt.status().code() == StatusCode::kOutOfRange;
+      rows.all_usable = false;
       continue;
     }
     rows.no_answer += prompt->answer.empty() || prompt->answer == "null" ? 1 : 0;
-    if (prompt->token_ids.size() <= rows.longest) continue;
-    rows.longest = prompt->token_ids.size();
-    rows.longest_row = rows.read + 1;
+    rows.longest = std::max(rows.longest, prompt->token_ids.size());
   }
   return rows;
 }
 
-void Judge(const std::string& key, const PromptDataset& dataset, const ModelFacts& model,
-           const Rows& rows, Findings& findings) {
-  const auto tokens = static_cast<std::int64_t>(rows.longest) + dataset.max_tokens;
-  const std::int64_t positions = model.config ? model.config->max_positions : tokens;
-  // Where a completion alone is too long, the check of the model says so.
-  if (tokens > positions && dataset.max_tokens < positions) {
-    findings.Error(key, fmt::format("the prompt of row {} and run.sampling.max_tokens are {} "
-                                    "tokens, the model has {} positions; lower max_tokens, or set "
-                                    "{}.max_prompt_tokens to {} and drop longer rows",
-                                    rows.longest_row, tokens, positions, dataset.section,
-                                    std::max<std::int64_t>(1, positions - dataset.max_tokens)));
-    return;
-  }
+void Judge(const std::string& key, const PromptDataset& dataset, const Rows& rows,
+           Findings& findings) {
   if (rows.no_answer > 0) {
     findings.Warn(key, fmt::format("{} of the first {} rows have an empty answer in '{}'",
                                    rows.no_answer, rows.read, dataset.data.answer_field));
     return;
   }
-  findings.Ok(key,
-              fmt::format("{} rows read, prompts of {} tokens at most", rows.read, rows.longest));
+  const std::string dropped =
+      rows.dropped == 0 ? "" : fmt::format(" ({} too long, which are dropped)", rows.dropped);
+  findings.Ok(key, fmt::format("{} rows read{}, prompts of {} tokens at most", rows.read, dropped,
+                               rows.longest));
 }
 
 // Returns the hashes of the prompts (PromptFile::SortedHashes); none of a file with errors.
@@ -82,11 +74,13 @@ std::vector<std::uint64_t> CheckFile(const std::string& key, const PromptDataset
   const auto file = PromptFile::Open(dataset, *model.tokenizer);
   if (!file.ok()) return refuse(file.status().message());
   const Rows rows = ReadRows(**file, most);
+  if (rows.dropped == (*file)->size())
+    return refuse(fmt::format("all {} rows are too long", rows.read));
   if (!rows.all_usable) {
     std::string all = (*file)->CheckRows(/*stop=*/false, bad_rows).status().message();
     return refuse(all.insert(std::min(all.find('\n'), all.size()), FieldAdvice(dataset)));
   }
-  Judge(key, dataset, model, rows, findings);
+  Judge(key, dataset, rows, findings);
   auto hashes = (*file)->SortedHashes();
   return hashes.ok() ? *std::move(hashes) : refuse(hashes.status().message());
 }
@@ -157,7 +151,10 @@ std::string FieldAdvice(const PromptDataset& dataset) {
 void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
                   const std::string& out, Findings& findings) {
   std::vector<HashedPrompts> trained;
-  const auto check = [&](const std::string& name, const PromptDataset& dataset) {
+  const auto check = [&](const std::string& name, PromptDataset dataset) {
+    // Where a completion alone is too long, the check of the model says so.
+    const std::int64_t positions = model.config ? model.config->max_positions : 0;
+    if (dataset.max_tokens < positions) dataset.positions = positions;
     const std::string log = out.empty() ? "" : BadRowsPath(out, name, dataset.name);
     const std::string key = dataset.section + "." + name;
     return HashedPrompts{key, CheckFile(key, dataset, log, model, rows, findings)};
@@ -179,10 +176,14 @@ Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& t
   std::vector<TriedRow> rows;
   for (const PromptDataset& dataset : DatasetsOf(run)) {
     BUTTRESS_ASSIGN_OR_RETURN(const auto file, PromptFile::Open(dataset, tokenizer));
-    for (std::size_t i = 0; i < std::min(kTriedRows, file->size()); ++i) {
-      BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file->Read(i));
-      BUTTRESS_ASSIGN_OR_RETURN(TriedRow row, Try(prompt, tokenizer, *set, read));
+    std::size_t tried = 0;
+    for (std::size_t i = 0; i < file->size() && tried < kTriedRows; ++i) {
+      const Result<Prompt> prompt = file->Read(i);
+      if (prompt.status().code() == StatusCode::kOutOfRange) continue;  // it is dropped
+      BUTTRESS_RETURN_IF_ERROR(prompt.status());
+      BUTTRESS_ASSIGN_OR_RETURN(TriedRow row, Try(*prompt, tokenizer, *set, read));
       rows.push_back(std::move(row));
+      ++tried;
     }
   }
   return rows;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -109,16 +110,10 @@ void CheckPositions(const RunSettings& run, const ModelConfig& model, Findings& 
                    fmt::format("{} tokens leave no place for a prompt in the {} positions of the "
                                "model; lower it",
                                completion, positions));
-  } else if (run.data.max_prompt_tokens + completion > positions &&
-             run.data.max_prompt_tokens != DataConfig().max_prompt_tokens) {
-    findings.Warn(
-        "run.data.max_prompt_tokens",
-        fmt::format("{} and {} tokens of a completion are more than the {} positions of "
-                    "the model; set it to {}, so that longer prompts are refused at start",
-                    run.data.max_prompt_tokens, completion, positions, positions - completion));
   } else {
     findings.Ok("positions",
-                fmt::format("{} of {} are left to a prompt", positions - completion, positions));
+                fmt::format("{}, for prompts of {} tokens at most", positions,
+                            std::min(run.data.max_prompt_tokens, positions - completion)));
   }
 }
 

@@ -17,6 +17,7 @@ struct PromptDataset {
   double weight = 1;            // of its draws
   DataConfig data;              // `prompts` names it; `sources` is empty
   std::int64_t max_tokens = 0;  // of its completions
+  std::int64_t positions = 0;   // of the model, for prompt and completion; 0: not known
 };
 
 // Returns the datasets by name; one of them if there are no sources.

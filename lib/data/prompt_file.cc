@@ -56,7 +56,8 @@ class PromptFile::Check {
   Result<DroppedRows> Finish(const PromptFile& file) {
     if (dropped_.count == file.size())
       return InvalidArgument(file.path_ + ": every prompt is longer than " +
-                             file.parser_.Key("max_prompt_tokens") + "; raise it");
+                             file.parser_.Key("max_prompt_tokens") +
+                             " or the model's positions allow");
     BUTTRESS_RETURN_IF_ERROR(faults_.Finish(file.path_, file.size()));
     return dropped_;
   }

@@ -41,8 +41,8 @@ class PromptParser {
                                      AnswerForms answers = {});
 
   // Parses one row. `line` counts from 1 and is the id of a row without one. Returns
-  // kInvalidArgument with the fault of the row, and kOutOfRange for a prompt of too many tokens
-  // where run.data.over_long is drop.
+  // kInvalidArgument with the fault of the row. A prompt of more than max_prompt_tokens, or one
+  // that leaves no place for a completion, is such a fault, or kOutOfRange where over_long is drop.
   Result<Prompt> Parse(std::string_view row, std::size_t line) const;
 
   // Returns a hash of the prompt of a row as the model gets it, its text or its messages; nothing
@@ -57,9 +57,12 @@ class PromptParser {
       : name_(dataset.name),
         section_(dataset.section),
         config_(dataset.data),
+        max_tokens_(dataset.max_tokens),
+        positions_(dataset.positions),
         encoder_(std::move(encoder)),
         answers_(std::move(answers)) {}
 
+  Status CheckLength(std::int64_t tokens) const;
   Status ReadName(nlohmann::ordered_json& row, std::size_t line, Prompt& prompt) const;
   // The text or the messages that are encoded.
   nlohmann::ordered_json Sent(const nlohmann::ordered_json& asked) const;
@@ -68,6 +71,8 @@ class PromptParser {
   std::string name_;
   std::string section_;
   DataConfig config_;
+  std::int64_t max_tokens_;
+  std::int64_t positions_;
   TextEncoder encoder_;
   AnswerForms answers_;
 };

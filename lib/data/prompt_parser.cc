@@ -152,6 +152,23 @@ std::optional<std::uint64_t> PromptParser::HashPrompt(std::string_view row) cons
   return HashText(Sent(asked.value()).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
+Status PromptParser::CheckLength(std::int64_t tokens) const {
+  const bool fits = positions_ == 0 || tokens + max_tokens_ <= positions_;
+  if (fits && tokens <= config_.max_prompt_tokens) return OkStatus();
+  std::string what =
+      fits ? fmt::format("the prompt has {} tokens, at most {} are allowed", tokens,
+                         config_.max_prompt_tokens)
+           : fmt::format(
+                 "the prompt has {} tokens and a completion up to {} (max_tokens), but the "
+                 "model has {} positions",
+                 tokens, max_tokens_, positions_);
+  if (config_.over_long == OverLong::kDrop) return OutOfRange(std::move(what));
+  const std::string advice = fits                  ? "raise " + Key("max_prompt_tokens")
+                             : tokens < positions_ ? "lower max_tokens"
+                                                   : "shorten it";
+  return InvalidArgument(fmt::format("{}; {}, or set {} to drop", what, advice, Key("over_long")));
+}
+
 Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const {
   BUTTRESS_ASSIGN_OR_RETURN(ordered_json object, ParseObject(row));
   Prompt prompt;
@@ -165,13 +182,7 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
                            Key("prompt_field") + " names the field of the prompt");
   BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, Encode(asked.value()));
   if (prompt.token_ids.empty()) return InvalidArgument("the prompt has no tokens");
-  if (static_cast<std::int64_t>(prompt.token_ids.size()) > config_.max_prompt_tokens) {
-    std::string what = fmt::format("the prompt has {} tokens, at most {} are allowed",
-                                   prompt.token_ids.size(), config_.max_prompt_tokens);
-    if (config_.over_long == OverLong::kDrop) return OutOfRange(std::move(what));
-    return InvalidArgument(what + "; raise " + Key("max_prompt_tokens") + ", or set " +
-                           Key("over_long") + " to drop");
-  }
+  BUTTRESS_RETURN_IF_ERROR(CheckLength(static_cast<std::int64_t>(prompt.token_ids.size())));
   // Reward functions get the prompt as the row has it, under the name that TRL gives it.
   ordered_json original = std::move(asked.value());
   asked.object->erase(asked.name);

@@ -12,10 +12,11 @@
 namespace buttress {
 
 Result<PromptSet> PromptSet::Open(const RunSettings& run, const Tokenizer& tokenizer,
-                                  const std::string& cache) {
+                                  const std::string& cache, std::int64_t positions) {
   std::vector<Source> sources;
   std::uint64_t rows = 0;
   for (PromptDataset& dataset : DatasetsOf(run)) {
+    dataset.positions = positions;
     BUTTRESS_ASSIGN_OR_RETURN(
         auto file, PromptFile::Open(dataset, tokenizer, AnswerFormsOf(run.reward), cache));
     const std::uint64_t first = std::exchange(rows, rows + file->size());

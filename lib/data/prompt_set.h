@@ -21,9 +21,9 @@ class PromptSet {
   };
 
   // Opens every file (PromptFile::Open). kInvalidArgument also if all have more rows than a run can
-  // count. `tokenizer` must outlive the set.
+  // count. `tokenizer` must outlive the set. `positions` are those of the model, 0 if not known.
   static Result<PromptSet> Open(const RunSettings& run, const Tokenizer& tokenizer,
-                                const std::string& cache = "");
+                                const std::string& cache = "", std::int64_t positions = 0);
 
   const std::vector<Source>& sources() const { return sources_; }
 

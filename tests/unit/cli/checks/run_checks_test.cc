@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr int kPositions = 16;
@@ -120,12 +121,39 @@ TEST_F(RunChecksTest, ATokenizerMustFitTheVocabulary) {
 
 TEST_F(RunChecksTest, PromptAndCompletionMustFitThePositions) {
   run_.data.max_prompt_tokens = 100;
-  run_.sampling.max_tokens = 13;  // and three of the prompt
-  EXPECT_EQ(Errors(), "");
-  run_.sampling.max_tokens = 14;
-  EXPECT_THAT(Errors(), HasSubstr("17 tokens, the model has 16 positions"));
+  run_.sampling.max_tokens = 12;  // and four of a prompt
+  Write(Rows(100, 50));
+  const Findings fits = Check();
+  for (const Finding& finding : fits.list()) EXPECT_EQ(finding.severity, Severity::kOk);
+  run_.sampling.max_tokens = 13;
+  EXPECT_THAT(Errors(), HasSubstr("the prompt has 4 tokens and a completion up to 13 (max_tokens), "
+                                  "but the model has 16 positions; lower max_tokens, or set"));
   run_.sampling.max_tokens = kPositions;
   EXPECT_THAT(Errors(), HasSubstr("leave no place for a prompt"));
+}
+
+// Raising max_prompt_tokens helps only as far as the model reads.
+TEST_F(RunChecksTest, MaxPromptTokensIsRaisedOnlyWhereTheModelHasThePositions) {
+  run_.data.max_prompt_tokens = 2;
+  EXPECT_THAT(Errors(), HasSubstr("raise run.data.max_prompt_tokens"));
+  Write(R"({"prompt": "1234567890123456>", "answer": "3"})");
+  EXPECT_THAT(Errors(), AllOf(HasSubstr("shorten it, or set run.data.over_long to drop"),
+                              Not(HasSubstr("raise"))));
+}
+
+TEST_F(RunChecksTest, PromptsThatAreDroppedAreCounted) {
+  run_.data.over_long = OverLong::kDrop;
+  Write(R"({"prompt": "123456789>", "answer": "3"})");
+  EXPECT_THAT(Errors(), HasSubstr("all 1 rows are too long"));
+  Write(Rows(123456789, 1) + Rows(100, 50));
+  EXPECT_EQ(Errors(), "");
+  EXPECT_THAT(Check().list().back().text,
+              HasSubstr("51 rows read (1 too long, which are dropped), prompts of 4 tokens"));
+  Findings findings;
+  const ModelFacts model = CheckModel(run_, findings);
+  const auto tried = TryRows(run_, *model.tokenizer);
+  ASSERT_TRUE(tried.ok()) << tried.status().ToString();
+  EXPECT_EQ(tried->front().prompt, "100>");
 }
 
 TEST_F(RunChecksTest, AMissingFieldIsShownWithThoseThatTheRowsHave) {
@@ -141,15 +169,6 @@ TEST_F(RunChecksTest, AnEqualFaultOfManyRowsIsOneLine) {
               AllOf(HasSubstr("prompts.jsonl: 20 of 20 rows cannot be used:\n    the first row "),
                     HasSubstr("\n  20 rows: no field 'gold'"),
                     HasSubstr("the answer: lines 1, 2, 3, 4, 5, ...")));
-}
-
-TEST_F(RunChecksTest, RowsThatAreDroppedAreNoError) {
-  Write(R"({"prompt": "1234567890>", "answer": "3"})"
-        "\n" +
-        Rows(100, 50));
-  EXPECT_THAT(Errors(), HasSubstr("at most 8 are allowed"));
-  run_.data.over_long = OverLong::kDrop;
-  EXPECT_EQ(Errors(), "");
 }
 
 TEST_F(RunChecksTest, AnEmptyAnswerIsAWarning) {
