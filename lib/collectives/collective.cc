@@ -46,6 +46,10 @@ class LocalCollective : public Collective {
     return CompletedWork(Copy(in, out));
   }
 
+  std::unique_ptr<Work> AllToAll(Buffer in, Buffer out) override {
+    return CompletedWork(Copy(in, out));
+  }
+
   std::unique_ptr<Work> Broadcast(Buffer, int root) override {
     if (root == 0) return CompletedWork(OkStatus());
     return CompletedWork(

@@ -36,6 +36,11 @@ class Work {
   // another rank is dead or stuck; kAborted if the group was aborted. In a group that is watched
   // (Collective::Watch), Liveness decides instead of `timeout`.
   virtual Status Wait(std::chrono::milliseconds timeout) = 0;
+
+  // Takes the place of Wait where the result is used on the device of the buffers only: what the
+  // caller's current stream gets from now on runs after the collective, and the host goes on. On
+  // CPUs it is Wait.
+  virtual Status Join(std::chrono::milliseconds timeout) { return Wait(timeout); }
 };
 
 // Returns a collective that is complete; its Wait returns `status`.
@@ -60,6 +65,10 @@ class Collective {
 
   // Concatenates the buffers of all ranks in rank order. REQUIRES: out.count == in.count * size().
   virtual std::unique_ptr<Work> AllGather(Buffer in, Buffer out) = 0;
+
+  // Gives part r of `in` to rank r, and fills `out` with what the ranks give, in rank order.
+  // REQUIRES: in.count == out.count, a multiple of size().
+  virtual std::unique_ptr<Work> AllToAll(Buffer in, Buffer out) = 0;
 
   // Replaces the buffer of every rank with that of `root`.
   virtual std::unique_ptr<Work> Broadcast(Buffer inout, int root) = 0;

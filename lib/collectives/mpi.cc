@@ -172,6 +172,18 @@ class MpiCollective : public Collective {
     });
   }
 
+  std::unique_ptr<Work> AllToAll(Buffer in, Buffer out) override {
+    if (in.count != out.count || in.count % size_ != 0 || in.dtype != out.dtype) {
+      return CompletedWork(InvalidArgument(
+          "all-to-all: in.count and out.count must be equal multiples of size, of one dtype"));
+    }
+    return Post("all-to-all", {in, out}, [&](MPI_Request* request) {
+      const MPI_Datatype type = TypeOf(in.dtype);
+      const int part = Count(in) / size_;
+      return MPI_Ialltoall(in.data, part, type, out.data, part, type, comm_, request);
+    });
+  }
+
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
     if (root < 0 || root >= size_)
       return CompletedWork(

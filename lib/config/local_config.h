@@ -46,6 +46,19 @@ inline constexpr ChoiceRow<CollectiveKind> kChoices<CollectiveKind>[] = {
     {CollectiveKind::kNccl, "nccl"},
 };
 
+// What of the weights, gradients and optimizer state a rank holds for itself (Rajbhandari et al.,
+// "ZeRO", arXiv 1910.02054): a part of 1 / ranks, or all.
+enum class ZeroStage : std::uint8_t { k0, k1, k2, k3, kAuto };
+
+template <>
+inline constexpr ChoiceRow<ZeroStage> kChoices<ZeroStage>[] = {
+    {ZeroStage::k0, "0", "all of everything"},
+    {ZeroStage::k1, "1", "a part of the optimizer state"},
+    {ZeroStage::k2, "2", "and of the gradients"},
+    {ZeroStage::k3, "3", "and of the weights"},
+    {ZeroStage::kAuto, "auto", "the lowest that the memory plan fits"},
+};
+
 // The first four are set, or none. Without them every port is plain text and must listen on
 // loopback.
 struct SecurityConfig {
@@ -193,6 +206,7 @@ struct LearnerConfig {
   CollectiveKind collective = CollectiveKind::kMpi;
   ComputeDevice device = ComputeDevice::kCpu;
   bool share_gpu = false;
+  ZeroStage zero = ZeroStage::k0;
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
   std::int64_t logprob_chunk_tokens = 1024;
@@ -212,6 +226,7 @@ struct LearnerConfig {
     v("device", device, "device of the ranks");
     v("share_gpu", share_gpu,
       "ranks may share a GPU, which tests a job of many on a machine with few; slow");
+    v("zero", zero, "what a rank holds a part of");
     v("threads", threads, "torch threads of a rank", AtLeast(1));
     v("micro_batch_tokens", micro_batch_tokens,
       "tokens of one forward and backward pass at most (a longer completion goes alone)",

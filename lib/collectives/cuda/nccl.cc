@@ -193,6 +193,26 @@ class NcclCollective : public Collective {
                 });
   }
 
+  std::unique_ptr<Work> AllToAll(Buffer in, Buffer out) override {
+    if (in.count != out.count || in.count % size_ != 0 || in.dtype != out.dtype) {
+      return CompletedWork(InvalidArgument(
+          "all-to-all: in.count and out.count must be equal multiples of size, of one dtype"));
+    }
+    const std::size_t part = Count(in) / static_cast<std::size_t>(size_);
+    const std::size_t bytes = part * static_cast<std::size_t>(SizeOf(in.dtype));
+    return Post("all-to-all", {in, out},
+                [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
+                  ncclGroupStart();
+                  for (int peer = 0; peer < size_; ++peer) {
+                    const std::size_t begin = static_cast<std::size_t>(peer) * bytes;
+                    ncclSend(static_cast<const char*>(in.data) + begin, part, type, peer, comm,
+                             stream);
+                    ncclRecv(static_cast<char*>(out.data) + begin, part, type, peer, comm, stream);
+                  }
+                  return ncclGroupEnd();
+                });
+  }
+
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
     if (root < 0 || root >= size_)
       return CompletedWork(InvalidArgument(c10::str("broadcast from rank ", root, " of ", size_)));
