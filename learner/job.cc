@@ -52,14 +52,20 @@ Status LearnerJob::Start() {
   trainer_.Resume(state.trainer);
   version_ = {state.learner_epoch, static_cast<std::uint64_t>(state.step), ""};
   SetLogStep(state.step, state.step);
-  if (!leads()) return OkStatus();
+  if (!leads()) return Publish();
   Log(kInfo, "learner starts",
       {{"next_step", state.step + 1},
        {"learner_epoch", state.learner_epoch},
        {"ranks", control_.size()}});
   BUTTRESS_ASSIGN_OR_RETURN(publication_, Publication::Start(config_, credentials_, source_));
   trainer_.CallBeforeUpdates([this] { return publication_->sync().BeforeUpdate(); });
-  return publication_->Publish(version_, model_);
+  return Publish();
+}
+
+// Where the weights are divided, every rank gives its parts.
+Status LearnerJob::Publish() {
+  if (leads()) return publication_->Publish(version_, model_);
+  return model_.share().weights ? Publication::GiveParts(config_.local, model_) : OkStatus();
 }
 
 // Registers with the coordinator, which assigns the learner epoch, and takes up the steps up to the
@@ -104,12 +110,14 @@ Status LearnerJob::ShareState(CheckpointState& state) {
   BUTTRESS_ASSIGN_OR_RETURN(std::string run_id,
                             BroadcastBytes(control_, source_.run_id(), 0, timeout()));
   source_.Adopt(state.learner_epoch, std::move(run_id), numbers[5]);
-  for (const NamedTensors* tensors : {&model_.parameters(), &trainer_.optimizer().state()}) {
-    for (const auto& [name, tensor] : *tensors) {
-      BUTTRESS_RETURN_IF_ERROR(tensors_.Broadcast(BufferOf(tensor), 0)
-                                   ->Wait(timeout())
-                                   .Annotate("broadcast of " + name));
-    }
+  NamedTensors shared;
+  if (!trainer_.optimizer().of_parts()) shared = trainer_.optimizer().state();
+  if (!model_.share().weights) {
+    for (const ParameterUnit& unit : model_.units()) shared.emplace_back(unit.name, unit.flat);
+  }
+  for (const auto& [name, tensor] : shared) {
+    BUTTRESS_RETURN_IF_ERROR(
+        tensors_.Broadcast(BufferOf(tensor), 0)->Wait(timeout()).Annotate("broadcast of " + name));
   }
   trainer_.optimizer().Resume(numbers[3]);
   return OkStatus();
@@ -159,7 +167,7 @@ Status LearnerJob::FinishStep(StepState& state) {
   version_.step = static_cast<std::uint64_t>(state.step);
   SetLogStep(state.step, state.step);
   const double published_from = MonotonicSeconds();
-  if (leads()) BUTTRESS_RETURN_IF_ERROR(publication_->Publish(version_, model_));
+  BUTTRESS_RETURN_IF_ERROR(Publish());
   const double now = MonotonicSeconds();
   measured.seconds_publish = now - published_from;
   measured.seconds_step = now - step_ended_;
@@ -173,8 +181,23 @@ Status LearnerJob::FinishStep(StepState& state) {
   if (leads()) checkpoints_.AddStep(state.step, measured.raw_reward_mean);
   BUTTRESS_RETURN_IF_ERROR(reports_.Record(state));
   BUTTRESS_RETURN_IF_ERROR(AgreeOnEnd());
-  if (leads()) reports_.OfferEvaluation(version_, model_);
+  BUTTRESS_RETURN_IF_ERROR(OfferEvaluation());
   return state.step % config_.run.checkpoint_interval == 0 ? Checkpoint() : OkStatus();
+}
+
+// Leaves the weights for the evaluator where it is due. Where they are divided, every rank gives its
+// parts.
+Status LearnerJob::OfferEvaluation() {
+  std::int64_t due = leads() && reports_.EvaluationIsDue(version_) ? 1 : 0;
+  if (model_.share().weights)
+    BUTTRESS_RETURN_IF_ERROR(
+        control_.Broadcast({&due, 1, DType::kInt64}, 0)->Wait(timeout()).Annotate("evaluation"));
+  if (due == 0) return OkStatus();
+  if (leads()) {
+    reports_.LeaveForEvaluation(version_, model_);
+    return OkStatus();
+  }
+  return SaveModelFolder(model_, "", "", /*writes=*/false);
 }
 
 // Lets workers and coordinator leave. REQUIRES: the checkpoint of the last step is written.
@@ -187,7 +210,9 @@ Status LearnerJob::ReportEarlyEnd() {
 // which is renamed last.
 Status LearnerJob::Finish() {
   BUTTRESS_RETURN_IF_ERROR(Checkpoint());
-  if (leads()) {
+  if (!leads()) {
+    BUTTRESS_RETURN_IF_ERROR(SaveModelFolder(model_, "", "", /*writes=*/false));
+  } else {
     const std::string folder = JoinPath(config_.local.out, "model");
     std::error_code error;
     std::filesystem::remove_all(folder + ".part", error);

@@ -41,6 +41,8 @@ class LearnerJob {
   Status ShareState(CheckpointState& state);
   Status TrainUntilEnd();
   Status FinishStep(StepState& state);
+  Status Publish();
+  Status OfferEvaluation();
   Status AgreeOnEnd();
   Status ReportEarlyEnd();
   Status Finish();

@@ -135,8 +135,9 @@ bool HasLeft(const Status& status) {
   return status.ok() || status.code() == StatusCode::kCancelled || IsNothingToLearn(status);
 }
 
-Result<std::unique_ptr<Transformer>> LoadModel(const ModelPathConfig& model, ModelDevice device) {
-  auto loaded = Transformer::Load(model.path, model.dtype, device);
+Result<std::unique_ptr<Transformer>> LoadModel(const ModelPathConfig& model, ModelDevice device,
+                                               const UnitShare& share) {
+  auto loaded = Transformer::Load(model.path, model.dtype, device, share);
   if (!loaded.ok()) return AsInput(loaded.status()).Annotate("run.model.path");
   return loaded;
 }
@@ -155,13 +156,14 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   Collective& tensors = own.nccl ? *own.nccl : control;
   tensors.Watch(liveness.get());
 
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model, LoadModel(config.run.model, own.device));
-  BUTTRESS_RETURN_IF_ERROR(CheckFinite(model->parameters(),
+  const UnitShare share = ShareOf(tensors, local.zero);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, LoadModel(config.run.model, own.device, share));
+  BUTTRESS_RETURN_IF_ERROR(CheckFinite(model->held_values(),
                                        "the start model " + config.run.model.path,
                                        "take another one, or write its weights again"));
   std::unique_ptr<Transformer> reference;
   if (config.run.algorithm.kl_coef > 0) {
-    BUTTRESS_ASSIGN_OR_RETURN(reference, LoadModel(config.run.model, own.device));
+    BUTTRESS_ASSIGN_OR_RETURN(reference, LoadModel(config.run.model, own.device, share));
   }
   CoordinatorSource source(config.local, credentials);
   TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
@@ -258,6 +260,7 @@ void AddSft(CLI::App& app, SftOptions& options) {
   AddChoice(app, "--dtype", options.dtype, "parameters and optimizer state");
   AddChoice(app, "--device", options.device, "device of the ranks");
   app.add_flag("--share-gpu", options.share_gpu, "ranks may share a GPU; slow, for tests");
+  AddChoice(app, "--zero", options.zero, "what a rank holds a part of");
   app.add_option("--threads", options.threads, "torch threads per rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

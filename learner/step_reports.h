@@ -63,8 +63,10 @@ class StepReports {
   Status Record(StepState& state);
 
   // Leaves the weights of the step for the evaluator where it is due.
-  void OfferEvaluation(const PolicyVersion& version, const Transformer& model) {
-    evals_.Offer(version, model);
+  bool EvaluationIsDue(const PolicyVersion& version) const { return evals_.IsDue(version); }
+
+  void LeaveForEvaluation(const PolicyVersion& version, const Transformer& model) {
+    evals_.Leave(version, model);
   }
 
   // Why the run ends with the last recorded step; rank 0 decides and the others are told.

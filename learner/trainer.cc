@@ -64,10 +64,14 @@ Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* refere
       model_(model),
       reference_(reference),
       control_(control),
+      tensors_(tensors),
       source_(source),
+      model_shards_(ShardModel(model, tensors, timeout_)),
+      reference_shards_(reference == nullptr ? nullptr : ShardModel(*reference, tensors, timeout_)),
       reducer_(model.units(), tensors, timeout_),
-      optimizer_(model.units(), options_.run.optim, options_.run.seed),
-      phases_(model.parameters().front().second.device()) {
+      optimizer_(model.units(), options_.run.optim, options_.run.seed,
+                 DividesOptimizer(options_.learner.zero)),
+      phases_(model.units().front().flat.device()) {
   BUTTRESS_CHECK(options_.run.algorithm.kl_coef == 0 || reference != nullptr,
                  "kl_coef > 0 needs the start model");
 }
@@ -231,8 +235,12 @@ RowLogprobs Trainer::LogprobsOf(Transformer& model, StepState& state) const {
   for (std::int32_t update = 0; update < state.assignment.updates(); ++update) {
     for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
       const MicroBatch batch = GatherMicroBatch(state, update, round);
-      if (batch.tokens.empty()) continue;
-      const at::Tensor logprobs_M = LogprobsOf(model, batch).to(at::kCPU, at::kFloat).contiguous();
+      if (batch.tokens.empty()) {
+        if (model.share().weights) LogprobsOf(model, FillerTokens());
+        continue;
+      }
+      const at::Tensor logprobs_M =
+          LogprobsOf(model, batch.tokens).to(at::kCPU, at::kFloat).contiguous();
       const float* next = logprobs_M.const_data_ptr<float>();
       for (std::size_t i = 0; i < batch.rows.size(); ++i) {
         logprobs.try_emplace(batch.rows[i], next, next + batch.lengths[i]);
@@ -310,7 +318,10 @@ StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
   reducer_.Clear();
   for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
     MicroBatch batch = GatherMicroBatch(state, update, round);
-    if (batch.tokens.empty()) continue;
+    if (batch.tokens.empty()) {
+      RunEmptyRound(state);
+      continue;
+    }
     ModelPass pass = Forward(batch, state);
     const LossOutput loss = Loss(batch, pass.output(), state, sums);
     const PhaseTimer::Span span(phases_, state.measured.seconds_backward);
@@ -318,6 +329,18 @@ StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
     sums.AddLoss(loss);
   }
   return sums;
+}
+
+// Takes part in what the other ranks do for their tokens: in the sums of gradients, and where they
+// gather weights, in every pass.
+void Trainer::RunEmptyRound(StepState& state) {
+  if (!model_.share().weights) return reducer_.SkipRound();
+  const PhaseTimer::Span span(phases_, state.measured.seconds_backward);
+  ModelPass pass = FillerTokens().Run(model_, OptionsOfPass(EntropyMode::kNone));
+  const bool kept =
+      options_.run.algorithm.kl_in == KlPlace::kReward || options_.run.batch.epochs > 1;
+  if (reference_ != nullptr && !kept) LogprobsOf(*reference_, FillerTokens());
+  pass.Backward({at::zeros_like(pass.output().logprobs_M), {}}, reducer_);
 }
 
 PassOptions Trainer::OptionsOfPass(EntropyMode entropy) const {
@@ -349,10 +372,10 @@ LossOutput Trainer::Loss(MicroBatch& batch, const TokenLogprobs& current, StepSt
   return ComputeLoss(input, options);
 }
 
-// Returns [M] log-probs without a gradient. REQUIRES: the micro-batch is not empty.
-at::Tensor Trainer::LogprobsOf(Transformer& model, const MicroBatch& batch) const {
+// Returns [M] log-probs without a gradient. REQUIRES: there are tokens.
+at::Tensor Trainer::LogprobsOf(Transformer& model, const TokenBatch& tokens) const {
   const at::NoGradGuard no_grad;
-  return batch.tokens.Run(model, OptionsOfPass(EntropyMode::kNone)).output().logprobs_M;
+  return tokens.Run(model, OptionsOfPass(EntropyMode::kNone)).output().logprobs_M;
 }
 
 LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current) const {
@@ -370,7 +393,7 @@ LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& c
   if (!batch.reference_logprobs.empty()) {
     input.ref_logprobs_M = torch::tensor(batch.reference_logprobs).to(device);
   } else if (reference_ != nullptr) {
-    input.ref_logprobs_M = LogprobsOf(*reference_, batch);
+    input.ref_logprobs_M = LogprobsOf(*reference_, batch.tokens);
   }
   return input;
 }
@@ -381,13 +404,11 @@ Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state
   BUTTRESS_RETURN_IF_ERROR(WaitForPeers(state));
   const PhaseTimer::Span span(phases_, state.measured.seconds_reduce);
   BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
-  if (control_.size() > 1) state.measured.reduced_bytes += static_cast<double>(reducer_.bytes());
-  double kl[] = {sums[LossMetric::kOldKl], sums[LossMetric::kTokens]};
-  if (options_.run.batch.kl_stop > 0) {
-    BUTTRESS_RETURN_IF_ERROR(
-        control_.AllReduceSum({kl, 2, DType::kFloat64})->Wait(timeout_).Annotate("sum of KL"));
-  }
-  double shared[] = {reducer_.Norm(), kl[1] > 0 ? kl[0] / kl[1] : 0.0};
+  state.measured.reduced_bytes += static_cast<double>(reducer_.bytes());
+  double all[] = {reducer_.SquaredNorm(), sums[LossMetric::kOldKl], sums[LossMetric::kTokens]};
+  BUTTRESS_RETURN_IF_ERROR(
+      control_.AllReduceSum({all, 3, DType::kFloat64})->Wait(timeout_).Annotate("norm and KL"));
+  double shared[] = {std::sqrt(all[0]), all[2] > 0 ? all[1] / all[2] : 0.0};
   BUTTRESS_RETURN_IF_ERROR(
       control_.Broadcast({shared, 2, DType::kFloat64}, 0)->Wait(timeout_).Annotate("norm"));
   return Gradient{shared[0], shared[1]};
@@ -420,27 +441,45 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
   const PhaseTimer::Span span(phases_, measured.seconds_optimizer);
   if (optim.clip_grad > 0 && gradient.norm > optim.clip_grad)
     reducer_.Scale(optim.clip_grad / gradient.norm);
-  optimizer_.Step(reducer_.gradients(), measured.lr);
+  BUTTRESS_RETURN_IF_ERROR(
+      UpdateModel(model_, reducer_, optimizer_, measured.lr, tensors_, timeout_));
   ++measured.updates;
-  // The ranks have equal weights, so all of them find the same.
-  return CheckFinite(model_.parameters(), "an update has made weights that are not finite",
-                     "lower run.optim.lr or raise run.optim.eps; the checkpoints before the step "
-                     "are whole");
+  return CheckWeights();
+}
+
+// Ranks that hold the same weights find the same; those that hold parts report what they find.
+Status Trainer::CheckWeights() {
+  const Status own = CheckFinite(
+      model_.held_values(), "an update has made weights that are not finite",
+      "lower run.optim.lr or raise run.optim.eps; the checkpoints before the step are whole");
+  if (!model_.share().weights) return own;
+  std::int64_t failed = own.ok() ? 0 : 1;
+  BUTTRESS_RETURN_IF_ERROR(
+      control_.AllReduceSum({&failed, 1, DType::kInt64})->Wait(timeout_).Annotate("weights"));
+  if (own.ok() && failed > 0)
+    return DataLoss(c10::str(failed, " other ranks found weights that are not finite"));
+  return own;
 }
 
 // Measures start_kl where it is due. The other ranks wait in SumUp. A measurement that fails costs
 // no step.
 void Trainer::MeasureDrift(StepState& state) {
   const StartKlConfig& config = options_.learner.start_kl;
-  if (config.every == 0 || options_.run.algorithm.kl_coef > 0 || control_.rank() != 0) return;
+  if (config.every == 0 || options_.run.algorithm.kl_coef > 0) return;
+  // Where weights are gathered, all ranks take part.
+  if (control_.rank() != 0 && !model_.share().weights) return;
   if (!std::exchange(drift_due_, false) && state.step % config.every != 0) return;
-  const TokenBatch batch =
+  TokenBatch batch =
       FirstCompletions(state.groups, config.tokens, options_.learner.micro_batch_tokens);
-  if (batch.empty()) return;
+  const bool measures = control_.rank() == 0 && !batch.empty();
+  if (!measures && !model_.share().weights) return;
+  if (!measures) batch = FillerTokens();
   phases_.WaitForDevice();
   const Stopwatch watch(state.measured.seconds_start_kl);
   const Result<double> kl =
-      MeasureStartKl(model_, options_.run.model, batch, OptionsOfPass(EntropyMode::kNone));
+      MeasureStartKl(model_, options_.run.model, batch, OptionsOfPass(EntropyMode::kNone),
+                     [this](Transformer& start) { return ShardModel(start, tensors_, timeout_); });
+  if (!measures) return;
   if (kl.ok()) {
     state.measured.start_kl = *kl;
   } else {

@@ -23,6 +23,7 @@
 #include "learner/step/grad_reducer.h"
 #include "learner/step/micro_batch.h"
 #include "learner/step/phase_timer.h"
+#include "learner/step/shards.h"
 #include "learner/step/step_state.h"
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
@@ -43,8 +44,9 @@ struct TrainerOptions {
 std::string SizesToLower(const LearnerConfig& local);
 
 // Everything is held by reference and must outlive the trainer. `control` carries plans and sums on
-// the CPU, `tensors` gradients on the device of the parameters; they may be the same. `reference`
-// is the start model, needed for kl_coef > 0. Not thread-safe.
+// the CPU, `tensors` gradients and weights on the device of the parameters; they may be the same.
+// The share of `model` is ShareOf(tensors, options.learner.zero). `reference` is the start model with
+// the same share, needed for kl_coef > 0. Not thread-safe.
 class Trainer {
  public:
   Trainer(TrainerOptions options, Transformer& model, Transformer* reference, Collective& control,
@@ -93,7 +95,9 @@ class Trainer {
   Result<std::string> AskForPlan(StepState& state);
   std::vector<double> ReferenceKl(const StepState& state) const;
   RowLogprobs LogprobsOf(Transformer& model, StepState& state) const;
-  at::Tensor LogprobsOf(Transformer& model, const MicroBatch& batch) const;
+  at::Tensor LogprobsOf(Transformer& model, const TokenBatch& tokens) const;
+  void RunEmptyRound(StepState& state);
+  Status CheckWeights();
   StepSums ForwardBackward(StepState& state, std::int32_t update);
   PassOptions OptionsOfPass(EntropyMode entropy) const;
   ModelPass Forward(const MicroBatch& batch, StepState& state) const;
@@ -111,7 +115,9 @@ class Trainer {
   Transformer& model_;
   Transformer* const reference_;
   Collective& control_;
+  Collective& tensors_;
   BatchSource& source_;
+  const std::unique_ptr<ShardedUnits> model_shards_, reference_shards_;
   GradReducer reducer_;
   AdamW optimizer_;
   std::function<Status()> before_update_ = [] { return OkStatus(); };

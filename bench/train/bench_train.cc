@@ -15,6 +15,7 @@
 #include "learner/optimizer/optimizer.h"
 #include "learner/step/grad_reducer.h"
 #include "learner/step/micro_batch.h"
+#include "learner/step/shards.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/text/random.h"
 #include "lib/checks/memory_checks.h"
@@ -148,9 +149,10 @@ class Bench {
     const at::Tensor loss = pass.output().logprobs_M.mean().neg();
     pass.Backward(pass.GradientOf(loss), reducer_);
     BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
-    const double norm = reducer_.Norm();
+    const double norm = std::sqrt(reducer_.SquaredNorm());
     if (norm > kClip) reducer_.Scale(kClip / norm);
-    optimizer_.Step(reducer_.gradients(), flags_.optim.lr);
+    BUTTRESS_RETURN_IF_ERROR(
+        UpdateModel(model_, reducer_, optimizer_, flags_.optim.lr, *alone_, kTimeout));
     loss_ = loss.item<double>();
     Settle(device_);
     return MonotonicSeconds() - begin;

@@ -13,8 +13,6 @@
 namespace buttress {
 namespace {
 
-bool IsMatrix(const at::Tensor& parameter) { return parameter.dim() >= 2; }
-
 // Values at a time; bounds the temporary tensors of an update by operators.
 constexpr std::int64_t kUpdateChunk = std::int64_t{1} << 22;
 constexpr std::int64_t kGrain = 32768;
@@ -56,80 +54,63 @@ void UpdateChunk(const StochasticAdamWTensors& t, std::int64_t index, const Adam
 }  // namespace
 
 AdamW::AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& options,
-             std::uint64_t seed)
-    : options_(options),
+             std::uint64_t seed, bool of_parts)
+    : units_(units),
+      options_(options),
       seed_(seed),
+      of_parts_(of_parts),
       stochastic_(options.precision == OptimPrecision::kStochastic &&
-                  units.front().parameters.front().second.scalar_type() == at::kBFloat16) {
-  for (const ParameterUnit& unit : units) AddUnit(unit);
-}
-
-void AdamW::AddUnit(const ParameterUnit& unit) {
-  const at::ScalarType type = stochastic_ ? at::kBFloat16 : at::kFloat;
-  UnitState state{unit.parameters, {}, MakeUnitBuffer(unit, type), MakeUnitBuffer(unit, type)};
-  const bool copies = !stochastic_ && unit.parameters.front().second.scalar_type() != at::kFloat;
-  if (copies) state.masters = MakeUnitBuffer(unit, at::kFloat).views;
-  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    const auto& [name, parameter] = unit.parameters[i];
-    state_.emplace_back("first." + name, state.first.views[i]);
-    state_.emplace_back("second." + name, state.second.views[i]);
-    if (copies) {
-      state.masters[i].copy_(parameter.detach());
-      state_.emplace_back("master." + name, state.masters[i]);
-    } else if (!stochastic_) {
-      state.masters.push_back(parameter.detach());
-    }
+                  units.front().flat.scalar_type() == at::kBFloat16) {
+  std::size_t first_parameter = 0;
+  for (const ParameterUnit& unit : units_) {
+    AddUnit(unit, first_parameter);
+    first_parameter += unit.parameters.size();
   }
-  parameters_ += unit.parameters.size();
-  units_.push_back(std::move(state));
 }
 
-void AdamW::Step(const std::vector<at::Tensor>& gradients, double learning_rate) {
-  BUTTRESS_CHECK(gradients.size() == parameters_, "one gradient for each parameter");
+void AdamW::AddUnit(const ParameterUnit& unit, std::size_t first_parameter) {
+  UnitState& state = states_.emplace_back();
+  if (!unit.trainable) return;
+  state.first_parameter = first_parameter;
+  state.begin = of_parts_ ? unit.part_begin : 0;
+  state.values = of_parts_ ? unit.part : unit.flat;
+  const auto options = state.values.options().dtype(stochastic_ ? at::kBFloat16 : at::kFloat);
+  state.first = at::zeros_like(state.values, options);
+  state.second = at::zeros_like(state.values, options);
+  state_.emplace_back("first." + unit.name, state.first);
+  state_.emplace_back("second." + unit.name, state.second);
+  if (stochastic_) return;
+  state.master = state.values.to(at::kFloat);
+  if (state.values.scalar_type() != at::kFloat)
+    state_.emplace_back("master." + unit.name, state.master);
+}
+
+void AdamW::Update(std::size_t unit, const at::Tensor& gradient, double learning_rate) {
   const at::NoGradGuard no_grad;
-  ++steps_;
-  std::size_t index = 0;
-  for (const UnitState& unit : units_) {
-    const at::Tensor* const of_unit = gradients.data() + index;
-    if (stochastic_) {
-      UpdateStochastic(unit, of_unit, static_cast<std::int64_t>(index), learning_rate);
-    } else {
-      UpdateFloat32(unit, of_unit, true, learning_rate);
-      UpdateFloat32(unit, of_unit, false, learning_rate);
-    }
-    index += unit.parameters.size();
-  }
+  const UnitState& state = states_[unit];
+  BUTTRESS_CHECK(gradient.numel() == state.values.numel(), "one gradient for each value");
+  if (stochastic_) return UpdateStochastic(units_[unit], state, gradient, learning_rate);
+  const std::int64_t n = state.values.numel();
+  const std::int64_t decayed = std::clamp<std::int64_t>(units_[unit].decayed - state.begin, 0, n);
+  UpdateFloat32(state, gradient, 0, decayed, options_.weight_decay, learning_rate);
+  UpdateFloat32(state, gradient, decayed, n, 0, learning_rate);
+  if (!state.master.is_same(state.values)) state.values.copy_(state.master);
 }
 
-// The fused kernels of LibTorch, and the bfloat16 copies of what they updated.
-void AdamW::UpdateFloat32(const UnitState& unit, const at::Tensor* gradients, bool matrices,
-                          double learning_rate) const {
-  std::vector<at::Tensor> masters, grads, first, second;
-  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    if (IsMatrix(unit.parameters[i].second) != matrices) continue;
-    masters.push_back(unit.masters[i]);
-    grads.push_back(gradients[i]);
-    first.push_back(unit.first.views[i]);
-    second.push_back(unit.second.views[i]);
-  }
-  if (masters.empty()) return;
-  // float32, as the kernels require; exact up to 2^24.
-  const at::Tensor step = at::full({}, static_cast<double>(steps_), masters.front().options());
-  const std::vector<at::Tensor> steps(masters.size(), step);
-  at::_fused_adamw_(masters, grads, first, second, {}, steps, learning_rate, options_.beta1,
-                    options_.beta2, matrices ? options_.weight_decay : 0.0, options_.eps,
-                    /*amsgrad=*/false,
-                    /*maximize=*/false);
-  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    const at::Tensor& parameter = unit.parameters[i].second;
-    if (IsMatrix(parameter) == matrices && parameter.scalar_type() != at::kFloat)
-      parameter.copy_(unit.masters[i]);
-  }
+// The fused kernel of LibTorch on the values [begin, end).
+void AdamW::UpdateFloat32(const UnitState& unit, const at::Tensor& gradient, std::int64_t begin,
+                          std::int64_t end, double decay, double learning_rate) const {
+  if (begin == end) return;
+  const auto range = [&](const at::Tensor& x) { return x.narrow(0, begin, end - begin); };
+  // float32, as the kernel requires; exact up to 2^24.
+  const at::Tensor step = at::full({}, static_cast<double>(steps_), unit.master.options());
+  at::_fused_adamw_({range(unit.master)}, {range(gradient)}, {range(unit.first)},
+                    {range(unit.second)}, {}, {step}, learning_rate, options_.beta1, options_.beta2,
+                    decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
 }
 
-// `index` is that of the unit's first parameter in the model, which keys the rounding.
-void AdamW::UpdateStochastic(const UnitState& unit, const at::Tensor* gradients, std::int64_t index,
-                             double learning_rate) const {
+void AdamW::UpdateStochastic(const ParameterUnit& unit, const UnitState& state,
+                             const at::Tensor& gradient, double learning_rate) const {
   const auto t = static_cast<double>(steps_);
   AdamWFactors factors;
   factors.step_size = static_cast<float>(learning_rate / (1 - std::pow(options_.beta1, t)));
@@ -137,13 +118,16 @@ void AdamW::UpdateStochastic(const UnitState& unit, const at::Tensor* gradients,
   factors.beta2 = static_cast<float>(options_.beta2);
   factors.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
   factors.eps = static_cast<float>(options_.eps);
-  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    const at::Tensor& parameter = unit.parameters[i].second;
-    const double decay = IsMatrix(parameter) ? options_.weight_decay : 0.0;
-    factors.keep = static_cast<float>(1 - learning_rate * decay);
+  for (const ParameterPiece& piece : PiecesOf(unit, state.values, state.begin)) {
+    const std::int64_t from = piece.values.storage_offset() - state.values.storage_offset();
+    const auto range = [&](const at::Tensor& x) { return x.narrow(0, from, piece.values.numel()); };
+    const bool matrix = unit.parameters[piece.index].second.dim() >= 2;
+    factors.keep = static_cast<float>(1 - learning_rate * (matrix ? options_.weight_decay : 0.0));
     StochasticAdamWStep(
-        {gradients[i], parameter.detach(), unit.first.views[i], unit.second.views[i]}, factors,
-        RoundingKeyOf(seed_, steps_, index + static_cast<std::int64_t>(i)));
+        {range(gradient), piece.values, range(state.first), range(state.second)}, factors,
+        RoundingKeyOf(seed_, steps_,
+                      static_cast<std::int64_t>(state.first_parameter + piece.index)),
+        piece.begin);
   }
 }
 
@@ -167,8 +151,8 @@ RoundingKey RoundingKeyOf(std::uint64_t seed, std::int64_t step, std::int64_t pa
 }
 
 void StochasticAdamWStep(const StochasticAdamWTensors& t, const AdamWFactors& factors,
-                         RoundingKey key) {
-  if (!t.parameter.is_cpu()) return StochasticAdamWByOperators(t, factors, key);
+                         RoundingKey key, std::int64_t index) {
+  if (!t.parameter.is_cpu()) return StochasticAdamWByOperators(t, factors, key, index);
   for (const at::Tensor* tensor : {&t.gradient, &t.parameter, &t.first, &t.second})
     BUTTRESS_CHECK(tensor->is_contiguous(), "AdamW updates contiguous tensors");
   const float* gradient = t.gradient.const_data_ptr<float>();
@@ -178,17 +162,17 @@ void StochasticAdamWStep(const StochasticAdamWTensors& t, const AdamWFactors& fa
   Bf16* const second = bits(t.second);
   at::parallel_for(0, t.parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     StochasticAdamWRange(gradient + begin, parameter + begin, first + begin, second + begin,
-                         static_cast<std::uint64_t>(begin), end - begin, factors, key);
+                         static_cast<std::uint64_t>(index + begin), end - begin, factors, key);
   });
 }
 
 void StochasticAdamWByOperators(const StochasticAdamWTensors& t, const AdamWFactors& factors,
-                                RoundingKey key) {
+                                RoundingKey key, std::int64_t index) {
   const std::int64_t total = t.parameter.numel();
   for (std::int64_t begin = 0; begin < total; begin += kUpdateChunk) {
     const std::int64_t count = std::min(kUpdateChunk, total - begin);
     const auto part = [&](const at::Tensor& x) { return x.view(-1).narrow(0, begin, count); };
-    UpdateChunk({part(t.gradient), part(t.parameter), part(t.first), part(t.second)}, begin,
+    UpdateChunk({part(t.gradient), part(t.parameter), part(t.first), part(t.second)}, index + begin,
                 factors, key);
   }
 }

@@ -6,17 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "learner/optimizer/adamw_kernel.h"
-#include "learner/step/grad_reducer.h"
 #include "lib/config/run_config.h"
-#include "lib/policy/transformer.h"
+#include "lib/policy/weights/parameter_unit.h"
 
 namespace buttress {
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // Loshchilov and Hutter, "Decoupled weight decay regularization", arXiv 1711.05101, Algorithm 2.
 // Weight decay applies to matrices only. The arithmetic is in float32 whatever is stored: float32
@@ -25,43 +21,53 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 // thread-safe.
 class AdamW {
  public:
-  // `seed` keys stochastic rounding.
-  AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& options, std::uint64_t seed);
+  // `seed` keys stochastic rounding. With `of_parts`, the state is of ParameterUnit::part only.
+  AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& options, std::uint64_t seed,
+        bool of_parts = false);
 
-  // Makes one update, unit by unit. REQUIRES: one float32 gradient for each parameter, unit after
-  // unit.
-  void Step(const std::vector<at::Tensor>& gradients, double learning_rate);
+  // Makes one update: BeginStep, and Update of each trainable unit with its float32 gradient, which
+  // has the size of what is updated: the unit, or the part.
+  void BeginStep() { ++steps_; }
+
+  void Update(std::size_t unit, const at::Tensor& gradient, double learning_rate);
 
   // The number of updates so far, t of the bias correction.
   std::int64_t steps() const { return steps_; }
 
-  // Everything that an update reads besides parameters, gradients and steps(): "first.<name>" and
-  // "second.<name>", the moments, and "master.<name>" where there are masters. The tensors are
-  // those of the optimizer, not copies.
+  bool of_parts() const { return of_parts_; }
+
+  // Everything that an update reads besides parameters, gradients and steps(), by unit:
+  // "first.<unit>" and "second.<unit>", the moments, and "master.<unit>" where there are masters.
+  // The tensors are those of the optimizer, not copies, and lie as the weights of the unit, or of
+  // the part, do.
   const NamedTensors& state() const { return state_; }
 
   // Continues as after `steps` updates. The caller overwrites parameters and state().
   void Resume(std::int64_t steps) { steps_ = steps; }
 
  private:
-  // The parameters of a unit, and one buffer for each value that the optimizer keeps of them.
+  // What is updated of a unit, and what the optimizer keeps of it. Undefined if it is not
+  // trainable.
   struct UnitState {
-    NamedTensors parameters;
-    std::vector<at::Tensor> masters;  // the parameters themselves if they are float32
-    UnitBuffer first, second;
+    std::size_t first_parameter = 0;  // its index in the model
+    std::int64_t begin = 0;           // of the first value in the unit
+    at::Tensor values;                // [n] the parameters
+    at::Tensor master;                // [n] float32; the parameters themselves if they are
+    at::Tensor first, second;         // [n]
   };
 
-  void AddUnit(const ParameterUnit& unit);
-  void UpdateFloat32(const UnitState& unit, const at::Tensor* gradients, bool matrices,
-                     double learning_rate) const;
-  void UpdateStochastic(const UnitState& unit, const at::Tensor* gradients, std::int64_t index,
-                        double learning_rate) const;
+  void AddUnit(const ParameterUnit& unit, std::size_t first_parameter);
+  void UpdateFloat32(const UnitState& unit, const at::Tensor& gradient, std::int64_t begin,
+                     std::int64_t end, double decay, double learning_rate) const;
+  void UpdateStochastic(const ParameterUnit& unit, const UnitState& state,
+                        const at::Tensor& gradient, double learning_rate) const;
 
+  const std::vector<ParameterUnit> units_;
   const OptimConfig options_;
   const std::uint64_t seed_;
+  const bool of_parts_;
   const bool stochastic_;
-  std::vector<UnitState> units_;
-  std::size_t parameters_ = 0;
+  std::vector<UnitState> states_;
   NamedTensors state_;
   std::int64_t steps_ = 0;
 };
@@ -88,12 +94,13 @@ struct StochasticAdamWTensors {
   at::Tensor second;  // moment
 };
 
-// Makes one update, on CPUs with the kernel and elsewhere with StochasticAdamWByOperators.
+// Makes one update, on CPUs with the kernel and elsewhere with StochasticAdamWByOperators. `index` is
+// that of the first value in its parameter.
 void StochasticAdamWStep(const StochasticAdamWTensors& tensors, const AdamWFactors& factors,
-                         RoundingKey key);
+                         RoundingKey key, std::int64_t index = 0);
 
 // The same update by LibTorch's operators, for any device. Uses the same random bits as the kernel.
 void StochasticAdamWByOperators(const StochasticAdamWTensors& tensors, const AdamWFactors& factors,
-                                RoundingKey key);
+                                RoundingKey key, std::int64_t index = 0);
 
 }  // namespace buttress

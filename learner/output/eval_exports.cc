@@ -21,16 +21,18 @@ void EvalExports::Start(const PolicyVersion& start, std::span<const StepMeasurem
     Log(kWarn, "weights that waited for an evaluation stay", {{"why", removed.message()}});
 }
 
-void EvalExports::Offer(const PolicyVersion& version, const Transformer& model) {
+bool EvalExports::IsDue(const PolicyVersion& version) const {
   const std::int64_t every = config_.run.eval.every;
-  if (every == 0 || version.step % static_cast<std::uint64_t>(every) != 0) return;
-  if (ListPendingEvals(config_.local.out).size() >= kMostPendingEvals) {
-    Log(kWarn,
-        "a step is not evaluated: the evaluator is behind; raise run.eval.every, or lower "
-        "run.eval.prompts",
-        {{"step", version.step}});
-    return;
-  }
+  if (every == 0 || version.step % static_cast<std::uint64_t>(every) != 0) return false;
+  if (ListPendingEvals(config_.local.out).size() < kMostPendingEvals) return true;
+  Log(kWarn,
+      "a step is not evaluated: the evaluator is behind; raise run.eval.every, or lower "
+      "run.eval.prompts",
+      {{"step", version.step}});
+  return false;
+}
+
+void EvalExports::Leave(const PolicyVersion& version, const Transformer& model) {
   if (const Status left = Export(version, model); !left.ok())
     Log(kWarn, "a step is not evaluated", {{"step", version.step}, {"why", left.message()}});
 }

@@ -24,9 +24,12 @@ class EvalExports {
   // measurements hold the results that were taken already.
   void Start(const PolicyVersion& start, std::span<const StepMeasurements> steps);
 
-  // Leaves the weights of `version` where its step is due. If kMostPendingEvals wait already, the
-  // step is left out.
-  void Offer(const PolicyVersion& version, const Transformer& model);
+  // Whether the weights of `version` are to be left for the evaluator. If kMostPendingEvals wait
+  // already, the step is left out.
+  bool IsDue(const PolicyVersion& version) const;
+
+  // Leaves them. Where they are divided, the other ranks call SaveModelFolder.
+  void Leave(const PolicyVersion& version, const Transformer& model);
 
   // Adds the oldest result that no step holds yet to the step.
   void TakeResult(StepMeasurements& step);

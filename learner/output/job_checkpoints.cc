@@ -160,9 +160,11 @@ Status JobCheckpoints::Write(const PolicyVersion& version, Publication* publicat
   if (leads) mark = BusyMark::Set(CheckpointMark(config_.local.out));
   if (mark && !mark->ok())
     Log(kWarn, "a stop may interrupt this checkpoint", {{"why", mark->status().message()}});
-  BUTTRESS_RETURN_IF_ERROR(CompareReplicas("weights", model_.parameters(), control_, timeout));
-  BUTTRESS_RETURN_IF_ERROR(
-      CompareReplicas("moments", trainer_.optimizer().state(), control_, timeout));
+  if (!model_.share().weights)
+    BUTTRESS_RETURN_IF_ERROR(CompareReplicas("weights", model_.parameters(), control_, timeout));
+  if (!trainer_.optimizer().of_parts())
+    BUTTRESS_RETURN_IF_ERROR(
+        CompareReplicas("moments", trainer_.optimizer().state(), control_, timeout));
   if (!leads) {
     step_ = step;
     return OkStatus();

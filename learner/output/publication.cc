@@ -92,7 +92,15 @@ Status Publication::Publish(const PolicyVersion& version, Transformer& model) {
   if (NeedsCanaries(config_.local)) {
     BUTTRESS_ASSIGN_OR_RETURN(canaries, GreedyCanaries(model));
   }
-  return sync_->Publish(version, model.parameters(), std::move(canaries));
+  return sync_->Publish(
+      version, model.share().weights ? CopyToHost(model, /*keeps=*/true) : model.parameters(),
+      std::move(canaries));
+}
+
+Status Publication::GiveParts(const LocalSettings& local, Transformer& model) {
+  if (NeedsCanaries(local)) BUTTRESS_RETURN_IF_ERROR(GreedyCanaries(model).status());
+  CopyToHost(model, /*keeps=*/false);
+  return OkStatus();
 }
 
 void Publication::Measure(StepMeasurements& measured) {

@@ -36,8 +36,10 @@ class Publication {
                                                     CoordinatorSource& source);
 
   // Hands the weights of the model over (WeightSync::Publish), with canaries where workers need
-  // them.
+  // them. Where they are divided, the other ranks call GiveParts.
   Status Publish(const PolicyVersion& version, Transformer& model);
+
+  static Status GiveParts(const LocalSettings& local, Transformer& model);
 
   WeightSync& sync() { return *sync_; }
 

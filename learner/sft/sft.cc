@@ -15,6 +15,7 @@
 #include "learner/sft/sft_data.h"
 #include "learner/step/grad_reducer.h"
 #include "learner/step/micro_batch.h"
+#include "learner/step/shards.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
@@ -41,10 +42,12 @@ bool HasWeights(const std::string& folder) {
          std::filesystem::exists(JoinPath(folder, "model.safetensors.index.json"), error);
 }
 
-Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options, ModelDevice device) {
-  if (HasWeights(options.model)) return Transformer::Load(options.model, options.dtype, device);
+Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options, ModelDevice device,
+                                               const UnitShare& share) {
+  if (HasWeights(options.model))
+    return Transformer::Load(options.model, options.dtype, device, share);
   BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
-  return Transformer::Random(config, options.dtype, device, options.seed);
+  return Transformer::Random(config, options.dtype, device, options.seed, share);
 }
 
 // The tokens at which samplers stop, with the tokenizer's own first.
@@ -138,10 +141,12 @@ class SftRun {
       : options_(options),
         optim_(OptimOf(options)),
         control_(control),
+        tensors_(tensors),
         model_(model),
+        shards_(ShardModel(model, tensors, kCollectiveTimeout)),
         sets_(std::move(sets)),
         indices_(sets_.trained.size(), options.seed),
-        optimizer_(model.units(), optim_, options.seed),
+        optimizer_(model.units(), optim_, options.seed, DividesOptimizer(options.zero)),
         reducer_(model.units(), tensors, kCollectiveTimeout) {}
 
   Status Train() {
@@ -166,23 +171,20 @@ class SftRun {
     if (sets_.held_out.empty()) return OkStatus();
     const at::NoGradGuard no_grad;
     double sums[] = {0, 0};  // of losses and of tokens
-    TokenBatch micro_batch;
-    const auto run = [&] {
-      if (micro_batch.empty()) return;
-      const ModelPass pass = micro_batch.Run(model_, {1.0, kChunkRows, EntropyMode::kNone});
-      sums[0] -= pass.output().logprobs_M.sum().item<double>();
-      sums[1] += static_cast<double>(micro_batch.trained_tokens());
-      micro_batch = TokenBatch();
-    };
+    std::vector<const SftExample*> mine;
     for (std::size_t i = 0; i < sets_.held_out.size(); ++i) {
-      if (static_cast<int>(i % static_cast<std::size_t>(control_.size())) != control_.rank())
-        continue;
-      if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
-      const SftExample& example = sets_.held_out[i];
-      if (IsFull(micro_batch, example)) run();
-      micro_batch.Add(example.prompt, example.response, example.trained);
+      if (static_cast<int>(i % static_cast<std::size_t>(control_.size())) == control_.rank())
+        mine.push_back(&sets_.held_out[i]);
     }
-    run();
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<TokenBatch> rounds, PackRounds(mine));
+    for (const TokenBatch& tokens : rounds) {
+      if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
+      if (tokens.empty() && !model_.share().weights) continue;
+      const ModelPass pass = Run(tokens);
+      if (tokens.empty()) continue;
+      sums[0] -= pass.output().logprobs_M.sum().item<double>();
+      sums[1] += static_cast<double>(tokens.trained_tokens());
+    }
     BUTTRESS_RETURN_IF_ERROR(
         control_.AllReduceSum({sums, 2, DType::kFloat64})->Wait(kCollectiveTimeout));
     if (control_.rank() == 0) {
@@ -191,6 +193,28 @@ class SftRun {
       std::fflush(stdout);
     }
     return OkStatus();
+  }
+
+  // Packs the examples of this rank. All ranks get the same number of rounds, the last of which may
+  // be empty.
+  Result<std::vector<TokenBatch>> PackRounds(const std::vector<const SftExample*>& mine) {
+    std::vector<TokenBatch> rounds;
+    for (const SftExample* example : mine) {
+      if (rounds.empty() || IsFull(rounds.back(), *example)) rounds.emplace_back();
+      rounds.back().Add(example->prompt, example->response, example->trained);
+    }
+    auto own = static_cast<std::int64_t>(rounds.size());
+    std::vector<std::int64_t> all(static_cast<std::size_t>(control_.size()));
+    BUTTRESS_RETURN_IF_ERROR(
+        control_.AllGather({&own, 1, DType::kInt64}, {all.data(), std::ssize(all), DType::kInt64})
+            ->Wait(kCollectiveTimeout));
+    rounds.resize(static_cast<std::size_t>(*std::ranges::max_element(all)));
+    return rounds;
+  }
+
+  ModelPass Run(const TokenBatch& tokens) {
+    return (tokens.empty() ? FillerTokens() : tokens)
+        .Run(model_, {1.0, kChunkRows, EntropyMode::kNone});
   }
 
   bool IsFull(const TokenBatch& micro_batch, const SftExample& example) const {
@@ -202,24 +226,22 @@ class SftRun {
     const std::vector<const SftExample*> mine = DrawBatch();
     reducer_.Clear();
     loss_ = 0;
-    TokenBatch micro_batch;
-    for (const SftExample* example : mine) {
-      if (IsFull(micro_batch, *example)) Backward(micro_batch);
-      micro_batch.Add(example->prompt, example->response, example->trained);
-    }
-    if (!micro_batch.empty()) Backward(micro_batch);
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<TokenBatch> rounds, PackRounds(mine));
+    for (const TokenBatch& tokens : rounds) Backward(tokens);
     BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
+    double sums[] = {loss_, reducer_.SquaredNorm()};
     BUTTRESS_RETURN_IF_ERROR(
-        control_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
-    const double norm = reducer_.Norm();
+        control_.AllReduceSum({sums, 2, DType::kFloat64})->Wait(kCollectiveTimeout));
+    loss_ = sums[0];
+    const double norm = std::sqrt(sums[1]);
     if (!std::isfinite(norm)) {
       return DataLoss(c10::str("the gradient of step ", step, " is not finite; lower --lr (",
                                options_.lr, ")"));
     }
     if (norm > optim_.clip_grad) reducer_.Scale(optim_.clip_grad / norm);
-    optimizer_.Step(reducer_.gradients(),
-                    LearningRate(optim_, static_cast<double>(step), options_.steps));
-    return OkStatus();
+    return UpdateModel(model_, reducer_, optimizer_,
+                       LearningRate(optim_, static_cast<double>(step), options_.steps), tensors_,
+                       kCollectiveTimeout);
   }
 
   // Every rank draws the whole batch, because the denominator counts all of it, and keeps its
@@ -236,19 +258,21 @@ class SftRun {
     return mine;
   }
 
-  void Backward(TokenBatch& micro_batch) {
-    ModelPass pass = micro_batch.Run(model_, {1.0, kChunkRows, EntropyMode::kNone});
-    const at::Tensor loss =
-        pass.output().logprobs_M.sum().neg() / static_cast<double>(trained_tokens_);
+  void Backward(const TokenBatch& tokens) {
+    if (tokens.empty() && !model_.share().weights) return reducer_.SkipRound();
+    ModelPass pass = Run(tokens);
+    const double weight = tokens.empty() ? 0 : 1 / static_cast<double>(trained_tokens_);
+    const at::Tensor loss = pass.output().logprobs_M.sum().neg() * weight;
     pass.Backward(pass.GradientOf(loss), reducer_);
     loss_ += loss.item<double>();
-    micro_batch = TokenBatch();
   }
 
   const SftOptions& options_;
   const OptimConfig optim_;
   Collective& control_;
+  Collective& tensors_;
   Transformer& model_;
+  const std::unique_ptr<ShardedUnits> shards_;
   const SftSets sets_;
   ShuffledIndices indices_;
   AdamW optimizer_;
@@ -267,6 +291,8 @@ Status RunSft(const SftOptions& options, Collective& control) {
     return InvalidArgument("--held-out-share must be in [0, 1)");
   if (!options.held_out.empty() && options.held_out_share > 0)
     return InvalidArgument("--held-out and --held-out-share exclude each other");
+  if (options.zero == ZeroStage::kAuto)
+    return InvalidArgument("--zero auto plans runs of `learner`; name a stage, 0 to 3");
   const bool cuda = options.device == ComputeDevice::kCuda;
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
                             OpenRankDevice({.kind = options.device,
@@ -275,12 +301,15 @@ Status RunSft(const SftOptions& options, Collective& control) {
                                             .timeout = kCollectiveTimeout},
                                            control));
   Collective& tensors = own.nccl ? *own.nccl : control;
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model, MakeModel(options, own.device));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model,
+                            MakeModel(options, own.device, ShareOf(tensors, options.zero)));
   BUTTRESS_ASSIGN_OR_RETURN(SftSets sets, LoadSets(options, model->config(), control.rank() == 0));
-  BUTTRESS_RETURN_IF_ERROR(SftRun(options, control, tensors, *model, std::move(sets)).Train());
-  if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
-  if (control.rank() != 0) return OkStatus();
-  return SaveModelFolder(*model, options.model, options.out);
+  SftRun run(options, control, tensors, *model, std::move(sets));
+  BUTTRESS_RETURN_IF_ERROR(run.Train());
+  const bool writes = control.rank() == 0;
+  if (writes || model->share().weights)
+    BUTTRESS_RETURN_IF_ERROR(SaveModelFolder(*model, options.model, options.out, writes));
+  return own.nccl ? own.nccl->End() : OkStatus();
 }
 
 }  // namespace buttress

@@ -30,6 +30,7 @@ struct SftOptions {
   bool share_gpu = false;  // ranks may share a GPU
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
+  ZeroStage zero = ZeroStage::k0;
 };
 
 // Trains on the ranks of `control`: each takes its share of every batch, and gradients are

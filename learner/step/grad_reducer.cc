@@ -10,9 +10,13 @@
 
 #include "lib/base/os/memory.h"
 #include "lib/base/report/check.h"
+#include "lib/policy/exception_status.h"
 
 namespace buttress {
 namespace {
+
+// Units whose sums may be on their way at a time, besides the one that is computed.
+constexpr std::size_t kMostPending = 2;
 
 DType DTypeOf(at::ScalarType type) {
   switch (type) {
@@ -35,20 +39,6 @@ DType DTypeOf(at::ScalarType type) {
 
 }  // namespace
 
-UnitBuffer MakeUnitBuffer(const ParameterUnit& unit, at::ScalarType dtype) {
-  std::int64_t elements = 0;
-  for (const auto& [name, parameter] : unit.parameters) elements += parameter.numel();
-  const at::TensorOptions options = unit.parameters.front().second.options();
-  UnitBuffer buffer;
-  buffer.flat = at::zeros({elements}, options.dtype(dtype).requires_grad(false));
-  std::int64_t begin = 0;
-  for (const auto& [name, parameter] : unit.parameters) {
-    buffer.views.push_back(buffer.flat.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
-    begin += parameter.numel();
-  }
-  return buffer;
-}
-
 Buffer BufferOf(const at::Tensor& tensor) {
   BUTTRESS_CHECK(tensor.is_contiguous(), "the buffer of a collective must be contiguous");
   return {tensor.data_ptr(), tensor.numel(), DTypeOf(tensor.scalar_type()),
@@ -57,80 +47,128 @@ Buffer BufferOf(const at::Tensor& tensor) {
 
 GradReducer::GradReducer(const std::vector<ParameterUnit>& units, Collective& collective,
                          std::chrono::milliseconds timeout)
-    : units_(units), collective_(collective), timeout_(timeout), buckets_(units.size()) {
-  std::size_t parameters = 0;
-  for (const ParameterUnit& unit : units_) {
-    first_.push_back(parameters);
-    parameters += unit.parameters.size();
-    for (const auto& [name, parameter] : unit.parameters)
-      bytes_ += parameter.numel() * static_cast<std::int64_t>(sizeof(float));
+    : units_(units),
+      collective_(collective),
+      timeout_(timeout),
+      views_(units.size()),
+      whole_(units.size()),
+      parts_(units.size()) {
+  for (const ParameterUnit& unit : units_)
+    BUTTRESS_CHECK(unit.part.numel() * collective.size() == unit.size(),
+                   "the units are divided among the ranks");
+}
+
+void GradReducer::Clear() {
+  pending_.clear();
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    views_[unit].clear();
+    whole_[unit] = parts_[unit] = at::Tensor();
   }
-  gradients_.resize(parameters);
+  bytes_ = 0;
 }
 
 void GradReducer::Allocate(std::size_t unit) {
-  if (buckets_[unit].defined()) return;
-  ReturnFreedMemory();  // of activations, which a bucket is too large to reuse
-  UnitBuffer buffer = MakeUnitBuffer(units_[unit], at::kFloat);
-  buckets_[unit] = std::move(buffer.flat);
-  std::move(buffer.views.begin(), buffer.views.end(),
-            gradients_.begin() + static_cast<std::ptrdiff_t>(first_[unit]));
+  if (whole_[unit].defined()) return;
+  ReturnFreedMemory();  // of activations, which a buffer is too large to reuse
+  const at::Tensor& flat = units_[unit].flat;
+  whole_[unit] = at::zeros({flat.numel()}, flat.options().dtype(at::kFloat).requires_grad(false));
+  views_[unit] = ViewsOf(units_[unit], whole_[unit]);
+}
+
+at::Tensor& GradReducer::Of(std::size_t unit, std::size_t index) {
+  Allocate(unit);
+  return views_[unit][index];
 }
 
 void GradReducer::Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) {
-  Allocate(unit);
-  gradients_[first_[unit] + index].add_(gradient);
+  if (units_[unit].trainable) Of(unit, index).add_(gradient);
 }
 
 void GradReducer::AddRows(std::size_t unit, std::size_t index, std::int64_t first,
                           const at::Tensor& gradient) {
-  Allocate(unit);
-  gradients_[first_[unit] + index].narrow(0, first, gradient.size(0)).add_(gradient);
+  if (units_[unit].trainable) Of(unit, index).narrow(0, first, gradient.size(0)).add_(gradient);
 }
 
 void GradReducer::AddRowsAt(std::size_t unit, std::size_t index, const at::Tensor& rows_U,
                             const at::Tensor& gradient_UD) {
-  Allocate(unit);
-  gradients_[first_[unit] + index].index_add_(0, rows_U, gradient_UD);
+  if (units_[unit].trainable) Of(unit, index).index_add_(0, rows_U, gradient_UD);
 }
 
-void GradReducer::Clear() {
-  std::fill(gradients_.begin(), gradients_.end(), at::Tensor());
-  std::fill(buckets_.begin(), buckets_.end(), at::Tensor());
+// One rank keeps its buffer for the next round; several begin the sum of their buffers.
+void GradReducer::Done(std::size_t unit) {
+  if (!units_[unit].trainable) return;
+  Allocate(unit);
+  if (collective_.size() == 1) {
+    parts_[unit] = whole_[unit];
+    return;
+  }
+  Pending next;
+  next.unit = unit;
+  next.whole = std::exchange(whole_[unit], at::Tensor());
+  views_[unit].clear();
+  next.sum = at::empty_like(units_[unit].part, next.whole.options());
+  next.work = collective_.ReduceScatterSum(BufferOf(next.whole), BufferOf(next.sum));
+  bytes_ += static_cast<std::int64_t>(next.whole.nbytes());
+  pending_.push_back(std::move(next));
+  if (pending_.size() > kMostPending) TakeSum();
+}
+
+void GradReducer::TakeSum() {
+  Pending first = std::move(pending_.front());
+  pending_.pop_front();
+  const Status status = first.work->Join(timeout_);
+  if (!status.ok()) throw StatusError(status.Annotate("sum of gradients"));
+  at::Tensor& part = parts_[first.unit];
+  if (part.defined()) {
+    part.add_(first.sum);
+  } else {
+    part = first.sum;
+  }
+}
+
+void GradReducer::SkipRound() {
+  for (std::size_t unit = units_.size(); unit-- > 0;) Done(unit);
 }
 
 Status GradReducer::Reduce() {
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) Allocate(unit);
-  if (collective_.size() == 1) return OkStatus();
-  std::vector<std::unique_ptr<Work>> works;
-  for (const at::Tensor& bucket : buckets_)
-    works.push_back(collective_.AllReduceSum(BufferOf(bucket)));
-  for (const auto& work : works)
-    BUTTRESS_RETURN_IF_ERROR(work->Wait(timeout_).Annotate("sum of gradients"));
+  try {
+    while (!pending_.empty()) TakeSum();
+  } catch (const StatusError& error) {
+    return error.status();
+  }
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    const at::Tensor& part = units_[unit].part;
+    if (units_[unit].trainable && !parts_[unit].defined())
+      parts_[unit] = at::zeros_like(part, part.options().dtype(at::kFloat));
+  }
   return OkStatus();
 }
 
-std::vector<std::pair<std::string, at::Tensor>> GradReducer::named_gradients() const {
-  std::vector<std::pair<std::string, at::Tensor>> named;
-  for (const ParameterUnit& unit : units_) {
-    for (const auto& [name, parameter] : unit.parameters)
-      named.emplace_back(name, gradients_[named.size()]);
+NamedTensors GradReducer::named_gradients() const {
+  NamedTensors named;
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (!parts_[unit].defined()) continue;
+    for (ParameterPiece& piece : PiecesOf(units_[unit], parts_[unit], units_[unit].part_begin))
+      named.emplace_back(units_[unit].parameters[piece.index].first, std::move(piece.values));
   }
   return named;
 }
 
-double GradReducer::Norm() const {
+double GradReducer::SquaredNorm() const {
   double squares = 0;
-  for (const at::Tensor& bucket : buckets_) {
+  for (const at::Tensor& part : parts_) {
+    if (!part.defined()) continue;
     const double norm =
-        at::linalg_vector_norm(bucket, 2, std::nullopt, false, at::kFloat).item<float>();
+        at::linalg_vector_norm(part, 2, std::nullopt, false, at::kFloat).item<float>();
     squares += norm * norm;
   }
-  return std::sqrt(squares);
+  return squares;
 }
 
 void GradReducer::Scale(double factor) {
-  for (at::Tensor& bucket : buckets_) bucket.mul_(factor);
+  for (at::Tensor& part : parts_) {
+    if (part.defined()) part.mul_(factor);
+  }
 }
 
 }  // namespace buttress

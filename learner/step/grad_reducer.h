@@ -1,83 +1,94 @@
-// The gradients of all parameters, one flat float32 buffer for each unit of the model, summed over
-// the ranks. Torch.
+// The gradients of all parameters in float32, one flat buffer for each unit of the model, summed
+// over the ranks. Torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
 #include <cstdint>
-#include <string>
-#include <utility>
+#include <deque>
+#include <memory>
 #include <vector>
 
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/policy/model_pass.h"
-#include "lib/policy/transformer.h"
+#include "lib/policy/weights/parameter_unit.h"
 
 namespace buttress {
-
-// One buffer for what goes with the parameters of a unit: gradients, moments, masters.
-struct UnitBuffer {
-  at::Tensor flat;                // one value for each value of the unit's parameters
-  std::vector<at::Tensor> views;  // by parameter, in its shape
-};
-
-// Returns zeros on the device of the unit.
-UnitBuffer MakeUnitBuffer(const ParameterUnit& unit, at::ScalarType dtype);
 
 // Returns a contiguous tensor as the buffer of a collective, without a copy.
 Buffer BufferOf(const at::Tensor& tensor);
 
 // Sums gradients over micro-batches and ranks in float32, whatever the dtype of the parameters: in
-// bfloat16, a sum stops to grow at 256 times its summands. A unit takes memory with its first
-// gradient, when the backward pass has let go of the activations behind it. Not thread-safe.
+// bfloat16, a sum stops to grow at 256 times its summands.
+//
+// A round is one pass on every rank. As soon as a unit's gradient of the round is complete, the
+// ranks reduce it, and each keeps the sum of its own part (UnitShare), to which later rounds add.
+// So the order of all sums is the same whatever else the ranks divide, and of whole units a rank
+// holds only those of which a sum is on its way. Not thread-safe.
 class GradReducer final : public GradientSink {
  public:
-  // `collective` must outlive the reducer.
+  // `collective` must outlive the reducer. REQUIRES: the units are padded for its ranks.
   GradReducer(const std::vector<ParameterUnit>& units, Collective& collective,
               std::chrono::milliseconds timeout);
 
   // Sets all gradients to 0 and frees their memory.
   void Clear();
 
+  // Gradients of units that are not trainable are not taken. Done throws StatusError if a rank is
+  // lost.
   void Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) override;
   void AddRows(std::size_t unit, std::size_t index, std::int64_t first,
                const at::Tensor& gradient) override;
   void AddRowsAt(std::size_t unit, std::size_t index, const at::Tensor& rows_U,
                  const at::Tensor& gradient_UD) override;
+  void Done(std::size_t unit) override;
 
-  // Sums the gradients over the ranks. All units are posted before the first wait. The result is
-  // equal on all ranks, bit for bit.
+  // The round of a rank that has no tokens while others may have some.
+  void SkipRound();
+
+  // Waits for the sums of all rounds.
   Status Reduce();
 
-  // The sums of all parameters, unit after unit, in float32. REQUIRES: Reduce since Clear.
-  const std::vector<at::Tensor>& gradients() const { return gradients_; }
+  // The sum of this rank's part of a unit, [size / ranks] float32. REQUIRES: Reduce since Clear,
+  // and a trainable unit.
+  const at::Tensor& part(std::size_t unit) const { return parts_[unit]; }
 
-  // The same with the names of their parameters.
-  std::vector<std::pair<std::string, at::Tensor>> named_gradients() const;
+  // The parts by parameter, with their names. REQUIRES: Reduce since Clear.
+  NamedTensors named_gradients() const;
 
-  // Returns the L2 norm over all gradients, which is not finite if one of them is not. REQUIRES:
-  // Reduce since Clear.
-  double Norm() const;
+  // Returns the sum of squares over the parts of this rank, which is not finite if one of them is
+  // not. REQUIRES: Reduce since Clear.
+  double SquaredNorm() const;
 
   // REQUIRES: Reduce since Clear.
   void Scale(double factor);
 
-  // The bytes that one Reduce sums.
+  // The bytes that the ranks have reduced since Clear.
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  // Gives the unit a bucket of zeros if it has none.
+  // A unit whose sum over the ranks is on its way.
+  struct Pending {
+    std::size_t unit = 0;
+    at::Tensor whole, sum;
+    std::unique_ptr<Work> work;
+  };
+
+  // The gradient of a parameter in this round.
+  at::Tensor& Of(std::size_t unit, std::size_t index);
   void Allocate(std::size_t unit);
+  void TakeSum();
 
   const std::vector<ParameterUnit> units_;
   Collective& collective_;
   const std::chrono::milliseconds timeout_;
+  std::vector<std::vector<at::Tensor>> views_;  // by unit, of this round; empty without a gradient
+  std::vector<at::Tensor> whole_;               // by unit, likewise
+  std::vector<at::Tensor> parts_;               // by unit, undefined without a gradient since Clear
+  std::deque<Pending> pending_;
   std::int64_t bytes_ = 0;
-  std::vector<at::Tensor> buckets_;    // by unit, undefined without a gradient since Clear
-  std::vector<std::size_t> first_;     // by unit, index of its first gradient
-  std::vector<at::Tensor> gradients_;  // views into the buckets
 };
 
 }  // namespace buttress

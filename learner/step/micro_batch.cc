@@ -73,6 +73,13 @@ ModelPass TokenBatch::Run(Transformer& model, const PassOptions& options) const 
       options);
 }
 
+TokenBatch FillerTokens() {
+  constexpr std::int32_t kToken[] = {0};
+  TokenBatch filler;
+  filler.Add(kToken, kToken, {});
+  return filler;
+}
+
 MicroBatch GatherMicroBatch(const StepState& state, std::int32_t update, std::int32_t round) {
   const Assignment& assignment = state.assignment;
   MicroBatch batch;

@@ -50,6 +50,9 @@ class TokenBatch {
   std::vector<std::int64_t> targets_;  // [M]
 };
 
+// Two tokens for a rank that has none while others gather weights for theirs.
+TokenBatch FillerTokens();
+
 // The completions that run together, with everything that the loss needs for each of their trained
 // tokens: C completions, M trained tokens, completion after completion.
 struct MicroBatch {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 
 #include "learner/step/micro_batch.h"
@@ -20,9 +22,12 @@ TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, std::int64_t t
 
 // Returns KL(model || start model) in nats per trained token of `batch`, estimator k3
 // (lib/rl/loss/kl.h). Loads the start model next to `model`, on its device, and frees it. The
-// errors of Transformer::Load; an exception of LibTorch becomes OutOfMemory or kInternal. REQUIRES:
-// `batch` is not empty.
-Result<double> MeasureStartKl(Transformer& model, const ModelPathConfig& start,
-                              const TokenBatch& batch, const PassOptions& options);
+// errors of Transformer::Load; an exception of LibTorch becomes OutOfMemory or kInternal. Where
+// `model` is divided, every rank calls it, and `shard` divides the start model. REQUIRES: `batch`
+// is not empty.
+Result<double> MeasureStartKl(
+    Transformer& model, const ModelPathConfig& start, const TokenBatch& batch,
+    const PassOptions& options,
+    const std::function<std::unique_ptr<UnitGatherer>(Transformer&)>& shard = {});
 
 }  // namespace buttress

@@ -63,7 +63,8 @@ class Collective {
   // Gives rank r part r of the sum over ranks. REQUIRES: in.count == out.count * size().
   virtual std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) = 0;
 
-  // Concatenates the buffers of all ranks in rank order. REQUIRES: out.count == in.count * size().
+  // Concatenates the buffers of all ranks in rank order. `in` may be its place in `out`. REQUIRES:
+  // out.count == in.count * size().
   virtual std::unique_ptr<Work> AllGather(Buffer in, Buffer out) = 0;
 
   // Gives part r of `in` to rank r, and fills `out` with what the ranks give, in rank order.

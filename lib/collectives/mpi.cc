@@ -168,7 +168,9 @@ class MpiCollective : public Collective {
     }
     return Post("all-gather", {in, out}, [&](MPI_Request* request) {
       const MPI_Datatype type = TypeOf(in.dtype);
-      return MPI_Iallgather(in.data, Count(in), type, out.data, Count(in), type, comm_, request);
+      const auto* own = static_cast<char*>(out.data) + rank_ * in.count * SizeOf(in.dtype);
+      const void* from = in.data == own ? MPI_IN_PLACE : in.data;
+      return MPI_Iallgather(from, Count(in), type, out.data, Count(in), type, comm_, request);
     });
   }
 

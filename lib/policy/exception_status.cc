@@ -39,6 +39,8 @@ std::int64_t PeakBytes() {
 }  // namespace
 
 Status StatusOf(const std::exception& exception, const std::string& advice) {
+  const auto* own = dynamic_cast<const StatusError*>(&exception);
+  if (own != nullptr) return own->status();
   std::string text = TextOfException(exception);
   if (!MemoryRanOut(exception, text)) return Internal(std::move(text));
   constexpr std::int64_t kMiB = 1 << 20;

@@ -35,6 +35,8 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
   }
   for (std::size_t block = 0; block < model.blocks(); ++block) {
     const at::Tensor input_ND = Cut(hidden_ND);
+    const HeldUnit held = model.Hold(model.unit_of_block(block));
+    model.Prefetch(model.unit_of_block(block) + 1);
     {
       const at::AutoGradMode graph(at::GradMode::is_enabled() && !options.recompute);
       hidden_ND = model.RunBlock(block, layout_, input_ND);
@@ -42,6 +44,8 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
     if (!at::GradMode::is_enabled()) continue;
     blocks_.push_back({input_ND, options.recompute ? at::Tensor() : hidden_ND});
   }
+  const HeldUnit norm = model.Hold(model.unit_of_norm());
+  const HeldUnit head = model.Hold(model.unit_of_head());
   head_norm_.input = Cut(hidden_ND);
   head_norm_.output = model.RunNorm(RepeatRows(head_norm_.input, tokens.rows_M));
   head_.emplace(model, head_norm_.output, tokens.targets_M, options);
@@ -69,7 +73,10 @@ void ModelPass::Backward(const OutputGradient& gradient, GradientSink& sink) {
 }
 
 at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink& sink) {
-  const std::size_t unit = model_.units().size() - 1;
+  const std::size_t unit = model_.unit_of_norm();
+  const HeldUnit norm = model_.Hold(unit);
+  const HeldUnit table = model_.Hold(model_.unit_of_head());
+  model_.Prefetch(unit - 1);
   // The gradient of a tied head belongs to the embedding.
   const bool tied = model_.config().tie_word_embeddings;
   const at::Tensor grad_MD = head_->Backward(gradient, [&](std::int64_t first, const auto& rows) {
@@ -79,23 +86,28 @@ at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink&
   const variable_list found = torch::autograd::grad(
       {head_norm_.output}, {head_norm_.input, model_.weights().final_norm_D}, {grad_MD});
   sink.Add(unit, 0, found[1]);
+  sink.Done(unit);
   return found[0];
 }
 
 at::Tensor ModelPass::BlockBackward(std::size_t block, const at::Tensor& grad_ND,
                                     GradientSink& sink) {
-  const std::size_t unit = 1 + block;
+  const std::size_t unit = model_.unit_of_block(block);
+  const HeldUnit held = model_.Hold(unit);
+  if (block > 0) model_.Prefetch(unit - 1);
   Graph graph = std::exchange(blocks_[block], {});
   if (!graph.output.defined()) graph.output = model_.RunBlock(block, layout_, graph.input);
   const variable_list found =
       torch::autograd::grad({graph.output}, InputsOf(model_.units()[unit], graph.input), {grad_ND});
   for (std::size_t i = 1; i < found.size(); ++i) sink.Add(unit, i - 1, found[i]);
+  sink.Done(unit);
   return found[0];
 }
 
 void ModelPass::EmbeddingBackward(const at::Tensor& grad_ND, GradientSink& sink) {
   const EmbeddingGradient gradient = model_.EmbeddingGradientOf(tokens_N_, grad_ND);
   sink.AddRowsAt(0, 0, gradient.rows_U, gradient.grad_UD);
+  sink.Done(0);
 }
 
 }  // namespace buttress

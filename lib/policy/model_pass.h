@@ -35,6 +35,10 @@ class GradientSink {
   // The same for the rows `rows_U` of a matrix, which are different, in float32.
   virtual void AddRowsAt(std::size_t unit, std::size_t index, const at::Tensor& rows_U,
                          const at::Tensor& gradient_UD) = 0;
+
+  // The backward pass adds nothing more to the unit. Called for every unit, from the last to the
+  // first.
+  virtual void Done(std::size_t unit) = 0;
 };
 
 // The tokens of a pass. `lengths` and `prefixes` are those of Transformer::Hidden.

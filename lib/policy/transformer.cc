@@ -32,18 +32,21 @@ class PackedRows final : public BlockRows {
   const PackedLayout& layout_;
 };
 
-std::vector<ParameterUnit> UnitsOf(
-    const std::vector<std::pair<std::string, at::Tensor>>& parameters, const ModelConfig& config) {
+std::vector<ParameterUnit> UnitsOf(const NamedTensors& parameters, const DecoderWeights& weights,
+                                   const ModelConfig& config, const UnitShare& share) {
   auto next = parameters.begin();
-  const auto unit = [&](std::string name, std::size_t count) {
+  const auto unit = [&](std::string name, std::size_t count, const at::Tensor& flat) {
     const auto first = next;
     next += static_cast<std::ptrdiff_t>(count);
-    return ParameterUnit{std::move(name), {first, next}};
+    return DescribeUnit(std::move(name), {first, next}, flat, share);
   };
-  std::vector<ParameterUnit> units = {unit("embedding", 1)};
-  for (std::size_t i = 0; i < config.blocks.size(); ++i)
-    units.push_back(unit("block " + std::to_string(i), BlockTensors(config.blocks[i]).size()));
-  units.push_back(unit("head", static_cast<std::size_t>(parameters.end() - next)));
+  std::vector<ParameterUnit> units = {unit("embedding", 1, weights.embedding_flat)};
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    units.push_back(unit("block " + std::to_string(i), BlockTensors(config.blocks[i]).size(),
+                         weights.layers[i].flat));
+  }
+  units.push_back(
+      unit("head", static_cast<std::size_t>(parameters.end() - next), weights.head_flat));
   return units;
 }
 
@@ -63,50 +66,77 @@ at::ScalarType ScalarTypeOf(ModelDtype dtype) {
   return dtype == ModelDtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
 }
 
-Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device device)
+Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device device,
+                         const UnitShare& share)
     : config_(std::move(config)),
       weights_(std::move(weights)),
+      share_(share),
       parameters_(NamedParameters(weights_, config_)),
-      units_(UnitsOf(parameters_, config_)),
+      units_(UnitsOf(parameters_, weights_, config_, share)),
       ropes_(RopeTables(config_, device)),
       device_(device) {
   for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
 }
 
+void Transformer::FillParameters(const std::function<void(std::size_t, const at::Tensor&)>& fill) {
+  const at::NoGradGuard no_grad;
+  std::size_t index = 0;
+  for (const ParameterUnit& unit : units_) {
+    if (share_.weights) {
+      TakeMemory(unit.flat);
+      unit.flat.zero_();
+    }
+    for (const auto& [name, tensor] : unit.parameters) fill(index++, tensor);
+    if (!share_.weights) continue;
+    unit.part.copy_(unit.flat.narrow(0, unit.part_begin, unit.part.numel()));
+    ReleaseMemory(unit.flat);
+  }
+}
+
 Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder, ModelDtype dtype,
-                                                       ModelDevice device) {
+                                                       ModelDevice device, const UnitShare& share) {
   BUTTRESS_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(folder));
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, OpenDevice(device));
-  DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place);
-  const auto names = NamedParameters(weights, config);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto stored,
-                            StoredParameters::Open(folder, names, config.tie_word_embeddings));
-  for (std::size_t i = 0; i < names.size(); ++i) stored.CopyTo(i, names[i].second);
-  return std::unique_ptr<Transformer>(
-      new Transformer(std::move(config), std::move(weights), place));
+  DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place, share);
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto stored,
+      StoredParameters::Open(folder, NamedParameters(weights, config), config.tie_word_embeddings));
+  std::unique_ptr<Transformer> model(
+      new Transformer(std::move(config), std::move(weights), place, share));
+  model->FillParameters(
+      [&](std::size_t index, const at::Tensor& tensor) { stored.CopyTo(index, tensor); });
+  return model;
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& config,
                                                          ModelDtype dtype, ModelDevice device,
-                                                         std::uint64_t seed) {
+                                                         std::uint64_t seed,
+                                                         const UnitShare& share) {
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, OpenDevice(device));
-  DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place);
-  std::uint64_t stream = 0;
-  for (const auto& [name, tensor] : NamedParameters(weights, config)) {
+  std::unique_ptr<Transformer> model(new Transformer(
+      config, EmptyWeights(config, ScalarTypeOf(dtype), place, share), place, share));
+  model->FillParameters([&](std::size_t index, const at::Tensor& tensor) {
+    const std::string& name = model->parameters_[index].first;
     at::Tensor values = at::zeros(tensor.sizes(), at::kFloat);
     if (name.ends_with("norm.weight")) {
       values.fill_(config.final_norm.adds_one ? 0.0 : 1.0);
     } else if (!name.ends_with(".bias")) {
-      RandomStream random({seed, stream});
+      RandomStream random({seed, index});
       float* data = values.data_ptr<float>();
       for (std::int64_t i = 0; i < values.numel(); ++i) {
         data[i] = static_cast<float>(random.Normal() * config.initializer_range);
       }
     }
     at::Tensor(tensor).copy_(values);
-    ++stream;
-  }
-  return std::unique_ptr<Transformer>(new Transformer(config, std::move(weights), place));
+  });
+  return model;
+}
+
+NamedTensors Transformer::held_values() const {
+  if (!share_.weights) return parameters_;
+  NamedTensors parts;
+  for (const ParameterUnit& unit : units_) parts.emplace_back("part of " + unit.name, unit.part);
+  return parts;
 }
 
 PackedLayout Transformer::LayOutTokens(const at::Tensor& tokens_N,
@@ -121,6 +151,7 @@ PackedLayout Transformer::LayOutTokens(const at::Tensor& tokens_N,
 }
 
 at::Tensor Transformer::RunEmbedding(const at::Tensor& tokens_N) const {
+  const HeldUnit held = Hold(0);
   return ScaleEmbeddings(config_, Embed(weights_.embedding_VD, tokens_N.to(device_)));
 }
 
@@ -131,6 +162,7 @@ EmbeddingGradient Transformer::EmbeddingGradientOf(const at::Tensor& tokens_N,
 
 at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,
                                  const at::Tensor& hidden_ND) {
+  const HeldUnit held = Hold(unit_of_block(block));
   PackedRows rows(layout);
   const LayerWeights& w = weights_.layers[block];
   return BlockForward(config_.blocks[block], block, w, ParameterProducts(w), ropes_, rows,
@@ -138,6 +170,7 @@ at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,
 }
 
 at::Tensor Transformer::RunNorm(const at::Tensor& hidden_ND) const {
+  const HeldUnit held = Hold(unit_of_norm());
   return RmsNorm(hidden_ND, weights_.final_norm_D, config_.final_norm);
 }
 
@@ -150,6 +183,7 @@ at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::
 }
 
 at::Tensor Transformer::Logits(const at::Tensor& hidden_ND) const {
+  const HeldUnit held = Hold(unit_of_head());
   return CapLogits(HeadLogits(hidden_ND, weights_.head_VD), config_.logit_cap);
 }
 

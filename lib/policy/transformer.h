@@ -6,7 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +22,7 @@
 #include "lib/policy/model_config.h"
 #include "lib/policy/weights/decoder_weights.h"
 #include "lib/policy/weights/packed_layout.h"
+#include "lib/policy/weights/parameter_unit.h"
 
 namespace buttress {
 
@@ -35,31 +38,60 @@ Result<at::Device> OpenDevice(ModelDevice device);
 
 at::ScalarType ScalarTypeOf(ModelDtype dtype);
 
-// What is updated, reduced and published as one: the embedding, a block, or the last norm with the
-// head, which is not listed if it is tied.
-struct ParameterUnit {
-  std::string name;  // "embedding", "block 3", "head"
-  // Leaf tensors that require grad, with their names in the checkpoint.
-  std::vector<std::pair<std::string, at::Tensor>> parameters;
+// Makes whole units for a model of whose weights the process holds a part (UnitShare::weights).
+class UnitGatherer {
+ public:
+  virtual ~UnitGatherer() = default;
+
+  // Makes the weights of `unit` whole until Release has been called as often as Gather. Every
+  // process of the share makes the same calls in the same order. Throws StatusError.
+  virtual void Gather(std::size_t unit) = 0;
+  virtual void Release(std::size_t unit) = 0;
+
+  // Begins a Gather that follows soon.
+  virtual void Prefetch(std::size_t unit) = 0;
+};
+
+// Keeps the weights of a unit whole. Costs nothing where they always are.
+class HeldUnit {
+ public:
+  HeldUnit(UnitGatherer* gatherer, std::size_t unit) : gatherer_(gatherer), unit_(unit) {
+    if (gatherer_ != nullptr) gatherer_->Gather(unit_);
+  }
+
+  HeldUnit(HeldUnit&& other) noexcept
+      : gatherer_(std::exchange(other.gatherer_, nullptr)), unit_(other.unit_) {}
+
+  HeldUnit& operator=(HeldUnit&&) = delete;
+
+  ~HeldUnit() {
+    if (gatherer_ != nullptr) gatherer_->Release(unit_);
+  }
+
+ private:
+  UnitGatherer* gatherer_;
+  std::size_t unit_;
 };
 
 // Not thread-safe. LibTorch's exceptions (c10::Error) pass through.
 class Transformer {
  public:
   // Loads a Hugging Face folder into parameters of `dtype`. kDataLoss names a missing, unknown or
-  // misshapen tensor; kInvalidArgument a field of config.json that is not supported.
+  // misshapen tensor; kInvalidArgument a field of config.json that is not supported. At most one
+  // unit is in memory besides what `share` says.
   static Result<std::unique_ptr<Transformer>> Load(const std::string& folder, ModelDtype dtype,
-                                                   ModelDevice device);
+                                                   ModelDevice device, const UnitShare& share = {});
 
   // Draws random weights from N(0, initializer_range^2), which `seed` determines. Norms multiply by
   // 1, biases are 0.
   static Result<std::unique_ptr<Transformer>> Random(const ModelConfig& config, ModelDtype dtype,
-                                                     ModelDevice device, std::uint64_t seed);
+                                                     ModelDevice device, std::uint64_t seed,
+                                                     const UnitShare& share = {});
 
   const ModelConfig& config() const { return config_; }
 
   // The parameters by role. The tensors stay the same for the life of the model; their values
-  // change.
+  // change, and are there while their unit is held.
   const DecoderWeights& weights() const { return weights_; }
 
   // Returns the hidden states [N, D] after the last norm, of packed sequences whose lengths sum to
@@ -85,32 +117,66 @@ class Transformer {
 
   std::size_t blocks() const { return weights_.layers.size(); }
 
+  // The units that the steps above and Logits read. The steps hold them themselves; a backward pass
+  // holds what its graph has kept.
+  std::size_t unit_of_block(std::size_t block) const { return 1 + block; }
+
+  std::size_t unit_of_norm() const { return units_.size() - 1; }
+
+  std::size_t unit_of_head() const { return config_.tie_word_embeddings ? 0 : unit_of_norm(); }
+
+  HeldUnit Hold(std::size_t unit) const { return {gatherer_, unit}; }
+
+  void Prefetch(std::size_t unit) const {
+    if (gatherer_ != nullptr) gatherer_->Prefetch(unit);
+  }
+
+  // REQUIRES: `gatherer` outlives the calls that need weights. Null where all weights are held.
+  void GatherBy(UnitGatherer* gatherer) { gatherer_ = gatherer; }
+
+  const UnitShare& share() const { return share_; }
+
   // Returns the logits [N, V] of hidden states [N, D], in float32. Differentiable for float32
   // parameters.
   at::Tensor Logits(const at::Tensor& hidden_ND) const;
 
   // The parameters with their names in the checkpoint, in a fixed order. They are leaf tensors that
   // require grad. A tied head is not listed.
-  const std::vector<std::pair<std::string, at::Tensor>>& parameters() const { return parameters_; }
+  const NamedTensors& parameters() const { return parameters_; }
+
+  // The values that this process holds: the parameters, or by unit its parts.
+  NamedTensors held_values() const;
 
   // The same parameters in the same order by unit: the embedding, the blocks, the head.
   const std::vector<ParameterUnit>& units() const { return units_; }
 
  private:
-  Transformer(ModelConfig config, DecoderWeights weights, at::Device device);
+  Transformer(ModelConfig config, DecoderWeights weights, at::Device device,
+              const UnitShare& share);
+
+  // Calls `fill` with the index of each parameter and the tensor to fill.
+  void FillParameters(const std::function<void(std::size_t, const at::Tensor&)>& fill);
 
   const ModelConfig config_;
   DecoderWeights weights_;
-  std::vector<std::pair<std::string, at::Tensor>> parameters_;
+  const UnitShare share_;
+  NamedTensors parameters_;
   std::vector<ParameterUnit> units_;
+  UnitGatherer* gatherer_ = nullptr;
   std::vector<RopeTable> ropes_;
   const at::Device device_;
 };
 
 // Writes a Hugging Face folder that transformers and vLLM load: the weights as model.safetensors,
-// and config.json, generation_config.json and the tokenizer files of `source_folder`.
+// and config.json, generation_config.json and the tokenizer files of `source_folder`. Where the
+// weights are divided, every process of the share calls it, and those that do not write only give
+// their parts.
 Status SaveModelFolder(const Transformer& model, const std::string& source_folder,
-                       const std::string& folder);
+                       const std::string& folder, bool writes = true);
+
+// Returns copies of the parameters in host memory. Where the weights are divided, every process of
+// the share calls it; those that do not keep them get none.
+NamedTensors CopyToHost(const Transformer& model, bool keeps);
 
 // Returns the bytes of a parameter in the layout of safetensors. The view is valid as long as
 // `storage`, which holds a contiguous tensor on the CPU.

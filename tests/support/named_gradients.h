@@ -31,6 +31,9 @@ class NamedGradients final : public GradientSink {
     SumOf(unit, index).index_add_(0, rows_U, gradient_UD);
   }
 
+  void Done(std::size_t unit) override { done.push_back(unit); }
+
+  std::vector<std::size_t> done;           // the units, as they were complete
   std::map<std::string, at::Tensor> sums;  // float32, of the parameters that have one
   std::vector<std::size_t> order;          // the units, as their gradients came
 

@@ -32,6 +32,7 @@ struct LayerWeights {
   at::Tensor router_weight;      // [E, D]
   std::vector<MlpWeights> mlps;  // one, or one for each expert
   at::Tensor mlp_out_norm_D;
+  at::Tensor flat;  // the buffer of all of them (parameter_unit.h)
 };
 
 struct DecoderWeights {
@@ -39,6 +40,7 @@ struct DecoderWeights {
   std::vector<LayerWeights> layers;
   at::Tensor final_norm_D;
   at::Tensor head_VD;  // the embedding itself if the head is tied
+  at::Tensor embedding_flat, head_flat;
 };
 
 // One tensor of a block: its name in a checkpoint after "model.layers.N.", its role and its shape.

@@ -35,46 +35,46 @@ Status Check(const TensorView& view, at::IntArrayRef shape, const std::string& f
 
 }  // namespace
 
-// Matrices that one product reads as a whole, and their biases, are side by side as soon as
-// matrices, biases and norms are apart.
-LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options) {
-  std::vector<BlockTensor> tensors = BlockTensors(spec);
-  const auto place = [](const BlockTensor& tensor) {
-    return tensor.shape.size() == 2 ? 0 : tensor.name.ends_with(".bias") ? 1 : 2;
-  };
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [&](const BlockTensor& a, const BlockTensor& b) { return place(a) < place(b); });
-  std::int64_t total = 0;
-  for (const BlockTensor& tensor : tensors) total += c10::multiply_integers(tensor.shape);
-  const at::Tensor buffer = at::empty({total}, options);
+LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options, int ranks) {
+  const std::vector<BlockTensor> list = BlockTensors(spec);
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const BlockTensor& tensor : list) shapes.push_back(tensor.shape);
+  std::vector<at::Tensor> tensors(list.size());
   LayerWeights block;
   block.mlps.resize(spec.mlps());
-  std::int64_t begin = 0;
-  for (const BlockTensor& tensor : tensors) {
-    const std::int64_t elements = c10::multiply_integers(tensor.shape);
-    tensor.role(block) = buffer.narrow(0, begin, elements).view(tensor.shape).detach();
-    begin += elements;
-  }
+  block.flat = EmptyUnit(shapes, ranks, options, tensors);
+  for (std::size_t i = 0; i < list.size(); ++i) list[i].role(block) = tensors[i];
   return block;
 }
 
-DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device) {
+DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device,
+                            const UnitShare& share) {
   const auto options = at::TensorOptions(dtype).device(device);
-  const auto make = [&](at::IntArrayRef shape) { return at::empty(shape, options); };
+  const auto keep = [&](const at::Tensor& flat) {
+    if (share.weights) ReleaseMemory(flat);
+    return flat;
+  };
   const std::int64_t D = config.hidden_size;
+  const std::vector<std::int64_t> table = {config.vocab_size, D};
+  const bool tied = config.tie_word_embeddings;
   DecoderWeights weights;
-  weights.embedding_VD = make({config.vocab_size, D});
-  for (const BlockSpec& spec : config.blocks) weights.layers.push_back(EmptyBlock(spec, options));
-  weights.final_norm_D = make({D});
-  weights.head_VD =
-      config.tie_word_embeddings ? weights.embedding_VD : make({config.vocab_size, D});
+  weights.embedding_flat =
+      keep(EmptyUnit({table}, share.ranks, options, {&weights.embedding_VD, 1}));
+  for (const BlockSpec& spec : config.blocks) {
+    weights.layers.push_back(EmptyBlock(spec, options, share.ranks));
+    keep(weights.layers.back().flat);
+  }
+  std::vector<at::Tensor> head(2);
+  std::vector<std::vector<std::int64_t>> shapes = {{D}};
+  if (!tied) shapes.push_back(table);
+  weights.head_flat = keep(EmptyUnit(shapes, share.ranks, options, head));
+  weights.final_norm_D = head[0];
+  weights.head_VD = tied ? weights.embedding_VD : head[1];
   return weights;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights,
-                                                                const ModelConfig& config) {
-  std::vector<std::pair<std::string, at::Tensor>> list = {
-      {"model.embed_tokens.weight", weights.embedding_VD}};
+NamedTensors NamedParameters(const DecoderWeights& weights, const ModelConfig& config) {
+  NamedTensors list = {{"model.embed_tokens.weight", weights.embedding_VD}};
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     LayerWeights layer = weights.layers[i];
@@ -86,8 +86,8 @@ std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWei
   return list;
 }
 
-Result<StoredParameters> StoredParameters::Open(const std::string& folder, const Names& parameters,
-                                                bool tied_head) {
+Result<StoredParameters> StoredParameters::Open(const std::string& folder,
+                                                const NamedTensors& parameters, bool tied_head) {
   BUTTRESS_ASSIGN_OR_RETURN(auto file, SafetensorsFolder::Open(folder));
   StoredParameters stored(std::move(file));
   std::unordered_set<std::string> known;

@@ -12,32 +12,32 @@
 #include "lib/base/report/status.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/weights/decoder_weights.h"
+#include "lib/policy/weights/parameter_unit.h"
 #include "lib/weights/safetensors.h"
 
 namespace buttress {
 
 // Returns uninitialized tensors of the shapes that `config` states. A tied head is the embedding
-// itself. The tensors of a block are views of one buffer, in which queries, keys and values, and
-// gate and up, lie side by side: Linear multiplies with them as one matrix, without a copy.
-DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device);
+// itself. The tensors of a unit are views of one buffer, in which the queries, keys and values of a
+// block, and gate and up, lie side by side: Linear multiplies with them as one matrix, without a
+// copy. Where `share` is of weights, the buffers have no memory yet.
+DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device,
+                            const UnitShare& share = {});
 
 // The same for one block.
-LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options);
+LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options, int ranks = 1);
 
 // Returns the name and the tensor of each parameter in the order of the checkpoint. A tied head is
 // not listed.
-std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights,
-                                                                const ModelConfig& config);
+NamedTensors NamedParameters(const DecoderWeights& weights, const ModelConfig& config);
 
 // The values of parameters in the mapped safetensors of a folder. Thread-safe.
 class StoredParameters {
  public:
-  using Names = std::vector<std::pair<std::string, at::Tensor>>;
-
   // Checks that `folder` has exactly `parameters`, in their shapes and in a dtype that can be
   // converted. Ignores the head of a tied model, as transformers does. kDataLoss names a missing,
   // unknown or misshapen tensor.
-  static Result<StoredParameters> Open(const std::string& folder, const Names& parameters,
+  static Result<StoredParameters> Open(const std::string& folder, const NamedTensors& parameters,
                                        bool tied_head);
 
   // Overwrites `tensor`, which has the shape of parameter `index`, with its value, converted to the

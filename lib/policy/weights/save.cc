@@ -50,9 +50,12 @@ Status WriteWeights(const Transformer& model, const std::string& path) {
   }
   BUTTRESS_ASSIGN_OR_RETURN(const auto writer,
                             SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
-  for (const auto& [name, tensor] : model.parameters()) {
-    at::Tensor storage;
-    BUTTRESS_RETURN_IF_ERROR(writer->Append(TensorBytes(tensor, storage)).Annotate(name));
+  for (std::size_t unit = 0; unit < model.units().size(); ++unit) {
+    const HeldUnit held = model.Hold(unit);
+    for (const auto& [name, tensor] : model.units()[unit].parameters) {
+      at::Tensor storage;
+      BUTTRESS_RETURN_IF_ERROR(writer->Append(TensorBytes(tensor, storage)).Annotate(name));
+    }
   }
   return writer->Finish().status();
 }
@@ -60,12 +63,28 @@ Status WriteWeights(const Transformer& model, const std::string& path) {
 }  // namespace
 
 Status SaveModelFolder(const Transformer& model, const std::string& source_folder,
-                       const std::string& folder) {
+                       const std::string& folder, bool writes) {
+  if (!writes) {
+    for (std::size_t unit = 0; unit < model.units().size(); ++unit) model.Hold(unit);
+    return OkStatus();
+  }
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   BUTTRESS_RETURN_IF_ERROR(WriteWeights(model, JoinPath(folder, "model.safetensors")));
   const bool half = model.weights().embedding_VD.scalar_type() == at::kBFloat16;
   BUTTRESS_RETURN_IF_ERROR(WriteConfig(source_folder, folder, half ? "bfloat16" : "float32"));
   return CopyCompanions(source_folder, folder);
+}
+
+NamedTensors CopyToHost(const Transformer& model, bool keeps) {
+  NamedTensors copies;
+  for (std::size_t unit = 0; unit < model.units().size(); ++unit) {
+    const HeldUnit held = model.Hold(unit);
+    if (!keeps) continue;
+    for (const auto& [name, tensor] : model.units()[unit].parameters)
+      copies.emplace_back(name, tensor.detach().to(at::kCPU, tensor.scalar_type(),
+                                                   /*non_blocking=*/false, /*copy=*/true));
+  }
+  return copies;
 }
 
 std::string_view TensorBytes(const at::Tensor& tensor, at::Tensor& storage) {

@@ -35,12 +35,10 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
 
   // An optimizer that has made two updates.
   static AdamW Worn(const NamedTensors& parameters) {
-    AdamW optimizer({{"unit", parameters}}, OptimConfig(), 1);
+    AdamW optimizer({PackUnit("unit", parameters)}, OptimConfig(), 1);
     for (int i = 0; i < 2; ++i) {
-      std::vector<at::Tensor> gradients;
-      for (const auto& [name, tensor] : parameters)
-        gradients.push_back(at::randn_like(tensor, at::kFloat));
-      optimizer.Step(gradients, 0.1);
+      optimizer.BeginStep();
+      optimizer.Update(0, at::randn_like(optimizer.state().front().second, at::kFloat), 0.1);
     }
     return optimizer;
   }
@@ -83,7 +81,7 @@ TEST_P(CheckpointTest, LoadRestoresTheSameBits) {
   ASSERT_TRUE(written.ok()) << written.status().ToString();
 
   const NamedTensors loaded = Parameters(2);
-  AdamW loaded_optimizer({{"unit", loaded}}, OptimConfig(), 1);
+  AdamW loaded_optimizer({PackUnit("unit", loaded)}, OptimConfig(), 1);
   const auto state = store.Load(loaded, loaded_optimizer);
   ASSERT_TRUE(state.has_value());
   EXPECT_TRUE(*state == *written);
@@ -102,7 +100,7 @@ TEST_P(CheckpointTest, LoadSkipsATruncatedCheckpoint) {
   std::filesystem::resize_file(Path(10, "optimizer.safetensors"),
                                std::filesystem::file_size(Path(10, "optimizer.safetensors")) - 1);
   const NamedTensors loaded = Parameters(2);
-  AdamW loaded_optimizer({{"unit", loaded}}, OptimConfig(), 1);
+  AdamW loaded_optimizer({PackUnit("unit", loaded)}, OptimConfig(), 1);
   const auto state = store.Load(loaded, loaded_optimizer);
   ASSERT_TRUE(state.has_value());
   EXPECT_EQ(state->step, 5);
@@ -153,7 +151,7 @@ TEST_P(CheckpointTest, LoadIgnoresTheRestOfAnInterruptedSave) {
   ASSERT_TRUE(MakeFolders(JoinPath(folder, "part")).ok());
   CheckpointStore store(folder);
   const NamedTensors parameters = Parameters(1);
-  AdamW optimizer({{"unit", parameters}}, OptimConfig(), 1);
+  AdamW optimizer({PackUnit("unit", parameters)}, OptimConfig(), 1);
   EXPECT_FALSE(store.Load(parameters, optimizer).has_value());
 }
 

@@ -37,6 +37,10 @@ class EvalExportsTest : public testing::Test {
     ASSERT_TRUE(AddEval(out_.path(), row).ok());
   }
 
+  void OfferTo(EvalExports& exports, const PolicyVersion& version) const {
+    if (exports.IsDue(version)) exports.Leave(version, *model_);
+  }
+
   TempDir out_;
   const std::unique_ptr<Transformer> model_ = SmallModel();
   RunConfig config_;
@@ -44,7 +48,7 @@ class EvalExportsTest : public testing::Test {
 
 TEST_F(EvalExportsTest, WeightsOfEveryDueStepAreLeftAsAModelUntilTheEvaluatorIsBehind) {
   EvalExports exports(config_);
-  for (std::uint64_t step = 1; step <= 20; ++step) exports.Offer({3, step, ""}, *model_);
+  for (std::uint64_t step = 1; step <= 20; ++step) OfferTo(exports, {3, step, ""});
   EXPECT_THAT(Pending(), testing::ElementsAre(5, 10));
   const auto left =
       Transformer::Load(PendingEvalFolderOf(out_.path(), 3, 5), ModelDtype::kFloat32, {});
@@ -52,11 +56,11 @@ TEST_F(EvalExportsTest, WeightsOfEveryDueStepAreLeftAsAModelUntilTheEvaluatorIsB
   for (std::size_t i = 0; i < model_->parameters().size(); ++i)
     EXPECT_TRUE(at::equal((*left)->parameters()[i].second, model_->parameters()[i].second));
   std::filesystem::remove_all(PendingEvalFolderOf(out_.path(), 3, 5));
-  exports.Offer({3, 25, ""}, *model_);
+  OfferTo(exports, {3, 25, ""});
   EXPECT_THAT(Pending(), testing::ElementsAre(10, 25));
   config_.run.eval.every = 0;
   std::filesystem::remove_all(PendingEvalsFolder(out_.path()));
-  exports.Offer({3, 30, ""}, *model_);
+  OfferTo(exports, {3, 30, ""});
   EXPECT_THAT(Pending(), testing::IsEmpty());
 }
 

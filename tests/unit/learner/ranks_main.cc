@@ -1,5 +1,5 @@
 // FILE DTYPE PRECISION [SETTING=VALUE ...]: trains a few steps on fake batches and writes the
-// parameters; `--compare A B BOUND` compares two float32 files; `--differ` gives one rank another
+// parameters of the small model, or of run.model.path; `--compare A B BOUND` compares two float32 files; `--differ` gives one rank another
 // weight, which all ranks must notice.
 #include <torch/types.h>
 
@@ -21,6 +21,12 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 
+// The model of the path, or the small one.
+Result<std::unique_ptr<Transformer>> ModelOf(const ModelPathConfig& model, const UnitShare& share) {
+  if (model.path == "unused") return SmallModel(model.dtype, 7, share);
+  return Transformer::Load(model.path, model.dtype, {}, share);
+}
+
 Result<std::string> Train(Collective& group, const std::string& dtype_name,
                           const std::string& precision, const std::vector<std::string>& settings) {
   at::set_num_threads(1);
@@ -35,8 +41,11 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
   LearnerConfig learner;
   learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
   learner.collective_timeout_ms = 20000;
-  const auto model = SmallModel(dtype);
-  const auto reference = SmallModel(dtype);
+  learner.zero = config.local.learner.zero;
+  learner.recompute = config.local.learner.recompute;
+  const UnitShare share = ShareOf(group, learner.zero);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, ModelOf(run.model, share));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto reference, ModelOf(run.model, share));
   FakeSource source(run);
   Trainer trainer({run, learner, ""}, *model, run.algorithm.kl_coef > 0 ? reference.get() : nullptr,
                   group, group, source);
@@ -52,7 +61,7 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
   if (after.end != StepEnd::kStopped)
     return Internal("the last rank asked to stop, but another step was trained");
   std::string bytes;
-  for (const auto& [name, tensor] : model->parameters()) {
+  for (const auto& [name, tensor] : CopyToHost(*model, /*keeps=*/true)) {
     at::Tensor storage;
     bytes += TensorBytes(tensor, storage);
   }

@@ -32,8 +32,9 @@ inline ModelConfig SmallModelConfig() {
 }
 
 inline std::unique_ptr<Transformer> SmallModel(ModelDtype dtype = ModelDtype::kFloat32,
-                                               std::uint64_t seed = 7) {
-  auto model = Transformer::Random(SmallModelConfig(), dtype, {}, seed);
+                                               std::uint64_t seed = 7,
+                                               const UnitShare& share = {}) {
+  auto model = Transformer::Random(SmallModelConfig(), dtype, {}, seed, share);
   BUTTRESS_CHECK(model.ok(), model.status().ToString());
   return *std::move(model);
 }
