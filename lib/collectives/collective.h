@@ -46,8 +46,10 @@ class Work {
 // Returns a collective that is complete; its Wait returns `status`.
 std::unique_ptr<Work> CompletedWork(Status status);
 
-// A group of ranks. Every rank makes the same calls in the same order, with equal counts and
-// dtypes. After an error other than kInvalidArgument the group is broken: the caller aborts it and
+// A group of ranks. Every rank makes the same calls in the same order, those of Wait and Join
+// included, with equal counts and dtypes. On CPUs a sum is made from rank 0 upwards, that of
+// bfloat16 in float32 and rounded once, so that AllReduceSum and ReduceScatterSum give equal bits.
+// After an error other than kInvalidArgument the group is broken: the caller aborts it and
 // exits. A group that is destroyed without End is aborted where the back end has an abort of its
 // own (NCCL). Not thread-safe, except for Abort.
 class Collective {

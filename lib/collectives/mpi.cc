@@ -1,5 +1,6 @@
 // The MPI back end. Every operation is nonblocking and polled until its deadline, so that a dead
-// rank causes an error instead of a hang.
+// rank causes an error instead of a hang. MPI moves bytes only: sums are made here in rank order,
+// so that they depend neither on the algorithm that MPI picks nor on where an element lies.
 #include <fmt/core.h>
 #include <mpi.h>
 #include <time.h>
@@ -8,7 +9,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <type_traits>
+#include <vector>
 
 #include "lib/collectives/collective.h"
 
@@ -21,7 +26,6 @@ using SteadyClock = std::chrono::steady_clock;
 // Set when a rank is missing. MPI must not be called afterwards, not even MPI_Finalize, which would
 // wait for that rank.
 std::atomic<bool> broken{false};
-MPI_Op sum_bfloat16 = MPI_OP_NULL;
 
 Status FromMpi(int error, const char* what) {
   if (error == MPI_SUCCESS) return OkStatus();
@@ -33,29 +37,64 @@ Status FromMpi(int error, const char* what) {
       fmt::format("MPI {}: {}", what, std::string_view(text, static_cast<std::size_t>(length))));
 }
 
-float BFloat16ToFloat(std::uint16_t bits) {
-  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
+// MPI has no bfloat16, so elements are sent as 2-byte words.
+struct BFloat16 {
+  BFloat16() = default;
+
+  // Rounds to nearest, ties to even, as torch does.
+  explicit BFloat16(float value) {
+    std::uint32_t wide;
+    std::memcpy(&wide, &value, sizeof wide);
+    const bool nan = (wide & 0x7fffffffu) > 0x7f800000u;
+    bits = static_cast<std::uint16_t>(nan ? wide >> 16 | 0x40u
+                                          : (wide + 0x7fffu + (wide >> 16 & 1u)) >> 16);
+  }
+
+  explicit operator float() const {
+    const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
+    float value;
+    std::memcpy(&value, &wide, sizeof value);
+    return value;
+  }
+
+  std::uint16_t bits = 0;
+};
+
+// Writes the sum of `size` rows of `count` values to `out`, from row 0 upwards. Values of bfloat16
+// are summed in float32 and rounded once.
+template <class T>
+void SumRows(const char* rows, int size, T* out, std::int64_t count) {
+  using Wide = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
+  constexpr std::int64_t kBlock = 1024;
+  const auto* const in = reinterpret_cast<const T*>(rows);
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t block = std::min(kBlock, count - begin);
+    Wide sums[kBlock];
+    for (std::int64_t i = 0; i < block; ++i) sums[i] = static_cast<Wide>(in[begin + i]);
+    for (int row = 1; row < size; ++row) {
+      const T* const next = in + row * count + begin;
+      for (std::int64_t i = 0; i < block; ++i)
+        sums[i] = static_cast<Wide>(sums[i] + static_cast<Wide>(next[i]));
+    }
+    for (std::int64_t i = 0; i < block; ++i) out[begin + i] = static_cast<T>(sums[i]);
+  }
 }
 
-// Rounds to nearest, ties to even, as torch does.
-std::uint16_t FloatToBFloat16(float value) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  if ((bits & 0x7fffffffu) > 0x7f800000u)
-    return static_cast<std::uint16_t>(bits >> 16 | 0x40u);  // NaN stays NaN
-  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
-// MPI has no bfloat16, so elements are sent as 2-byte words. Each pair is added in float32 and
-// rounded once, so that a sum over R ranks is rounded at most R - 1 times.
-void SumBFloat16(void* in, void* inout, int* count, MPI_Datatype*) {
-  const auto* a = static_cast<const std::uint16_t*>(in);
-  auto* b = static_cast<std::uint16_t*>(inout);
-  for (int i = 0; i < *count; ++i)
-    b[i] = FloatToBFloat16(BFloat16ToFloat(a[i]) + BFloat16ToFloat(b[i]));
+void SumRows(const char* rows, int size, const Buffer& out) {
+  switch (out.dtype) {
+    case DType::kFloat32:
+      return SumRows(rows, size, static_cast<float*>(out.data), out.count);
+    case DType::kFloat64:
+      return SumRows(rows, size, static_cast<double*>(out.data), out.count);
+    case DType::kBFloat16:
+      return SumRows(rows, size, static_cast<BFloat16*>(out.data), out.count);
+    case DType::kInt32:
+      return SumRows(rows, size, static_cast<std::int32_t*>(out.data), out.count);
+    case DType::kInt64:
+      return SumRows(rows, size, static_cast<std::int64_t*>(out.data), out.count);
+    case DType::kUInt8:
+      return SumRows(rows, size, static_cast<std::uint8_t*>(out.data), out.count);
+  }
 }
 
 MPI_Datatype TypeOf(DType dtype) {
@@ -98,13 +137,25 @@ class GrowingPause {
   long rest_ns_ = 0;
 };
 
+// What follows when a request is complete: may start another one, on which Wait waits too. Returns
+// an error code of MPI.
+using Continuation = std::function<int(MPI_Request* next)>;
+
 class MpiWork : public Work {
  public:
-  MpiWork(MPI_Request request, const char* what, const Liveness* liveness)
-      : request_(request), what_(what), liveness_(liveness) {}
+  MpiWork(MPI_Request request, const char* what, const Liveness* liveness, Continuation then)
+      : request_(request), what_(what), liveness_(liveness), then_(std::move(then)) {}
 
   Status Wait(Milliseconds timeout) override {
     const auto started = SteadyClock::now();
+    BUTTRESS_RETURN_IF_ERROR(Complete(started, timeout));
+    if (then_ == nullptr) return OkStatus();
+    BUTTRESS_RETURN_IF_ERROR(FromMpi(then_(&request_), what_));
+    return Complete(started, timeout);
+  }
+
+ private:
+  Status Complete(SteadyClock::time_point started, Milliseconds timeout) {
     const std::string call = fmt::format("MPI {}", what_);
     GrowingPause pause;
     for (;;) {
@@ -121,10 +172,28 @@ class MpiWork : public Work {
     }
   }
 
- private:
   MPI_Request request_;
   const char* what_;
   const Liveness* liveness_;
+  const Continuation then_;
+};
+
+// A buffer divided among the ranks: rank r sums counts[r] values from begins[r]. Every rank sends
+// each of the others its part, and receives `size` rows of its own.
+struct Division {
+  Division(std::int64_t count, int size, int rank) {
+    const std::int64_t part = (count + size - 1) / size;
+    for (int r = 0; r < size; ++r) {
+      const std::int64_t begin = std::min(count, r * part);
+      begins.push_back(static_cast<int>(begin));
+      counts.push_back(static_cast<int>(std::min(count - begin, part)));
+    }
+    const int own = counts[static_cast<std::size_t>(rank)];
+    row_counts.assign(static_cast<std::size_t>(size), own);
+    for (int r = 0; r < size; ++r) row_begins.push_back(r * own);
+  }
+
+  std::vector<int> counts, begins, row_counts, row_begins;
 };
 
 class MpiCollective : public Collective {
@@ -144,10 +213,27 @@ class MpiCollective : public Collective {
   int size() const override { return size_; }
 
   std::unique_ptr<Work> AllReduceSum(Buffer inout) override {
-    return Post("all-reduce", {inout}, [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, inout.data, Count(inout), TypeOf(inout.dtype),
-                            Sum(inout.dtype), comm_, request);
-    });
+    if (Status status = Check({inout}); !status.ok()) return CompletedWork(std::move(status));
+    constexpr std::int64_t kGathered = 16 << 10;  // bytes below which one round costs less than two
+    if (inout.count * SizeOf(inout.dtype) <= kGathered) return SumOfGathered(inout);
+    const MPI_Datatype type = TypeOf(inout.dtype);
+    const auto division = std::make_shared<const Division>(inout.count, size_, rank_);
+    const auto own = static_cast<std::size_t>(rank_);
+    const std::int64_t begin = division->begins[own] * SizeOf(inout.dtype);
+    const Buffer part{static_cast<char*>(inout.data) + begin, division->counts[own], inout.dtype};
+    const auto rows = Rows(part);
+    return Post(
+        "all-reduce", {inout},
+        [&](MPI_Request* request) {
+          return MPI_Ialltoallv(inout.data, division->counts.data(), division->begins.data(), type,
+                                rows.get(), division->row_counts.data(),
+                                division->row_begins.data(), type, comm_, request);
+        },
+        [this, inout, type, part, rows, division](MPI_Request* next) {
+          SumRows(rows.get(), size_, part);
+          return MPI_Iallgatherv(MPI_IN_PLACE, 0, type, inout.data, division->counts.data(),
+                                 division->begins.data(), type, comm_, next);
+        });
   }
 
   std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) override {
@@ -155,10 +241,19 @@ class MpiCollective : public Collective {
       return CompletedWork(
           InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
     }
-    return Post("reduce-scatter", {in, out}, [&](MPI_Request* request) {
-      return MPI_Ireduce_scatter_block(in.data, out.data, Count(out), TypeOf(in.dtype),
-                                       Sum(in.dtype), comm_, request);
-    });
+    if (Status status = Check({in, out}); !status.ok()) return CompletedWork(std::move(status));
+    const auto rows = Rows(out);
+    return Post(
+        "reduce-scatter", {in, out},
+        [&](MPI_Request* request) {
+          const MPI_Datatype type = TypeOf(in.dtype);
+          return MPI_Ialltoall(in.data, Count(out), type, rows.get(), Count(out), type, comm_,
+                               request);
+        },
+        [size = size_, rows, out](MPI_Request*) {
+          SumRows(rows.get(), size, out);
+          return MPI_SUCCESS;
+        });
   }
 
   std::unique_ptr<Work> AllGather(Buffer in, Buffer out) override {
@@ -215,25 +310,50 @@ class MpiCollective : public Collective {
   void Abort() override { broken = true; }
 
  private:
-  static int Count(const Buffer& buffer) { return static_cast<int>(buffer.count); }
-
-  static MPI_Op Sum(DType dtype) { return dtype == DType::kBFloat16 ? sum_bfloat16 : MPI_SUM; }
-
-  template <class Call>
-  std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
-    if (broken) return CompletedWork(Aborted(fmt::format("MPI {}: the group was aborted", what)));
+  static Status Check(std::initializer_list<Buffer> buffers) {
     for (const Buffer& buffer : buffers) {
       if (buffer.device != DeviceKind::kCpu)
-        return CompletedWork(InvalidArgument("collective mpi: buffers must be in CPU memory"));
+        return InvalidArgument("collective mpi: buffers must be in CPU memory");
       if (buffer.count < 0 || buffer.count > std::numeric_limits<int>::max()) {
-        return CompletedWork(InvalidArgument(
-            fmt::format("collective mpi: {} elements; the limit is 2^31 - 1", buffer.count)));
+        return InvalidArgument(
+            fmt::format("collective mpi: {} elements; the limit is 2^31 - 1", buffer.count));
       }
     }
+    return OkStatus();
+  }
+
+  static int Count(const Buffer& buffer) { return static_cast<int>(buffer.count); }
+
+  // Returns memory for the values of every rank that add up to `sum`.
+  std::shared_ptr<char[]> Rows(const Buffer& sum) const {
+    return std::make_unique_for_overwrite<char[]>(
+        static_cast<std::size_t>(size_ * sum.count * SizeOf(sum.dtype)));
+  }
+
+  std::unique_ptr<Work> SumOfGathered(Buffer inout) {
+    const auto rows = Rows(inout);
+    return Post(
+        "all-reduce", {inout},
+        [&](MPI_Request* request) {
+          const MPI_Datatype type = TypeOf(inout.dtype);
+          return MPI_Iallgather(inout.data, Count(inout), type, rows.get(), Count(inout), type,
+                                comm_, request);
+        },
+        [size = size_, rows, inout](MPI_Request*) {
+          SumRows(rows.get(), size, inout);
+          return MPI_SUCCESS;
+        });
+  }
+
+  template <class Call>
+  std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call,
+                             Continuation then = nullptr) {
+    if (broken) return CompletedWork(Aborted(fmt::format("MPI {}: the group was aborted", what)));
+    if (Status status = Check(buffers); !status.ok()) return CompletedWork(std::move(status));
     MPI_Request request = MPI_REQUEST_NULL;
     const Status status = FromMpi(call(&request), what);
     if (!status.ok()) return CompletedWork(status);
-    return std::make_unique<MpiWork>(request, what, liveness());
+    return std::make_unique<MpiWork>(request, what, liveness(), std::move(then));
   }
 
   MPI_Comm comm_;
@@ -262,9 +382,6 @@ Result<std::unique_ptr<Collective>> MakeMpiCollective(Milliseconds timeout) {
   std::atexit(FinalizeAtExit);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-  constexpr int kCommutes = 1;
-  BUTTRESS_RETURN_IF_ERROR(
-      FromMpi(MPI_Op_create(SumBFloat16, kCommutes, &sum_bfloat16), "operation for bfloat16"));
   return std::unique_ptr<Collective>(
       std::make_unique<MpiCollective>(MPI_COMM_WORLD, false, timeout));
 }

@@ -1,6 +1,10 @@
 #include "tests/unit/collectives/collective_suite.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <type_traits>
 
 #include "lib/base/text/random.h"
 #include "lib/collectives/launcher.h"
@@ -44,6 +48,54 @@ struct DTypeFor<std::uint16_t> {  // the bits of a bfloat16
   static constexpr DType value = DType::kBFloat16;
 };
 
+// A bfloat16 from the bits that the buffers hold, and back: to nearest, ties to even.
+float FromBFloat16(std::uint16_t bits) {
+  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+std::uint16_t ToBFloat16(float value) {
+  std::uint32_t wide;
+  std::memcpy(&wide, &value, sizeof wide);
+  return static_cast<std::uint16_t>((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
+}
+
+template <class T>
+T ValueOf(double value) {
+  if constexpr (std::is_same_v<T, std::uint16_t>) return ToBFloat16(static_cast<float>(value));
+  return static_cast<T>(value);
+}
+
+// What a rank puts into a sum: numbers of such different sizes that the order of the sum shows.
+template <class T>
+std::vector<T> ValuesOfRank(int rank, std::size_t count) {
+  RandomStream random({static_cast<std::uint64_t>(rank), count});
+  std::vector<T> values(count);
+  for (T& value : values) value = ValueOf<T>(std::exp(10 * random.Normal()) * random.Normal());
+  return values;
+}
+
+// The sum over `size` ranks from rank 0 upwards; of bfloat16 in float32, rounded once.
+template <class T>
+std::vector<T> SumInRankOrder(int size, std::size_t count) {
+  std::vector<T> sum = ValuesOfRank<T>(0, count);
+  std::vector<float> wide;
+  if constexpr (std::is_same_v<T, std::uint16_t>)
+    std::transform(sum.begin(), sum.end(), std::back_inserter(wide), FromBFloat16);
+  for (int rank = 1; rank < size; ++rank) {
+    const std::vector<T> next = ValuesOfRank<T>(rank, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if constexpr (std::is_same_v<T, std::uint16_t>)
+        sum[i] = ToBFloat16(wide[i] += FromBFloat16(next[i]));
+      else
+        sum[i] += next[i];
+    }
+  }
+  return sum;
+}
+
 class CollectiveSuite : public testing::Test {
  protected:
   Collective& group() { return *TheBackend().group; }
@@ -80,6 +132,23 @@ class CollectiveSuite : public testing::Test {
     EXPECT_TRUE(*first == bytes) << "rank " << rank() << " differs from rank 0";
   }
 
+  // Sums one buffer by each of the two ways, all posted before the first is waited for.
+  template <class T>
+  void CheckSumsInRankOrder(std::size_t part) {
+    const std::size_t count = part * static_cast<std::size_t>(size());
+    const std::vector<T> values = ValuesOfRank<T>(rank(), count);
+    const Buffer reduced = Put(values), in = Put(values), gathered = Put(values);
+    const Buffer own = Put(std::vector<T>(part));
+    const auto all_reduce = group().AllReduceSum(reduced);
+    const auto reduce_scatter = group().ReduceScatterSum(in, own);
+    ASSERT_TRUE(all_reduce->Wait(kTimeout).ok());
+    ASSERT_TRUE(reduce_scatter->Wait(kTimeout).ok());
+    ASSERT_TRUE(group().AllGather(own, gathered)->Wait(kTimeout).ok());
+    const std::vector<T> expected = SumInRankOrder<T>(size(), count);
+    EXPECT_TRUE(Get<T>(reduced) == expected) << part << " values a rank, all-reduce";
+    EXPECT_TRUE(Get<T>(gathered) == expected) << part << " values a rank, reduce-scatter";
+  }
+
   template <class T>
   void CheckExactSums() {
     std::vector<T> values;
@@ -103,16 +172,11 @@ TEST_F(CollectiveSuite, AllReduceSumsSmallIntegersExactlyInEveryDType) {
 }
 
 TEST_F(CollectiveSuite, AllReduceSumsBFloat16) {
-  // 1, 2, 3, ... as bfloat16: the upper half of a float32.
-  const auto bits = [](float value) {
-    std::uint32_t wide;
-    std::memcpy(&wide, &value, sizeof wide);
-    return static_cast<std::uint16_t>(wide >> 16);
-  };
-  const Buffer buffer = Put(std::vector<std::uint16_t>(33, bits(static_cast<float>(rank() + 1))));
+  const Buffer buffer =
+      Put(std::vector<std::uint16_t>(33, ToBFloat16(static_cast<float>(rank() + 1))));
   ASSERT_TRUE(group().AllReduceSum(buffer)->Wait(kTimeout).ok());
   const auto expected = static_cast<float>(SumOverRanks([](int r) { return r + 1; }));
-  EXPECT_EQ(Get<std::uint16_t>(buffer), std::vector<std::uint16_t>(33, bits(expected)));
+  EXPECT_EQ(Get<std::uint16_t>(buffer), std::vector<std::uint16_t>(33, ToBFloat16(expected)));
 }
 
 TEST_F(CollectiveSuite, SumsOfRealNumbersHaveEqualBitsOnAllRanks) {
@@ -125,6 +189,24 @@ TEST_F(CollectiveSuite, SumsOfRealNumbersHaveEqualBitsOnAllRanks) {
     const auto sums = Get<float>(buffer);
     ExpectEqualOnAllRanks(
         std::string(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(float)));
+  }
+}
+
+TEST_F(CollectiveSuite, SumsOnCpusAreMadeInRankOrder) {
+  if (TheBackend().memory->device() != DeviceKind::kCpu) GTEST_SKIP() << "NCCL has its own order";
+  for (const std::size_t part : {1u, 7u, 1000u, 100003u}) {
+    CheckSumsInRankOrder<float>(part);
+    CheckSumsInRankOrder<double>(part);
+    CheckSumsInRankOrder<std::uint16_t>(part);
+  }
+}
+
+TEST_F(CollectiveSuite, SumsOfCountsThatTheRanksDoNotDivideAreMadeInRankOrder) {
+  if (TheBackend().memory->device() != DeviceKind::kCpu) GTEST_SKIP() << "NCCL has its own order";
+  for (const std::size_t count : {1u, 5u, 4099u, 100003u}) {
+    const Buffer buffer = Put(ValuesOfRank<float>(rank(), count));
+    ASSERT_TRUE(group().AllReduceSum(buffer)->Wait(kTimeout).ok());
+    EXPECT_TRUE(Get<float>(buffer) == SumInRankOrder<float>(size(), count)) << count << " values";
   }
 }
 
@@ -156,6 +238,18 @@ TEST_F(CollectiveSuite, AllGatherConcatenatesTheRanksInOrder) {
   ASSERT_TRUE(group().AllGather(in, out)->Wait(kTimeout).ok());
   std::vector<std::int32_t> expected;
   for (int r = 0; r < size(); ++r) expected.insert(expected.end(), {r, -r});
+  EXPECT_EQ(Get<std::int32_t>(out), expected);
+}
+
+TEST_F(CollectiveSuite, AllToAllExchangesThePartsOfTheRanks) {
+  std::vector<std::int32_t> values, expected;
+  for (int r = 0; r < size(); ++r) {
+    values.insert(values.end(), 3, 100 * rank() + r);
+    expected.insert(expected.end(), 3, 100 * r + rank());
+  }
+  const Buffer in = Put(values);
+  const Buffer out = Put(std::vector<std::int32_t>(values.size(), -1));
+  ASSERT_TRUE(group().AllToAll(in, out)->Wait(kTimeout).ok());
   EXPECT_EQ(Get<std::int32_t>(out), expected);
 }
 
@@ -223,6 +317,7 @@ TEST_F(CollectiveSuite, InvalidCountsAndRootsAreRefusedAndTheGroupStaysUsable) {
   const Buffer out = Put(std::vector<float>(static_cast<std::size_t>(3 * size() + 1)));
   EXPECT_EQ(group().AllGather(in, out)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(group().ReduceScatterSum(out, in)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(group().AllToAll(in, out)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(group().Broadcast(in, size())->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
   ASSERT_TRUE(group().Barrier().ok());
 }
