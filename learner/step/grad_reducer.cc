@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "learner/step/squared_norm.h"
 #include "lib/base/os/memory.h"
 #include "lib/base/report/check.h"
 #include "lib/policy/exception_status.h"
@@ -155,14 +156,10 @@ NamedTensors GradReducer::named_gradients() const {
 }
 
 double GradReducer::SquaredNorm() const {
-  double squares = 0;
-  for (const at::Tensor& part : parts_) {
-    if (!part.defined()) continue;
-    const double norm =
-        at::linalg_vector_norm(part, 2, std::nullopt, false, at::kFloat).item<float>();
-    squares += norm * norm;
-  }
-  return squares;
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& part : parts_)
+    if (part.defined()) parts.push_back(part);
+  return buttress::SquaredNorm(parts);
 }
 
 void GradReducer::Scale(double factor) {
