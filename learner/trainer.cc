@@ -308,6 +308,11 @@ Status Trainer::MakeUpdates(StepState& state) {
     const double done = static_cast<double>(n + 1) / static_cast<double>(planned);
     BUTTRESS_RETURN_IF_ERROR(Update(gradient, done, state));
   }
+  // A mini-batch without a completion to run has the gradient 0, which says nothing.
+  const double skipped = state.measured.skipped, said_nothing = state.measured.zero_gradient;
+  const bool all = skipped > 0 && skipped + said_nothing == static_cast<double>(state.updates_run);
+  state_.skipped_in_a_row = all ? state_.skipped_in_a_row + 1 : 0;
+  if (state_.skipped_in_a_row >= kMaxSkippedInARow) return WriteBadBatch(state.assignment);
   reducer_.Clear();  // the workers on this machine may need the memory while the learner waits
   return OkStatus();
 }
@@ -421,17 +426,12 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
   measured.lr = LearningRate(optim, static_cast<double>(state.step - 1) + done, steps_);
   if (!std::isfinite(gradient.norm)) {
     ++measured.skipped;
-    ++state_.skipped_in_a_row;
     if (control_.rank() == 0) {
       Log(kWarn, "gradient is not finite: update skipped on all ranks",
-          {{"step", state.step},
-           {"in_a_row", state_.skipped_in_a_row},
-           {"gradient", DescribeNonFinite(reducer_.named_gradients())}});
+          {{"step", state.step}, {"gradient", DescribeNonFinite(reducer_.named_gradients())}});
     }
-    return state_.skipped_in_a_row < kMaxSkippedInARow ? OkStatus()
-                                                       : WriteBadBatch(state.assignment);
+    return OkStatus();
   }
-  state_.skipped_in_a_row = 0;
   state.finite_norms += gradient.norm;
   if (gradient.norm == 0) {
     ++measured.zero_gradient;
@@ -516,8 +516,8 @@ Status Trainer::Commit(StepState& state) {
 // Returns kDataLoss; rank 0 writes the plan first.
 Status Trainer::WriteBadBatch(const Assignment& assignment) const {
   const std::string what =
-      c10::str(kMaxSkippedInARow, " gradients in a row were not finite, at last ",
-               DescribeNonFinite(reducer_.named_gradients()));
+      c10::str("no gradient of ", kMaxSkippedInARow,
+               " steps in a row was finite; the warnings above name the parameters");
   if (control_.rank() != 0) return DataLoss(what);
   const nlohmann::json json = {{"step", assignment.step},
                                {"group_ids", assignment.group_ids},

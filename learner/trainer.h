@@ -54,7 +54,7 @@ class Trainer {
 
   // Every rank calls it with the same step. It ends with kStopped on all ranks if `stop_requested`
   // returns true on any of them. An exception becomes OutOfMemory or kInternal; kMaxSkippedInARow
-  // gradients in a row that are not finite become kDataLoss.
+  // steps in a row of whose gradients none is finite become kDataLoss.
   Result<StepState> Step(std::int64_t step, const std::function<bool()>& stop_requested);
 
   // `call` is made before every change of the parameters, by the thread of Step. Its error ends the

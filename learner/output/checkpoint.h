@@ -21,7 +21,7 @@ namespace buttress {
 
 // What a trainer carries from step to step besides weights and moments.
 struct TrainerState {
-  std::int64_t skipped_in_a_row = 0;  // steps whose gradient was not finite
+  std::int64_t skipped_in_a_row = 0;  // steps all of whose updates were skipped
   GateState gate;                     // of the advantage estimator; known to rank 0 alone
   EntropyControl entropy;             // of the entropy bonus; known to rank 0 alone
 
