@@ -54,6 +54,7 @@ std::int64_t DigestOf(const NamedTensors& tensors) {
 
 Status CompareReplicas(const std::string& what, const NamedTensors& tensors, Collective& control,
                        std::chrono::milliseconds timeout) {
+  if (control.size() == 1) return OkStatus();
   std::int64_t own = DigestOf(tensors);
   std::vector<std::int64_t> all(static_cast<std::size_t>(control.size()));
   BUTTRESS_RETURN_IF_ERROR(
