@@ -1,4 +1,7 @@
-// The checkpoints of the learner. A run that resumes from one continues bit for bit.
+// The checkpoints of the learner. Nothing of the state of a run is lost in one: on CPUs, a run that
+// resumes at the same number of ranks continues bit for bit. On GPUs two runs of one step differ in
+// their last bits anyway, since attention and index_add_ sum gradients with atomics, in no fixed
+// order.
 //
 // <folder>/step-<N>/ holds model.safetensors, optimizer.safetensors and checkpoint.json, which
 // lists the size and SHA-256 of the other two. The folder is written as <folder>/part and renamed
