@@ -184,7 +184,7 @@ void AddFlags(CLI::App& app, GenerateFlags& flags) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--batch-invariant", flags.batch_invariant,
-               "the same bits whatever else is in the file; slower");
+               "the same bits whatever else is in the file; slower, --device cpu alone");
 }
 
 }  // namespace
@@ -196,6 +196,11 @@ int RunGenerate(int argc, char** argv) {
   flags.sampling.seed = 1;
   AddFlags(app, flags);
   return RunCommand(app, argc, argv, [&]() -> Status {
+    if (flags.batch_invariant && flags.model.device != ComputeDevice::kCpu) {
+      return InvalidArgument(
+          "--batch-invariant needs --device cpu; on a GPU the bits of a completion depend on what "
+          "else is in the batch");
+    }
     BUTTRESS_ASSIGN_OR_RETURN(const auto model, flags.model.Load());
     return Generation(flags, *model).Run();
   });

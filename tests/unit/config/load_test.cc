@@ -111,6 +111,14 @@ TEST(LoadTest, ADeterministicRunNeedsAnEngineWithEqualBits) {
   EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
 }
 
+TEST(LoadTest, BatchInvarianceIsRefusedOnAGpu) {
+  std::vector<std::string> set = {"local.worker.batch_invariant=true", "local.worker.device=cuda"};
+  EXPECT_THAT(ErrorOf(kGood, set),
+              HasSubstr("local.worker.batch_invariant = true: needs local.worker.device: cpu"));
+  set.back() = "local.worker.device=cpu";
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
+}
+
 TEST(LoadTest, LengthIsPunishedOnce) {
   const std::string cache = "run.algorithm.overlong.cache=16";
   const std::vector<std::string> both = {cache, "run.reward.verifier=math + 0.5 * overlong",
