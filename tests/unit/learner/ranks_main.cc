@@ -3,6 +3,7 @@
 // weight, which all ranks must notice.
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include "learner/trainer.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
+#include "tests/support/live_bytes.h"
 #include "tests/unit/learner/fake_source.h"
 
 namespace buttress {
@@ -21,9 +23,16 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 
-// The model of the path, or the small one.
+// The model of the path, the small one, or one whose weights outweigh a few tokens.
 Result<std::unique_ptr<Transformer>> ModelOf(const ModelPathConfig& model, const UnitShare& share) {
   if (model.path == "unused") return SmallModel(model.dtype, 7, share);
+  if (model.path == "larger") {
+    ModelConfig config = SmallModelConfig();
+    config.hidden_size = 64;
+    for (BlockSpec& block : config.blocks) block.D = 64, block.F = 256;
+    config.blocks.resize(8, config.blocks.front());
+    return Transformer::Random(config, model.dtype, {}, 7, share);
+  }
   return Transformer::Load(model.path, model.dtype, {}, share);
 }
 
@@ -49,12 +58,19 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
   FakeSource source(run);
   Trainer trainer({run, learner, ""}, *model, run.algorithm.kl_coef > 0 ? reference.get() : nullptr,
                   group, group, source);
+  // Between the backward pass and the update there are no activations.
+  std::int64_t held = 0;
+  trainer.CallBeforeUpdates([&held] {
+    held = std::max(held, LiveBytes::now());
+    return OkStatus();
+  });
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     BUTTRESS_ASSIGN_OR_RETURN(const StepState state, trainer.Step(step, [] { return false; }));
     if (group.rank() == 0)
       std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), state.measured.loss,
                   state.measured.grad_norm);
   }
+  std::fprintf(stderr, "rank %d holds %lld bytes\n", group.rank(), static_cast<long long>(held));
   const bool asks = group.rank() == group.size() - 1;
   BUTTRESS_ASSIGN_OR_RETURN(const StepState after,
                             trainer.Step(kSteps + 1, [asks] { return asks; }));
@@ -104,6 +120,7 @@ int Compare(const std::string& path_a, const std::string& path_b, double bound) 
 }
 
 int Main(int argc, char** argv) {
+  new LiveBytes();  // allocates until the process ends
   if (argc == 5 && std::strcmp(argv[1], "--compare") == 0)
     return Compare(argv[2], argv[3], std::atof(argv[4]));
   const bool differ = argc == 2 && std::strcmp(argv[1], "--differ") == 0;

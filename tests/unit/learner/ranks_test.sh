@@ -59,3 +59,18 @@ stages 3 float32 fp32_master $a.kl_coef=0.05 $a.kl_in=reward local.learner.recom
 stages 2 float32 fp32_master $b.updates=2 $b.epochs=3 $b.kl_stop=1e-4 $a.kl_coef=0.05 \
   $a.old_policy=learner run.optim.lr=1e-3
 stages 4 float32 fp32_master $b.updates=3 $b.mini_batch=completions $a.kl_coef=0.05
+
+# What a rank holds of weights, gradients, moments and masters is its part, and at most 15 % more.
+# held RANKS STAGE PRECISION
+held() {
+  train "$1" "$folder/held" bfloat16 "$3" run.model.path=larger local.learner.zero="$2" 2>&1 |
+    sed -n 's/^rank 0 holds \([0-9]*\) bytes$/\1/p'
+}
+for precision in fp32_master stochastic; do
+  whole=$(held 1 0 $precision)
+  for ranks in 2 4; do
+    part=$(held $ranks 3 $precision)
+    echo "$precision: $part of $whole bytes on $ranks ranks"
+    ((100 * part <= whole * (100 / ranks + 15)))
+  done
+done
