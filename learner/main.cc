@@ -166,7 +166,8 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
     BUTTRESS_ASSIGN_OR_RETURN(reference, LoadModel(config.run.model, own.device, share));
   }
   CoordinatorSource source(config.local, credentials);
-  TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
+  TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json"),
+                         JoinPath(config.local.out, "learner")};
   Trainer trainer(options, *model, reference.get(), control, tensors, source);
   Metrics metrics("learner");
   LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world);

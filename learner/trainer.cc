@@ -70,7 +70,8 @@ Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* refere
       reference_shards_(reference == nullptr ? nullptr : ShardModel(*reference, tensors, timeout_)),
       reducer_(model.units(), tensors, timeout_),
       optimizer_(model.units(), options_.run.optim, options_.run.seed,
-                 DividesOptimizer(options_.learner.zero)),
+                 {DividesOptimizer(options_.learner.zero), options_.learner.offload,
+                  options_.state_folder}),
       phases_(model.units().front().flat.device()) {
   BUTTRESS_CHECK(options_.run.algorithm.kl_coef == 0 || reference != nullptr,
                  "kl_coef > 0 needs the start model");

@@ -37,7 +37,8 @@ namespace buttress {
 struct TrainerOptions {
   RunSettings run;
   LearnerConfig learner;
-  std::string bad_batch_path;  // where the plan goes when too many steps in a row were skipped
+  std::string bad_batch_path;     // where the plan goes when too many steps in a row were skipped
+  std::string state_folder = {};  // of optimizer state on disk
 };
 
 // What a learner that ran out of memory may lower, for the error.

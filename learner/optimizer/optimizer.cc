@@ -1,14 +1,24 @@
 #include "learner/optimizer/optimizer.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/StringUtil.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <torch/types.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <numbers>
+#include <utility>
 
+#include "lib/base/os/file.h"
 #include "lib/base/report/check.h"
 #include "lib/base/text/random.h"
+#include "lib/policy/exception_status.h"
 
 namespace buttress {
 namespace {
@@ -51,15 +61,43 @@ void UpdateChunk(const StochasticAdamWTensors& t, std::int64_t index, const Adam
   StoreRounded(t.second, v, more);
 }
 
+// Returns zeros in a mapped file that has no name, so that it ends with the process.
+at::Tensor ZerosOnDisk(const std::string& folder, std::int64_t count,
+                       const at::TensorOptions& options) {
+  const std::size_t bytes =
+      std::max<std::size_t>(1, static_cast<std::size_t>(count) * options.dtype().itemsize());
+  const auto fail = [&](const char* what) {
+    throw StatusError(Unavailable(c10::str("optimizer state in ", folder, ": ", what, " ", bytes,
+                                           " bytes: ", std::strerror(errno),
+                                           "; free space there, or set local.learner.offload")));
+  };
+  const Status made = MakeFolders(folder);
+  if (!made.ok()) throw StatusError(made);
+  std::string path = JoinPath(folder, "optimizer-XXXXXX");
+  const int file = ::mkostemp(path.data(), O_CLOEXEC);
+  if (file < 0) fail("cannot make a file of");
+  ::unlink(path.c_str());
+  const int error = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  void* const memory =
+      error != 0 ? MAP_FAILED : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (error != 0) errno = error;
+  const int kept = errno;
+  ::close(file);
+  errno = kept;
+  if (memory == MAP_FAILED) fail("cannot map a file of");
+  return at::from_blob(
+      memory, {count}, [bytes](void* data) { ::munmap(data, bytes); }, options);
+}
+
 }  // namespace
 
-AdamW::AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& options,
-             std::uint64_t seed, bool of_parts)
+AdamW::AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& optim, std::uint64_t seed,
+             AdamWOptions options)
     : units_(units),
-      options_(options),
+      optim_(optim),
+      options_(std::move(options)),
       seed_(seed),
-      of_parts_(of_parts),
-      stochastic_(options.precision == OptimPrecision::kStochastic &&
+      stochastic_(optim.precision == OptimPrecision::kStochastic &&
                   units.front().flat.scalar_type() == at::kBFloat16) {
   std::size_t first_parameter = 0;
   for (const ParameterUnit& unit : units_) {
@@ -68,33 +106,53 @@ AdamW::AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& options
   }
 }
 
+// Returns zeros for the state of `values`, in the memory that the options name.
+at::Tensor AdamW::ZeroState(const at::Tensor& values) const {
+  const auto options = values.options().dtype(stochastic_ ? at::kBFloat16 : at::kFloat);
+  if (options_.offload == Offload::kNone) return at::zeros({values.numel()}, options);
+  if (options_.offload == Offload::kDisk)
+    return ZerosOnDisk(options_.folder, values.numel(), options.device(at::kCPU));
+  return at::zeros({values.numel()}, options.device(at::kCPU).pinned_memory(!values.is_cpu()));
+}
+
 void AdamW::AddUnit(const ParameterUnit& unit, std::size_t first_parameter) {
   UnitState& state = states_.emplace_back();
   if (!unit.trainable) return;
   state.first_parameter = first_parameter;
-  state.begin = of_parts_ ? unit.part_begin : 0;
-  state.values = of_parts_ ? unit.part : unit.flat;
-  const auto options = state.values.options().dtype(stochastic_ ? at::kBFloat16 : at::kFloat);
-  state.first = at::zeros_like(state.values, options);
-  state.second = at::zeros_like(state.values, options);
+  state.begin = of_parts() ? unit.part_begin : 0;
+  state.values = of_parts() ? unit.part : unit.flat;
+  state.first = ZeroState(state.values);
+  state.second = ZeroState(state.values);
   state_.emplace_back("first." + unit.name, state.first);
   state_.emplace_back("second." + unit.name, state.second);
-  if (stochastic_) return;
-  state.master = state.values.to(at::kFloat);
-  if (state.values.scalar_type() != at::kFloat)
-    state_.emplace_back("master." + unit.name, state.master);
+  if (stochastic_ || state.values.scalar_type() == at::kFloat) return;
+  state.master = ZeroState(state.values).copy_(state.values);
+  state_.emplace_back("master." + unit.name, state.master);
 }
 
 void AdamW::Update(std::size_t unit, const at::Tensor& gradient, double learning_rate) {
   const at::NoGradGuard no_grad;
   const UnitState& state = states_[unit];
   BUTTRESS_CHECK(gradient.numel() == state.values.numel(), "one gradient for each value");
-  if (stochastic_) return UpdateStochastic(units_[unit], state, gradient, learning_rate);
+  const at::Device device = state.first.device();
+  UnitState here = state;
+  if (state.master.defined()) {
+    here.values = state.master;
+  } else {
+    here.values = state.values.to(device);
+  }
+  UpdateHere(units_[unit], here, gradient.to(device), learning_rate);
+  if (!here.values.is_same(state.values)) state.values.copy_(here.values);
+}
+
+// Updates `state.values`, which are where the state is.
+void AdamW::UpdateHere(const ParameterUnit& unit, const UnitState& state,
+                       const at::Tensor& gradient, double learning_rate) const {
+  if (stochastic_) return UpdateStochastic(unit, state, gradient, learning_rate);
   const std::int64_t n = state.values.numel();
-  const std::int64_t decayed = std::clamp<std::int64_t>(units_[unit].decayed - state.begin, 0, n);
-  UpdateFloat32(state, gradient, 0, decayed, options_.weight_decay, learning_rate);
+  const std::int64_t decayed = std::clamp<std::int64_t>(unit.decayed - state.begin, 0, n);
+  UpdateFloat32(state, gradient, 0, decayed, optim_.weight_decay, learning_rate);
   UpdateFloat32(state, gradient, decayed, n, 0, learning_rate);
-  if (!state.master.is_same(state.values)) state.values.copy_(state.master);
 }
 
 // The fused kernel of LibTorch on the values [begin, end).
@@ -103,26 +161,26 @@ void AdamW::UpdateFloat32(const UnitState& unit, const at::Tensor& gradient, std
   if (begin == end) return;
   const auto range = [&](const at::Tensor& x) { return x.narrow(0, begin, end - begin); };
   // float32, as the kernel requires; exact up to 2^24.
-  const at::Tensor step = at::full({}, static_cast<double>(steps_), unit.master.options());
-  at::_fused_adamw_({range(unit.master)}, {range(gradient)}, {range(unit.first)},
-                    {range(unit.second)}, {}, {step}, learning_rate, options_.beta1, options_.beta2,
-                    decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  const at::Tensor step = at::full({}, static_cast<double>(steps_), unit.values.options());
+  at::_fused_adamw_({range(unit.values)}, {range(gradient)}, {range(unit.first)},
+                    {range(unit.second)}, {}, {step}, learning_rate, optim_.beta1, optim_.beta2,
+                    decay, optim_.eps, /*amsgrad=*/false, /*maximize=*/false);
 }
 
 void AdamW::UpdateStochastic(const ParameterUnit& unit, const UnitState& state,
                              const at::Tensor& gradient, double learning_rate) const {
   const auto t = static_cast<double>(steps_);
   AdamWFactors factors;
-  factors.step_size = static_cast<float>(learning_rate / (1 - std::pow(options_.beta1, t)));
-  factors.beta1 = static_cast<float>(options_.beta1);
-  factors.beta2 = static_cast<float>(options_.beta2);
-  factors.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
-  factors.eps = static_cast<float>(options_.eps);
+  factors.step_size = static_cast<float>(learning_rate / (1 - std::pow(optim_.beta1, t)));
+  factors.beta1 = static_cast<float>(optim_.beta1);
+  factors.beta2 = static_cast<float>(optim_.beta2);
+  factors.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(optim_.beta2, t)));
+  factors.eps = static_cast<float>(optim_.eps);
   for (const ParameterPiece& piece : PiecesOf(unit, state.values, state.begin)) {
     const std::int64_t from = piece.values.storage_offset() - state.values.storage_offset();
     const auto range = [&](const at::Tensor& x) { return x.narrow(0, from, piece.values.numel()); };
     const bool matrix = unit.parameters[piece.index].second.dim() >= 2;
-    factors.keep = static_cast<float>(1 - learning_rate * (matrix ? options_.weight_decay : 0.0));
+    factors.keep = static_cast<float>(1 - learning_rate * (matrix ? optim_.weight_decay : 0.0));
     StochasticAdamWStep(
         {range(gradient), piece.values, range(state.first), range(state.second)}, factors,
         RoundingKeyOf(seed_, steps_,

@@ -19,11 +19,17 @@ namespace buttress {
 // parameters with their moments; bfloat16 parameters that are rounded copies of float32 masters
 // (fp32_master); or bfloat16 parameters and moments, rounded stochastically (stochastic). Not
 // thread-safe.
+struct AdamWOptions {
+  bool of_parts = false;  // the state is of ParameterUnit::part only
+  Offload offload = Offload::kNone;
+  std::string folder = {};  // for Offload::kDisk
+};
+
 class AdamW {
  public:
-  // `seed` keys stochastic rounding. With `of_parts`, the state is of ParameterUnit::part only.
-  AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& options, std::uint64_t seed,
-        bool of_parts = false);
+  // `seed` keys stochastic rounding. Throws StatusError if a file of the state cannot be made.
+  AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& optim, std::uint64_t seed,
+        AdamWOptions options = {});
 
   // Makes one update: BeginStep, and Update of each trainable unit with its float32 gradient, which
   // has the size of what is updated: the unit, or the part.
@@ -34,7 +40,7 @@ class AdamW {
   // The number of updates so far, t of the bias correction.
   std::int64_t steps() const { return steps_; }
 
-  bool of_parts() const { return of_parts_; }
+  bool of_parts() const { return options_.of_parts; }
 
   // Everything that an update reads besides parameters, gradients and steps(), by unit:
   // "first.<unit>" and "second.<unit>", the moments, and "master.<unit>" where there are masters.
@@ -52,20 +58,23 @@ class AdamW {
     std::size_t first_parameter = 0;  // its index in the model
     std::int64_t begin = 0;           // of the first value in the unit
     at::Tensor values;                // [n] the parameters
-    at::Tensor master;                // [n] float32; the parameters themselves if they are
+    at::Tensor master;                // [n] float32, of parameters that are rounded copies
     at::Tensor first, second;         // [n]
   };
 
   void AddUnit(const ParameterUnit& unit, std::size_t first_parameter);
+  at::Tensor ZeroState(const at::Tensor& values) const;
+  void UpdateHere(const ParameterUnit& unit, const UnitState& state, const at::Tensor& gradient,
+                  double learning_rate) const;
   void UpdateFloat32(const UnitState& unit, const at::Tensor& gradient, std::int64_t begin,
                      std::int64_t end, double decay, double learning_rate) const;
   void UpdateStochastic(const ParameterUnit& unit, const UnitState& state,
                         const at::Tensor& gradient, double learning_rate) const;
 
   const std::vector<ParameterUnit> units_;
-  const OptimConfig options_;
+  const OptimConfig optim_;
+  const AdamWOptions options_;
   const std::uint64_t seed_;
-  const bool of_parts_;
   const bool stochastic_;
   std::vector<UnitState> states_;
   NamedTensors state_;

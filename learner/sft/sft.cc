@@ -146,7 +146,8 @@ class SftRun {
         shards_(ShardModel(model, tensors, kCollectiveTimeout)),
         sets_(std::move(sets)),
         indices_(sets_.trained.size(), options.seed),
-        optimizer_(model.units(), optim_, options.seed, DividesOptimizer(options.zero)),
+        optimizer_(model.units(), optim_, options.seed,
+                   {.of_parts = DividesOptimizer(options.zero)}),
         reducer_(model.units(), tensors, kCollectiveTimeout) {}
 
   Status Train() {

@@ -160,6 +160,16 @@ struct VllmConfig {
   }
 };
 
+// Where the state of the optimizer is.
+enum class Offload : std::uint8_t { kNone, kHost, kDisk };
+
+template <>
+inline constexpr ChoiceRow<Offload> kChoices<Offload>[] = {
+    {Offload::kNone, "none", "on the device"},
+    {Offload::kHost, "host", "in the memory of the machine, whose cores make the updates"},
+    {Offload::kDisk, "disk", "likewise, in files of <out>/learner that are mapped"},
+};
+
 struct WorkerConfig {
   std::string id;
   EngineKind engine = EngineKind::kEmbedded;
@@ -207,6 +217,7 @@ struct LearnerConfig {
   ComputeDevice device = ComputeDevice::kCpu;
   bool share_gpu = false;
   ZeroStage zero = ZeroStage::k0;
+  Offload offload = Offload::kNone;
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
   std::int64_t logprob_chunk_tokens = 1024;
@@ -227,6 +238,7 @@ struct LearnerConfig {
     v("share_gpu", share_gpu,
       "ranks may share a GPU, which tests a job of many on a machine with few; slow");
     v("zero", zero, "what a rank holds a part of");
+    v("offload", offload, "where the state of the optimizer is: masters and moments");
     v("threads", threads, "torch threads of a rank", AtLeast(1));
     v("micro_batch_tokens", micro_batch_tokens,
       "tokens of one forward and backward pass at most (a longer completion goes alone)",

@@ -5,9 +5,12 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/os/file.h"
+#include "lib/policy/exception_status.h"
+#include "tests/support/temp_dir.h"
 
 namespace buttress {
 namespace {
@@ -210,7 +213,8 @@ TEST(AdamWTest, PartsOfRanksGetTheBitsOfTheWholeUpdate) {
       std::vector<AdamW> of_ranks;
       for (int rank = 0; rank < kRanks; ++rank) {
         shares.push_back(PackUnit("unit", values, {.rank = rank, .ranks = kRanks}));
-        of_ranks.emplace_back(std::vector{shares.back()}, config, 1, /*of_parts=*/true);
+        of_ranks.emplace_back(std::vector{shares.back()}, config, 1,
+                              AdamWOptions{.of_parts = true});
       }
       for (int i = 0; i < 5; ++i) {
         const at::Tensor gradient = at::randn({whole.size()});
@@ -229,6 +233,30 @@ TEST(AdamWTest, PartsOfRanksGetTheBitsOfTheWholeUpdate) {
       }
     }
   }
+}
+
+TEST(AdamWTest, StateOnDiskGivesTheSameBitsAndLeavesNoFile) {
+  TempDir folder;
+  for (const auto precision : {OptimPrecision::kFp32Master, OptimPrecision::kStochastic}) {
+    OptimConfig config;
+    config.precision = precision;
+    std::vector<at::Tensor> results;
+    for (const auto offload : {Offload::kNone, Offload::kHost, Offload::kDisk}) {
+      const ParameterUnit unit = PackUnit("unit", StartParameters(at::kBFloat16));
+      AdamW optimizer({unit}, config, 1, {.offload = offload, .folder = folder.path()});
+      for (int i = 0; i < 20; ++i)
+        Step(optimizer, {unit}, {at::ones({2, 3}), -at::ones({3})}, 1e-3);
+      results.push_back(unit.flat.clone());
+    }
+    EXPECT_TRUE(at::equal(results[0], results[1])) << ChoiceName(precision);
+    EXPECT_TRUE(at::equal(results[0], results[2])) << ChoiceName(precision);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  const std::vector<ParameterUnit> units = {PackUnit("unit", StartParameters(at::kFloat))};
+  const auto in_a_file = [&] {
+    AdamW(units, OptimConfig(), 1, {.offload = Offload::kDisk, .folder = "/proc/none"});
+  };
+  EXPECT_THROW(in_a_file(), StatusError);
 }
 
 TEST(ScheduleTest, WarmsUpThenFalls) {
