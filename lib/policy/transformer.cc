@@ -1,6 +1,7 @@
 // Shapes: N packed tokens, D width, V vocabulary.
 #include "lib/policy/transformer.h"
 
+#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <torch/types.h>
 
@@ -54,6 +55,9 @@ std::vector<ParameterUnit> UnitsOf(const NamedTensors& parameters, const Decoder
 
 Result<at::Device> OpenDevice(ModelDevice device) {
   if (!device.cuda) return at::Device(at::kCPU);
+  // cuDNN's attention gives NaN gradients for some lengths with masks in LibTorch 2.11, and plans
+  // anew for each shape, while each micro-batch has shapes of its own.
+  at::globalContext().setSDPUseCuDNN(false);
   if (!at::hasCUDA())
     return FailedPrecondition("no CUDA device is visible; use device: cpu, or check nvidia-smi");
   const auto index = static_cast<at::DeviceIndex>(device.index);

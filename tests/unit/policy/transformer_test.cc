@@ -219,6 +219,14 @@ TEST(StoredParametersTest, ConvertsAndHoldsNoSecondCopy) {
   }
 }
 
+TEST(TransformerTest, ATransformerOnAGpuDoesWithoutTheAttentionOfCuDnn) {
+  at::globalContext().setSDPUseCuDNN(true);
+  ASSERT_TRUE(OpenDevice({}).ok());
+  EXPECT_TRUE(at::globalContext().userEnabledCuDNNSDP());
+  EXPECT_EQ(OpenDevice({.cuda = true, .index = 0}).ok(), at::hasCUDA());
+  EXPECT_FALSE(at::globalContext().userEnabledCuDNNSDP());
+}
+
 TEST(TransformerTest, RandomWeightsDependOnTheSeedAlone) {
   const auto config = LoadModelConfig(GoldenFolder("qwen2_tiny"));
   ASSERT_TRUE(config.ok());
