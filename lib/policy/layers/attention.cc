@@ -2,9 +2,11 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/policy/cpu/short_attention.h"
+#include "lib/policy/layers/varlen_attention.h"
 
 namespace buttress {
 namespace {
@@ -57,18 +59,27 @@ at::Tensor DenseAttention(const at::Tensor& q, const at::Tensor& k, const at::Te
   return at::matmul(weights.to(q.scalar_type()), v);
 }
 
+AttentionPath PathOf(const PackedLayout& layout, const at::Tensor& qkv, const AttentionSpec& spec) {
+  if (UsesShortAttention(layout, qkv, spec)) return AttentionPath::kShort;
+  return UsesVarlenAttention(qkv, spec) ? AttentionPath::kVarlen : AttentionPath::kDense;
+}
+
 void PrepareAttention(PackedLayout& layout, const std::vector<BlockSpec>& blocks,
                       const at::Tensor& like) {
-  for (const BlockSpec& block : blocks) {
-    if (UsesShortAttention(layout, like, block.attention)) continue;
-    layout.rectangles = LayOutRectangles(layout);
-    return;
-  }
+  const auto some_block_takes = [&](AttentionPath path) {
+    return std::ranges::any_of(blocks, [&](const BlockSpec& block) {
+      return PathOf(layout, like, block.attention) == path;
+    });
+  };
+  if (some_block_takes(AttentionPath::kVarlen)) layout.varlen = LayOutVarlen(layout);
+  if (some_block_takes(AttentionPath::kDense)) layout.rectangles = LayOutRectangles(layout);
 }
 
 at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv,
                            const AttentionSpec& shape) {
-  if (UsesShortAttention(layout, qkv, shape)) return ShortAttention(layout, qkv, shape);
+  const AttentionPath path = PathOf(layout, qkv, shape);
+  if (path == AttentionPath::kShort) return ShortAttention(layout, qkv, shape);
+  if (path == AttentionPath::kVarlen) return VarlenAttention(layout.varlen, qkv, shape);
   const RectangleLayout& rectangles = layout.rectangles;
   const std::int64_t q_width = shape.q_width();
   const std::int64_t kv_width = shape.kv_width();

@@ -12,13 +12,23 @@
 
 namespace buttress {
 
+// What computes an attention.
+enum class AttentionPath {
+  kShort,   // kernels for short sequences on CPUs (cpu/short_attention.h)
+  kVarlen,  // flash attention on GPUs (varlen_attention.h)
+  kDense,   // rectangles of padded sequences with masks: on CPUs, and on GPUs what flash attention
+            // does not take: float32, caps of the scores (Gemma 2), heads of other sizes
+};
+
+AttentionPath PathOf(const PackedLayout& layout, const at::Tensor& qkv, const AttentionSpec& spec);
+
 // Maps qkv [N, (H + 2K) * C], the queries, keys and values of each row side by side, to [N, H * C].
 // Differentiable. REQUIRES: PrepareAttention on the layout.
 at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv,
                            const AttentionSpec& spec);
 
-// Sets the rectangles of the layout if the attention of a block needs them. `like` has the dtype
-// and the device of qkv.
+// Sets the divisions of the layout that the attention of the blocks needs. `like` has the dtype and
+// the device of qkv.
 void PrepareAttention(PackedLayout& layout, const std::vector<BlockSpec>& blocks,
                       const at::Tensor& like);
 

@@ -51,11 +51,8 @@ class RepeatFunction : public torch::autograd::Function<RepeatFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const at::Tensor& grad = grads[0];
-    const at::Tensor sum = at::zeros({ctx->saved_data["rows"].toInt(), grad.size(1)},
-                                     grad.options().dtype(at::kFloat));
-    sum.index_add_(0, ctx->get_saved_variables()[0], grad.to(at::kFloat));
-    return {sum.to(grad.scalar_type()), at::Tensor()};
+    return {SumRepeated(grads[0], ctx->get_saved_variables()[0], ctx->saved_data["rows"].toInt()),
+            at::Tensor()};
   }
 };
 
@@ -194,6 +191,32 @@ RectangleLayout LayOutRectangles(const PackedLayout& layout) {
   return builder.Build();
 }
 
+VarlenLayout LayOutVarlen(const PackedLayout& layout) {
+  const at::Device device = layout.positions_N.device();
+  VarlenLayout result;
+  result.cum_q_B = result.cum_k_B = Indices(layout.offsets, device).to(at::kInt);
+  result.max_k = layout.longest;
+  std::vector<std::int64_t> key_source;
+  std::vector<std::int64_t> cum_k = {0};
+  bool shared = false;
+  for (std::int64_t b = 0; b < layout.sequences(); ++b) {
+    result.max_q = std::max(result.max_q, layout.length(b));
+    const std::int64_t prefix = layout.prefix[Index(b)];
+    for (const std::int64_t part : {prefix, b}) {
+      if (part < 0) continue;
+      const std::int64_t end = layout.offsets[Index(part + 1)];
+      for (std::int64_t row = layout.offsets[Index(part)]; row < end; ++row)
+        key_source.push_back(row);
+    }
+    shared = shared || prefix >= 0;
+    cum_k.push_back(static_cast<std::int64_t>(key_source.size()));
+  }
+  if (!shared) return result;
+  result.cum_k_B = Indices(cum_k, device).to(at::kInt);
+  result.key_source_Q = Indices(key_source, device);
+  return result;
+}
+
 at::Tensor PadRows(const RectangleLayout& layout, const at::Tensor& rows_N) {
   if (!layout.padded) return rows_N;
   return RegatherRows::apply(rows_N, layout.pad_source_P, layout.pad_target_N, false);
@@ -206,6 +229,12 @@ at::Tensor UnpadRows(const RectangleLayout& layout, const at::Tensor& rows_P) {
 
 at::Tensor RepeatRows(const at::Tensor& rows_NW, const at::Tensor& index_Q) {
   return RepeatFunction::apply(rows_NW, index_Q);
+}
+
+at::Tensor SumRepeated(const at::Tensor& grad_QW, const at::Tensor& index_Q, std::int64_t N) {
+  const at::Tensor sum = at::zeros({N, grad_QW.size(1)}, grad_QW.options().dtype(at::kFloat))
+                             .index_add_(0, index_Q, grad_QW.to(at::kFloat));
+  return sum.to(grad_QW.scalar_type());
 }
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-// The layout of sequences in a packed batch, and its division into rectangles for attention.
+// The layout of sequences in a packed batch, and its divisions for attention.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,6 +31,16 @@ struct RectangleLayout {
   at::Tensor key_source_Q;  // the packed row of each key row; undefined without prefixes
 };
 
+// A batch for attention of variable lengths: the queries of sequence b are rows [cum_q[b],
+// cum_q[b+1]), its keys and values key rows [cum_k[b], cum_k[b+1]), those of its prefix first.
+struct VarlenLayout {
+  at::Tensor cum_q_B;       // int32 [B+1]
+  at::Tensor cum_k_B;       // int32 [B+1]
+  std::int64_t max_q = 0;   // the most queries of a sequence
+  std::int64_t max_k = 0;   // the most keys of a sequence
+  at::Tensor key_source_Q;  // int64: the packed row of each key row; undefined without prefixes
+};
+
 // B sequences packed one after another into N rows. Built once for a batch and shared by all
 // layers.
 struct PackedLayout {
@@ -39,6 +49,7 @@ struct PackedLayout {
   std::int64_t longest = 0;           // length of the longest sequence with its prefix
   at::Tensor positions_N;             // int64; begin at 0, or after the prefix
   RectangleLayout rectangles;         // set by LayOutRectangles
+  VarlenLayout varlen;                // set by LayOutVarlen
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(prefix.size()); }
 
@@ -55,6 +66,8 @@ PackedLayout LayOut(std::span<const std::int64_t> lengths, std::span<const std::
 // Divides the sequences into rectangles, with little padding.
 RectangleLayout LayOutRectangles(const PackedLayout& layout);
 
+VarlenLayout LayOutVarlen(const PackedLayout& layout);
+
 // Convert packed rows [N, ...] to padded rows [P, ...] and back. Return the same tensor if the
 // layout is not padded. Differentiable.
 at::Tensor PadRows(const RectangleLayout& layout, const at::Tensor& rows_N);
@@ -63,5 +76,8 @@ at::Tensor UnpadRows(const RectangleLayout& layout, const at::Tensor& rows_P);
 // Selects rows [Q, W] of rows [N, W]. An index may occur more than once, as those of a prefix that
 // sequences share do. Differentiable; gradients are summed in float32.
 at::Tensor RepeatRows(const at::Tensor& rows_NW, const at::Tensor& index_Q);
+
+// The derivative of RepeatRows: the sum [N, W] of the gradients [Q, W] of equal rows.
+at::Tensor SumRepeated(const at::Tensor& grad_QW, const at::Tensor& index_Q, std::int64_t N);
 
 }  // namespace buttress
