@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "lib/policy/cpu/for_rows.h"
 
@@ -174,10 +175,12 @@ at::Tensor RmsNorm(const at::Tensor& x_ND, const at::Tensor& weight_D, const Nor
     at::Tensor no_scale;
     return NormRows(x_ND, weight_D, norm, no_scale);
   }
+  // The fused kernel of LibTorch for GPUs does not multiply by 1 + w.
+  if (!norm.adds_one)
+    return std::get<0>(at::_fused_rms_norm(x_ND, weight_D.sizes(), weight_D, norm.eps));
   const at::Tensor x = x_ND.to(at::kFloat);
   const at::Tensor scale = at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + norm.eps);
-  if (norm.adds_one) return (x * scale * (weight_D.to(at::kFloat) + 1)).to(x_ND.scalar_type());
-  return weight_D * (x * scale).to(x_ND.scalar_type());
+  return (x * scale * (weight_D.to(at::kFloat) + 1)).to(x_ND.scalar_type());
 }
 
 at::Tensor NormHeads(at::Tensor qkv, const AttentionSpec& spec, const at::Tensor& q_weight_C,

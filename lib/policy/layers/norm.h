@@ -9,7 +9,8 @@
 
 namespace buttress {
 
-// Normalizes each row of x [N, D] as `norm` says, computing in float32. Differentiable.
+// Normalizes each row of x [N, D] as `norm` says, computing in float32. Differentiable. REQUIRES:
+// `weight_D` has the dtype of x.
 at::Tensor RmsNorm(const at::Tensor& x_ND, const at::Tensor& weight_D, const NormSpec& norm);
 
 // Normalizes each query head of qkv [N, (H + 2K) * C] with q_weight [C] and each key head with
