@@ -10,6 +10,7 @@
 
 #include "learner/job.h"
 #include "learner/rank_device.h"
+#include "learner/rank_memory.h"
 #include "learner/sft/sft.h"
 #include "lib/base/net/address.h"
 #include "lib/base/os/failpoint.h"
@@ -117,7 +118,7 @@ Status CheckOnRank(const RunConfig& config, const ConfigFlags& flags, int expect
   BUTTRESS_ASSIGN_OR_RETURN(const LocalPlace place, FindLocalPlace(control, timeout));
   Status status;
   if (place.rank == 0) {
-    const ProcessCounts own{.workers = 0, .ranks = place.size};
+    const ProcessCounts own{.workers = 0, .ranks = place.size, .job_ranks = control.size()};
     status = ReportProgramChecks(RunChecks(config, CheckScope::kLearner, own, control.rank() == 0),
                                  flags, config);
   }
@@ -155,8 +156,10 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own, OpenDevice(local, control));
   Collective& tensors = own.nccl ? *own.nccl : control;
   tensors.Watch(liveness.get());
-
-  const UnitShare share = ShareOf(tensors, local.zero);
+  TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json"),
+                         JoinPath(config.local.out, "learner")};
+  BUTTRESS_ASSIGN_OR_RETURN(options.learner.zero, PlanRankMemory(config, own, control));
+  const UnitShare share = ShareOf(tensors, options.learner.zero);
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, LoadModel(config.run.model, own.device, share));
   BUTTRESS_RETURN_IF_ERROR(CheckFinite(model->held_values(),
                                        "the start model " + config.run.model.path,
@@ -166,8 +169,6 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
     BUTTRESS_ASSIGN_OR_RETURN(reference, LoadModel(config.run.model, own.device, share));
   }
   CoordinatorSource source(config.local, credentials);
-  TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json"),
-                         JoinPath(config.local.out, "learner")};
   Trainer trainer(options, *model, reference.get(), control, tensors, source);
   Metrics metrics("learner");
   LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world);

@@ -52,8 +52,10 @@ class Stopwatch {
 
 std::string SizesToLower(const LearnerConfig& local) {
   return c10::str("lower local.learner.micro_batch_tokens (", local.micro_batch_tokens,
-                  ") or local.learner.logprob_chunk_tokens (", local.logprob_chunk_tokens,
-                  "), or set run.optim.precision: stochastic");
+                  ") or local.learner.logprob_chunk_tokens (", local.logprob_chunk_tokens, "), ",
+                  local.recompute ? "" : "set local.learner.recompute, ",
+                  "set run.optim.precision: stochastic, or set local.learner.zero: auto with more "
+                  "ranks");
 }
 
 Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* reference,

@@ -1,6 +1,7 @@
-// Measures training steps of a model with random weights: forward, backward, clipping and AdamW on
-// packed sequences of random tokens, of which all but the first are trained. Prints one JSON
-// object. bench/train/run.py runs it.
+// Measures the training steps of a learner on a model with random weights: groups of completions
+// behind shared prompts, of lengths that are drawn anew for each step. The trainer is that of the
+// learner; nothing is sampled, published or written. Prints one JSON object. bench/train/run.py and
+// bench/train/memory.py run it, alone or under mpirun.
 #include <ATen/DeviceAccelerator.h>
 #include <torch/types.h>
 
@@ -12,34 +13,29 @@
 #include <string>
 #include <vector>
 
-#include "learner/optimizer/optimizer.h"
-#include "learner/step/grad_reducer.h"
-#include "learner/step/micro_batch.h"
+#include "bench/train/drawn_groups.h"
+#include "learner/rank_device.h"
 #include "learner/step/shards.h"
+#include "learner/trainer.h"
 #include "lib/base/os/clock.h"
-#include "lib/base/text/random.h"
-#include "lib/checks/memory_checks.h"
-#include "lib/collectives/cuda_library.h"
+#include "lib/checks/learner_memory.h"
+#include "lib/collectives/launcher.h"
 #include "lib/config/choice_option.h"
 #include "lib/policy/transformer.h"
+#include "tests/support/live_bytes.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::chrono::seconds kTimeout{60};
-constexpr double kClip = 1.0;
 
 struct Flags {
   std::string model;
-  ModelDtype dtype = ModelDtype::kBfloat16;
-  OptimConfig optim;
-  ComputeDevice device = ComputeDevice::kCpu;
-  std::int64_t gpu = -1;
-  std::int64_t threads = 1;
-  std::int64_t sequences = 16;
-  std::int64_t length = 1024;
+  RunConfig config;
+  DrawnGroupsOptions groups = {8, 16, {128, 512}, {100, 4096}, 1};
   std::int64_t steps = 5;
-  std::int64_t chunk_rows = 1024;
+  std::int64_t plan_ranks = 0;
+  bool fixed = false;
 };
 
 // Waits for the work that was given to the GPU.
@@ -47,25 +43,41 @@ void Settle(ModelDevice device) {
   if (device.cuda) at::accelerator::synchronizeDevice(static_cast<at::DeviceIndex>(device.index));
 }
 
-// Multiplications and additions of one training step per token: 6 for each element of a matrix that
-// multiplies it, which top_k experts of a block do, and 12 for each pair of positions, head and
-// channel of the attention, of which a token has (T + 1) / 2 on average. (The forward pass has a
-// third of each.)
-double FlopsPerToken(const Transformer& model, std::int64_t length) {
-  double flops = 0;
-  for (const auto& [name, tensor] : model.parameters()) {
-    const bool looked_up =
-        name.find("embed_tokens") != std::string::npos && !model.config().tie_word_embeddings;
-    const bool expert = name.find(".experts.") != std::string::npos;
-    if (tensor.dim() == 2 && !looked_up && !expert)
-      flops += 6.0 * static_cast<double>(tensor.numel());
+// What the model has to compute for the groups of a step, whatever shares rows with what.
+struct Work {
+  double rows = 0;     // inputs; those of a prompt count once for its group
+  double trained = 0;  // tokens
+  double flops = 0;    // multiplications and additions, forward and backward
+};
+
+// 6 for each element of a matrix and each row that it multiplies, of which the head has the trained
+// tokens, and 12 for each pair of positions, head and channel of the attention. (The forward pass
+// has a third of each.) What is computed again for `recompute` does not count.
+Work WorkOf(const std::vector<v1::Group>& groups, const ModelConfig& model) {
+  Work work;
+  double pairs = 0, per_row = 0, per_pair = 0;
+  for (const v1::Group& group : groups) {
+    const auto prompt = static_cast<double>(group.head().prompt_tokens());
+    work.rows += prompt;
+    pairs += prompt * (prompt + 1) / 2;
+    for (int i = 0; i < Completions(group.head()); ++i) {
+      const auto tokens = static_cast<double>(TokensOf(group, i).size());
+      work.trained += tokens;
+      work.rows += tokens - 1;
+      pairs += (tokens - 1) * prompt + tokens * (tokens - 1) / 2;
+    }
   }
-  for (const BlockSpec& block : model.config().blocks) {
-    flops += 6.0 * static_cast<double>(block.experts.top_k * 3 * block.F * block.D);
-    flops += 12.0 * static_cast<double>(block.attention.q_width()) *
-             (static_cast<double>(length) + 1) / 2;
+  for (const BlockSpec& block : model.blocks) {
+    const AttentionSpec& attention = block.attention;
+    const std::int64_t mlps = std::max<std::int64_t>(1, block.experts.top_k);
+    per_row +=
+        6.0 * static_cast<double>(block.D * (2 * attention.q_width() + 2 * attention.kv_width() +
+                                             3 * block.F * mlps + block.experts.count));
+    per_pair += 12.0 * static_cast<double>(attention.q_width());
   }
-  return flops;
+  const double head = 6.0 * static_cast<double>(model.hidden_size * model.vocab_size);
+  work.flops = work.rows * per_row + pairs * per_pair + work.trained * head;
+  return work;
 }
 
 // The fastest of some products of square matrices, in operations per second.
@@ -87,146 +99,174 @@ double MatrixProductRate(at::ScalarType dtype, ModelDevice device) {
   return best;
 }
 
-// A line of /proc/self/status in bytes: "VmRSS:", "VmHWM:".
-double ProcessBytes(const char* line_name) {
+// The most resident bytes of the process.
+double ResidentPeak() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(line_name)) return std::stod(line.substr(6)) * 1024;
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
   }
   return 0;
 }
 
-// On a GPU the most bytes of tensors, else the most resident bytes of the process.
-double PeakBytes(ModelDevice device) {
-  if (device.cuda) {
-    const auto stats = at::accelerator::getDeviceStats(static_cast<at::DeviceIndex>(device.index));
-    return static_cast<double>(stats.allocated_bytes[0].peak);
+// The bytes of tensors on the device of the rank.
+class TensorBytes {
+  auto OfGpu() const {
+    return at::accelerator::getDeviceStats(static_cast<at::DeviceIndex>(device_.index))
+        .allocated_bytes[0];
   }
-  return ProcessBytes("VmHWM:");
-}
 
-// What `buttress doctor` says of a rank with these micro-batches.
-MemoryNeed PlannedMemory(const Flags& flags, const Transformer& model, std::int64_t tokens) {
-  RunConfig config;
-  config.run.model.dtype = flags.dtype;
-  config.run.optim = flags.optim;
-  config.run.sampling.max_tokens = flags.length;
-  config.local.learner.micro_batch_tokens = tokens;
-  config.local.learner.logprob_chunk_tokens = flags.chunk_rows;
-  ModelFacts facts;
-  facts.config = model.config();
-  for (const auto& [name, tensor] : model.parameters()) facts.parameters += tensor.numel();
-  return LearnerMemory(config, facts);
-}
-
-class Bench {
  public:
-  Bench(const Flags& flags, ModelDevice device, Transformer& model)
-      : flags_(flags),
-        device_(device),
-        model_(model),
-        alone_(MakeLocalCollective()),
-        reducer_(model.units(), *alone_, kTimeout),
-        optimizer_(model.units(), flags.optim, 1) {
-    RandomStream random({1, 0});
-    const auto vocabulary = static_cast<double>(model.config().vocab_size);
-    for (std::int64_t i = 0; i < flags.sequences; ++i) {
-      // Another first token for each, because sequences with the same prompt share its rows.
-      std::vector<std::int32_t> tokens{static_cast<std::int32_t>(i % model.config().vocab_size)};
-      for (std::int64_t t = 0; t < flags.length; ++t)
-        tokens.push_back(static_cast<std::int32_t>(random.Uniform() * vocabulary));
-      const std::span<const std::int32_t> all(tokens);
-      batch_.Add(all.first(1), all.subspan(1), {});
-    }
+  explicit TensorBytes(ModelDevice device) : device_(device) {
+    new LiveBytes();  // allocates until the process ends
   }
 
-  // Returns the seconds of one step.
-  Result<double> Step() {
-    Settle(device_);
-    const double begin = MonotonicSeconds();
-    reducer_.Clear();
-    ModelPass pass = batch_.Run(model_, {1.0, flags_.chunk_rows, EntropyMode::kNone});
-    const at::Tensor loss = pass.output().logprobs_M.mean().neg();
-    pass.Backward(pass.GradientOf(loss), reducer_);
-    BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
-    const double norm = std::sqrt(reducer_.SquaredNorm());
-    if (norm > kClip) reducer_.Scale(kClip / norm);
-    BUTTRESS_RETURN_IF_ERROR(
-        UpdateModel(model_, reducer_, optimizer_, flags_.optim.lr, *alone_, kTimeout));
-    loss_ = loss.item<double>();
-    Settle(device_);
-    return MonotonicSeconds() - begin;
+  double now() const {
+    return static_cast<double>(device_.cuda ? OfGpu().current : LiveBytes::now());
   }
 
-  double loss() const { return loss_; }
-
-  std::int64_t tokens() const { return batch_.input_tokens(); }
+  double peak() const {
+    return static_cast<double>(device_.cuda ? OfGpu().peak : LiveBytes::peak());
+  }
 
  private:
-  const Flags& flags_;
   const ModelDevice device_;
-  Transformer& model_;
-  const std::unique_ptr<Collective> alone_;
-  GradReducer reducer_;
-  AdamW optimizer_;
-  TokenBatch batch_;
-  double loss_ = 0;
 };
 
-Status Run(const Flags& flags) {
-  ModelDevice device{.cuda = flags.device == ComputeDevice::kCuda, .index = 0};
-  if (device.cuda) {
-    BUTTRESS_ASSIGN_OR_RETURN(device.index, OpenGpu(flags.gpu, "bench_train", "--device cpu"));
+nlohmann::ordered_json PlanRow(const Flags& flags, const ModelConfig& model, std::int64_t ranks) {
+  const MemoryPlan plan =
+      PlanLearnerMemory(flags.config, model, FullMicroBatch(flags.config, model), ranks,
+                        flags.config.local.learner.zero);
+  nlohmann::ordered_json parts;
+  for (const auto& [name, bytes] : PartsOf(plan)) parts[name] = bytes;
+  // Libraries are no tensors.
+  return {{"parts", parts},
+          {"state", plan.state() - plan.libraries},
+          {"peak", plan.peak() - plan.libraries}};
+}
+
+Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& config,
+                                       Collective& control) {
+  const RunSettings& run = flags.config.run;
+  const LearnerConfig& learner = flags.config.local.learner;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const RankDevice own,
+      OpenRankDevice({learner.device, learner.device == ComputeDevice::kCuda && control.size() > 1,
+                      learner.share_gpu, "--device cpu", kTimeout},
+                     control));
+  at::set_num_threads(static_cast<int>(learner.threads));
+  const TensorBytes bytes(own.device);
+  Collective& tensors = own.nccl ? *own.nccl : control;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto model,
+      Transformer::Random(config, run.model.dtype, own.device, 1, ShareOf(tensors, learner.zero)));
+  DrawnGroups source(flags.groups);
+  Trainer trainer({run, learner, "/dev/null"}, *model, nullptr, control, tensors, source);
+  const double state = bytes.now();
+  StepMeasurements sums;
+  double seconds = 0;
+  Work work;
+  for (std::int64_t step = 1; step <= flags.steps + 1; ++step) {
+    Settle(own.device);
+    const double begin = MonotonicSeconds();
+    BUTTRESS_ASSIGN_OR_RETURN(const StepState done, trainer.Step(step, [] { return false; }));
+    Settle(own.device);
+    if (step == 1 && flags.steps > 0) continue;  // allocates
+    seconds += MonotonicSeconds() - begin;
+    std::vector<v1::Group> groups;
+    for (std::int64_t k = 0; k < flags.groups.groups; ++k) groups.push_back(source.Group(step, k));
+    const Work one = WorkOf(groups, config);
+    work.rows += one.rows;
+    work.trained += one.trained;
+    work.flops += one.flops;
+    sums.seconds_forward += done.measured.seconds_forward;
+    sums.seconds_backward += done.measured.seconds_backward;
+    sums.seconds_reduce += done.measured.seconds_reduce;
+    sums.seconds_optimizer += done.measured.seconds_optimizer;
+    sums.entropy_exact = done.measured.entropy_exact;
+    sums.skipped += done.measured.skipped;
   }
-  at::set_num_threads(static_cast<int>(flags.threads));
-  const double base = device.cuda ? 0 : ProcessBytes("VmRSS:");
-  BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(flags.model));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model, Transformer::Random(config, flags.dtype, device, 1));
-  Bench bench(flags, device, *model);
-  std::vector<double> seconds;
-  BUTTRESS_RETURN_IF_ERROR(bench.Step().status());  // allocates
-  const double first_loss = bench.loss();
-  for (std::int64_t step = 0; step < flags.steps; ++step) {
-    BUTTRESS_ASSIGN_OR_RETURN(const double one, bench.Step());
-    seconds.push_back(one);
+  if (sums.skipped > 0) return DataLoss("gradients were not finite");
+  const double peak = bytes.peak();
+  const double product = MatrixProductRate(model->units().front().flat.scalar_type(), own.device);
+  const auto ranks = static_cast<double>(control.size());
+  return nlohmann::ordered_json{
+      {"ranks", control.size()},
+      {"rows", work.rows},
+      {"trained_tokens", work.trained},
+      {"seconds", seconds},
+      {"tokens_per_second", work.rows / seconds},
+      {"flops_per_token", work.flops / work.rows},
+      {"flops", work.flops / seconds / ranks},
+      {"product_flops", product},
+      {"share", work.flops / seconds / ranks / product},
+      {"phases",
+       {{"forward", sums.seconds_forward},
+        {"backward", sums.seconds_backward},
+        {"reduce", sums.seconds_reduce},
+        {"optimizer", sums.seconds_optimizer}}},
+      {"entropy", sums.entropy_exact},
+      {"peak_bytes", learner.device == ComputeDevice::kCuda ? peak : ResidentPeak()},
+      {"state_bytes", state},
+      {"tensor_peak_bytes", peak},
+      {"plan", PlanRow(flags, config, control.size())}};
+}
+
+Status Run(Flags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(flags.model));
+  RunSettings& run = flags.config.run;
+  if (flags.fixed) {
+    flags.groups.prompt.least = flags.groups.prompt.most;
+    flags.groups.completion.least = flags.groups.completion.most;
   }
-  std::ranges::sort(seconds);
-  const double median = seconds[seconds.size() / 2];
-  const double rate = static_cast<double>(bench.tokens()) / median;
-  const double flops = FlopsPerToken(*model, flags.length);
-  const double peak = PeakBytes(device);
-  const MemoryNeed plan = PlannedMemory(flags, *model, bench.tokens());
-  const double product =
-      MatrixProductRate(model->parameters().front().second.scalar_type(), device);
-  const nlohmann::ordered_json row = {{"tokens", bench.tokens()},
-                                      {"seconds", median},
-                                      {"tokens_per_second", rate},
-                                      {"flops_per_token", flops},
-                                      {"flops", rate * flops},
-                                      {"product_flops", product},
-                                      {"share", rate * flops / product},
-                                      {"peak_bytes", peak},
-                                      {"base_bytes", base},
-                                      {"planned_state", plan.state},
-                                      {"planned_passes", plan.passes},
-                                      {"first_loss", first_loss},
-                                      {"last_loss", bench.loss()}};
+  flags.groups.vocabulary = model.vocab_size;
+  run.steps = flags.steps + 1;
+  run.batch.prompts = flags.groups.groups;
+  run.sampling.group_size = flags.groups.completions;
+  run.sampling.max_tokens = flags.groups.completion.most;
+  run.data.max_prompt_tokens = flags.groups.prompt.most;
+  nlohmann::ordered_json row;
+  if (flags.plan_ranks > 0) {
+    row = PlanRow(flags, model, flags.plan_ranks);
+  } else {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto control, ReadLaunch().ranks > 1
+                                                      ? MakeMpiCollective(kTimeout)
+                                                      : MakeLocalCollective());
+    BUTTRESS_ASSIGN_OR_RETURN(row, Measure(flags, model, *control));
+    if (control->rank() != 0) return OkStatus();
+  }
   std::printf("%s\n", row.dump().c_str());
   return OkStatus();
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
+  RunSettings& run = flags.config.run;
+  LearnerConfig& learner = flags.config.local.learner;
+  run.model.dtype = ModelDtype::kBfloat16;
+  const auto count = [&](const char* name, std::int64_t& value, const char* help) {
+    app.add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  };
   app.add_option("model", flags.model, "folder with a config.json")->required();
-  AddChoice(app, "--dtype", flags.dtype, "parameters and activations");
-  AddChoice(app, "--precision", flags.optim.precision, "of the optimizer");
-  AddChoice(app, "--device", flags.device, "where the model is trained");
-  app.add_option("--gpu", flags.gpu, "GPU of cuda, counted from 0; default: the first");
-  app.add_option("--threads", flags.threads, "torch threads")->check(CLI::PositiveNumber);
-  app.add_option("--sequences", flags.sequences, "packed sequences")->check(CLI::PositiveNumber);
-  app.add_option("--length", flags.length, "tokens of each")->check(CLI::PositiveNumber);
-  app.add_option("--steps", flags.steps, "measured steps")->check(CLI::PositiveNumber);
-  app.add_option("--chunk-rows", flags.chunk_rows, "rows of logits held at once")
-      ->check(CLI::PositiveNumber);
+  AddChoice(app, "--dtype", run.model.dtype, "parameters and activations");
+  AddChoice(app, "--precision", run.optim.precision, "of the optimizer");
+  AddChoice(app, "--device", learner.device, "where the model is trained");
+  AddChoice(app, "--zero", learner.zero, "what a rank holds a part of");
+  app.add_flag("--recompute", learner.recompute, "activations of a block are computed again");
+  app.add_flag("--share-gpu", learner.share_gpu, "ranks may share a GPU");
+  app.add_option("--entropy-coef", run.algorithm.entropy_coef, "weight of the entropy bonus");
+  count("--threads", learner.threads, "torch threads of a rank");
+  count("--micro-batch-tokens", learner.micro_batch_tokens, "of a forward and backward pass");
+  count("--chunk-rows", learner.logprob_chunk_tokens, "rows of logits held at once");
+  count("--groups", flags.groups.groups, "of a step");
+  count("--group-size", flags.groups.completions, "completions of a group");
+  count("--least-prompt", flags.groups.prompt.least, "tokens of a prompt");
+  count("--most-prompt", flags.groups.prompt.most, "tokens of a prompt");
+  count("--least", flags.groups.completion.least, "tokens of a completion");
+  count("--most", flags.groups.completion.most, "tokens of a completion");
+  app.add_flag("--fixed", flags.fixed, "all prompts and completions have the most tokens");
+  app.add_option("--steps", flags.steps, "measured steps, after one that is not; 0: that one")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  count("--plan", flags.plan_ranks, "print the memory plan for so many ranks, and train nothing");
 }
 
 }  // namespace
@@ -234,7 +274,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
 
 int main(int argc, char** argv) {
   buttress::Flags flags;
-  CLI::App app("Measures training steps of a model with random weights");
+  CLI::App app("Measures the training steps of a learner on a model with random weights");
   buttress::AddFlags(app, flags);
   CLI11_PARSE(app, argc, argv);
   buttress::Status status;

@@ -1,9 +1,9 @@
-"""Holds the memory that `buttress doctor` plans for a learner rank (lib/checks/memory_checks.h)
-against what training steps take: models of several shapes with random weights, float32 and
-bfloat16, and micro-batches of several sequences and lengths. Ends with 1 where the activations of a
-token, or the whole, are planned more than 30 % too high or 15 % too low.
+"""Holds the memory plan of a learner rank (lib/checks/learner_memory.h) against the most bytes of
+tensors that its training steps hold: groups of 16 behind shared prompts, long contexts, with and
+without recompute, float32, bfloat16 with float32 masters, and bfloat16 with stochastic rounding.
+Ends with 1 where plan and steps differ by more than 10 %.
 
-    bench/train/memory.py [--device cuda]      needs the target bench_train
+    bench/train/memory.py [--device cuda] [--cases half ...] [--quick]     needs bench_train
 """
 
 import argparse
@@ -17,60 +17,71 @@ import shapes
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "build/release/bin/bench_train"
 MIB = 2**20
-LEAST, MOST = 0.85, 1.3  # planned over taken
-CHUNK = 256              # rows of logits
-LOADS = [(2, 256), (8, 256), (2, 1024), (8, 512)]
-SHAPES = {
-    "narrow": dict(vocab_size=512, hidden_size=256, num_hidden_layers=8, num_attention_heads=4,
-                   num_key_value_heads=2, head_dim=64, intermediate_size=1024),
-    "wide": dict(vocab_size=8192, hidden_size=512, num_hidden_layers=12, num_attention_heads=8,
-                 num_key_value_heads=2, head_dim=64, intermediate_size=1408),
-    "large vocabulary": dict(vocab_size=65536, hidden_size=256, num_hidden_layers=4,
-                             num_attention_heads=4, num_key_value_heads=4, head_dim=64,
-                             intermediate_size=768),
+MOST = 0.1  # that plan and steps differ, of what the steps take
+PRECISIONS = {
+    "float32": ["--dtype", "float32"],
+    "fp32_master": ["--precision", "fp32_master"],
+    "stochastic": ["--precision", "stochastic"],
 }
+# Completions of a group; tokens of a prompt, of a completion and of a micro-batch.
+LOADS = {
+    "short answers": (16, 20, 24, 2048),
+    "shared prompts": (16, 512, 128, 2560),
+    "long context": (2, 64, 2000, 2064),
+}
+QUICK = [("quickstart", "shared prompts", precision, recompute)
+         for precision in PRECISIONS for recompute in (False, True)]
 
 
-def measure(folder, dtype, load, device):
-    done = subprocess.run(
-        [BENCH, folder, "--dtype", dtype, "--sequences", str(load[0]),
-         "--length", str(load[1]), "--steps", "1", "--chunk-rows", str(CHUNK), "--device", device],
-        capture_output=True, text=True, check=False)
+def flags_of(load):
+    group, prompt, completion, micro_batch = LOADS[load]
+    # Two micro-batches of whole groups: the second comes on top of the gradients of the first.
+    in_one = (micro_batch - prompt) // completion
+    groups = 2 if in_one <= group else 2 * (micro_batch // (prompt + group * completion))
+    return ["--fixed", "--groups", groups, "--group-size", group, "--most-prompt", prompt, "--most",
+            completion, "--micro-batch-tokens", micro_batch, "--steps", 0]
+
+
+def measure(program, folder, load, precision, recompute, device):
+    command = [program, folder, "--device", device, *flags_of(load), *PRECISIONS[precision],
+               *(["--recompute"] if recompute else [])]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          check=False)
     if done.returncode != 0:
         sys.exit(done.stderr[-3000:])
-    row = json.loads(done.stdout)
-    return row["peak_bytes"] - row["base_bytes"], row
-
-
-def check(what, planned, taken):
-    """One line of the table; whether the plan holds."""
-    holds = LEAST <= planned / taken <= MOST
-    print(f"{what:52} {taken / MIB:9.3f} {planned / MIB:9.3f} {planned / taken:7.2f}"
-          f"{'' if holds else '  off'}")
-    return holds
+    return json.loads(done.stdout)
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    device = options.parse_args().device
-    print(f"{'MiB':52} {'taken':>9} {'planned':>9} {'ratio':>7}")
+    options.add_argument("--cases", nargs="*", choices=list(shapes.CONFIGS),
+                         default=["quickstart", "gemma", "experts"])
+    options.add_argument("--loads", nargs="*", choices=list(LOADS), default=list(LOADS))
+    options.add_argument("--precisions", nargs="*", choices=list(PRECISIONS),
+                         default=list(PRECISIONS))
+    options.add_argument("--program", default=BENCH)
+    options.add_argument("--quick", action="store_true", help="the quickstart's model, one load")
+    options.add_argument("--parts", action="store_true", help="the parts of each plan")
+    options = options.parse_args()
+    cases = QUICK if options.quick else [
+        (case, load, precision, recompute) for case in options.cases for load in options.loads
+        for precision in options.precisions for recompute in (False, True)]
+    print(f"{'MiB':58} {'steps':>9} {'plan':>9} {'ratio':>7}")
     good = True
-    for name, shape in SHAPES.items():
+    for case, load, precision, recompute in cases:
         with tempfile.TemporaryDirectory() as folder:
-            config = {**shapes.QWEN3, **shape, "max_position_embeddings": 1024}
-            (pathlib.Path(folder) / "config.json").write_text(json.dumps(config))
-            for dtype in ("float32", "bfloat16"):
-                rows = []
-                for load in LOADS:
-                    taken, row = measure(folder, dtype, load, device)
-                    rows.append((row["tokens"], taken, row["planned_passes"]))
-                    good &= check(f"{name}, {dtype}, {load[0]} x {load[1]}",
-                                  row["planned_state"] + row["planned_passes"], taken)
-                (few, small, planned_small), (many, large, planned_large) = rows[0], rows[-1]
-                good &= check(f"{name}, {dtype}, a thousand tokens more",
-                              1000 * (planned_large - planned_small) / (many - few),
-                              1000 * (large - small) / (many - few))
+            shapes.write_model(pathlib.Path(folder), case)
+            row = measure(options.program, folder, load, precision, recompute, options.device)
+        taken, planned = row["tensor_peak_bytes"], row["plan"]["peak"]
+        holds = abs(planned - taken) <= MOST * taken
+        good &= holds
+        what = f"{case}, {load}, {precision}{', recompute' if recompute else ''}"
+        print(f"{what:58} {taken / MIB:9.2f} {planned / MIB:9.2f} {planned / taken:7.3f}"
+              f"{'' if holds else '  off'}", flush=True)
+        if options.parts:
+            parts = {name: round(b / MIB, 2) for name, b in row["plan"]["parts"].items()}
+            print(f"    state {row['state_bytes'] / MIB:.2f}; {parts}")
     return 0 if good else 1
 
 

@@ -1,24 +1,51 @@
-"""The models of the training bench: Qwen3 folders that hold a config.json and nothing else."""
+"""The models of the training bench: folders that hold a config.json and nothing else."""
 import json
 
-QWEN3 = {
-    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "attention_bias": False,
-    "hidden_act": "silu", "initializer_range": 0.02, "rms_norm_eps": 1e-6,
-    "tie_word_embeddings": True, "rope_theta": 1000000,
-}
+SILU = {"hidden_act": "silu", "initializer_range": 0.02, "rms_norm_eps": 1e-6,
+        "max_position_embeddings": 40960, "tie_word_embeddings": True}
+QWEN2 = {**SILU, "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2",
+         "rope_theta": 1000000}
+QWEN3 = {**SILU, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+         "attention_bias": False, "rope_theta": 1000000}
+
+
+def shape(vocabulary, width, layers, heads, kv_heads, head, mlp, **more):
+    return dict(vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers,
+                num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=head,
+                intermediate_size=mlp, **more)
+
+
 CONFIGS = {
-    "tiny": dict(vocab_size=1024, hidden_size=128, num_hidden_layers=2, num_attention_heads=4,
-                 num_key_value_heads=2, head_dim=32, intermediate_size=256,
-                 max_position_embeddings=1024),
-    "qwen3-0.6b": dict(vocab_size=151936, hidden_size=1024, num_hidden_layers=28,
-                       num_attention_heads=16, num_key_value_heads=8, head_dim=128,
-                       intermediate_size=3072, max_position_embeddings=40960),
+    "tiny": {**QWEN3, **shape(1024, 128, 2, 4, 2, 32, 256)},
+    "quickstart": {**QWEN2, **shape(2048, 96, 3, 3, 3, 32, 256)},
+    "gemma": {
+        **SILU, "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
+        "hidden_activation": "gelu_pytorch_tanh", "hidden_act": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": 32, "sliding_window": 256, "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0, "attention_bias": False, "attention_dropout": 0.0,
+        "rope_theta": 10000.0, **shape(2048, 128, 2, 4, 2, 32, 256)
+    },
+    "experts": {
+        **QWEN3, "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe",
+        "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 128,
+        "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
+        **shape(2048, 128, 2, 4, 2, 32, 256)
+    },
+    "half": {**QWEN2, **shape(151936, 896, 24, 14, 2, 64, 4864)},
+    "qwen3-0.6b": {**QWEN3, **shape(151936, 1024, 28, 16, 8, 128, 3072)},
+    "qwen2.5-1.5b": {**QWEN2, **shape(151936, 1536, 28, 12, 2, 128, 8960)},
+    "qwen2.5-7b": {**QWEN2, **shape(152064, 3584, 28, 28, 4, 128, 18944,
+                                    tie_word_embeddings=False)},
+    "qwen2.5-14b": {**QWEN2, **shape(152064, 5120, 48, 40, 8, 128, 13824,
+                                     tie_word_embeddings=False)},
+    "qwen2.5-32b": {**QWEN2, **shape(152064, 5120, 64, 40, 8, 128, 27648,
+                                     tie_word_embeddings=False)},
+    "qwen2.5-72b": {**QWEN2, **shape(152064, 8192, 80, 64, 8, 128, 29568,
+                                     tie_word_embeddings=False)},
 }
-# Sequences and tokens of each: one micro-batch.
-LOADS = {"tiny": (8, 64), "qwen3-0.6b": (16, 1024)}
 
 
 def write_model(folder, case):
     """Writes the model of a case into `folder`, a pathlib.Path."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({**QWEN3, **CONFIGS[case]}, indent=2))
+    (folder / "config.json").write_text(json.dumps(CONFIGS[case], indent=2))

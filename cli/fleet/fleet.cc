@@ -143,7 +143,9 @@ std::vector<std::string> Fleet::FarCommand(const RunConfig& config, const Machin
 }
 
 ProcessCounts Fleet::Here() const {
-  return {machines_.front().host.workers, machines_.front().host.ranks};
+  ProcessCounts here{machines_.front().host.workers, machines_.front().host.ranks};
+  for (const Machine& machine : machines_) here.job_ranks += machine.host.ranks;
+  return here;
 }
 
 Status Fleet::Judge(const RunConfig& config, Machine& machine, const Asked& asked,

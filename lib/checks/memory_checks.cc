@@ -3,56 +3,19 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/base/os/memory.h"
+#include "lib/checks/learner_memory.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/collectives/gpu_choice.h"
+#include "lib/config/choice.h"
 
 namespace buttress {
 namespace {
 
-constexpr double kFloat = 4;  // bytes of logits, whatever the model computes in
-
 double BytesOfValue(const RunConfig& config) {
   return config.run.model.dtype == ModelDtype::kFloat32 ? 4 : 2;
-}
-
-double ValuesOfToken(const ModelConfig& model) { return static_cast<double>(model.vocab_size); }
-
-// What the backward pass of a block keeps of a token: the inputs of its norms and linear layers,
-// queries, keys and values, what attention returns, and the MLP's gate, value and product.
-double ActivationsOfBlock(const BlockSpec& block) {
-  const AttentionSpec& attention = block.attention;
-  const std::int64_t active = std::max<std::int64_t>(1, block.experts.top_k);
-  return static_cast<double>(6 * block.D + 3 * attention.q_width() + 4 * attention.kv_width() +
-                             4 * block.F * active);
-}
-
-double ActivationsOfToken(const RunConfig& config, const ModelConfig& model) {
-  double sum = 0, largest = 0;
-  for (const BlockSpec& block : model.blocks) {
-    const double values = ActivationsOfBlock(block);
-    sum += config.local.learner.recompute ? static_cast<double>(block.D) : values;
-    largest = std::max(largest, values);
-  }
-  return config.local.learner.recompute ? sum + largest : sum;
-}
-
-double BytesOfTrainedParameter(const RunConfig& config) {
-  if (config.run.model.dtype == ModelDtype::kFloat32) return 16;
-  return config.run.optim.precision == OptimPrecision::kStochastic ? 10 : 18;
-}
-
-std::string LearnerAdvice(const RunConfig& config, const MemoryNeed& need) {
-  if (need.passes > need.state) {
-    return fmt::format("lower local.learner.micro_batch_tokens ({}){}",
-                       config.local.learner.micro_batch_tokens,
-                       config.local.learner.recompute ? "" : " or set local.learner.recompute");
-  }
-  if (config.run.model.dtype == ModelDtype::kFloat32) return "set run.model.dtype: bfloat16";
-  if (config.run.optim.precision != OptimPrecision::kStochastic)
-    return "set run.optim.precision: stochastic";
-  return "lower local.launch.learner_ranks, or take a smaller model";
 }
 
 std::string WorkerAdvice(const RunConfig& config, const MemoryNeed& need) {
@@ -64,43 +27,53 @@ std::string WorkerAdvice(const RunConfig& config, const MemoryNeed& need) {
                                          : "set run.model.dtype: bfloat16, or take a smaller model";
 }
 
-std::string Part(std::int64_t count, const char* what, const MemoryNeed& need) {
-  return fmt::format("{} {} of {} to {}", count, what, SizeText(need.state), SizeText(need.most()));
+std::string Part(std::int64_t count, const char* what, double state, double most) {
+  return fmt::format("{} {} of {} to {}", count, what, SizeText(state), SizeText(most));
 }
 
-// Compares what the processes on a GPU need with its memory. `setting` lowers it.
-void CheckGpuMemory(int gpu, double state, double most, const char* setting, Findings& findings) {
+// Compares what the workers on a GPU need with its memory.
+void CheckWorkersGpu(int gpu, const MemoryNeed& worker, double count, Findings& findings) {
   const Result<std::int64_t> bytes = CudaDeviceBytes(gpu);
-  if (!bytes.ok() || most == 0) return;
+  if (!bytes.ok() || worker.most() == 0) return;
   const auto has = static_cast<double>(*bytes);
-  const std::string text = fmt::format("GPU {}: {} to {} are needed, it has {}", gpu,
-                                       SizeText(state), SizeText(most), SizeText(has));
-  if (state > has) {
-    findings.Error("GPU memory", text + "; " + setting);
-  } else if (most > has) {
-    findings.Warn("GPU memory", text + ", which full batches and caches may exceed; " + setting);
+  const char* setting = "lower local.worker.kv_cache_tokens or local.launch.workers";
+  const std::string text =
+      fmt::format("GPU {}: {} to {} are needed, it has {}", gpu, SizeText(count * worker.state),
+                  SizeText(count * worker.most()), SizeText(has));
+  if (count * worker.state > has) {
+    findings.Error("GPU memory", fmt::format("{}; {}", text, setting));
+  } else if (count * worker.most() > has) {
+    findings.Warn("GPU memory", fmt::format("{}, which full caches may exceed; {}", text, setting));
   } else {
     findings.Ok("GPU memory", text);
   }
 }
 
+// Micro-batches are filled, so a rank that does not fit with a full one would fail in its first
+// step.
+void CheckRanksGpu(const RunConfig& config, const ModelConfig& model, std::int64_t ranks,
+                   double ranks_on_gpu, Findings& findings) {
+  const Result<std::int64_t> bytes = CudaDeviceBytes(0);
+  if (!bytes.ok()) return;
+  const double has = static_cast<double>(*bytes) / ranks_on_gpu;
+  const Result<ZeroStage> stage = ChooseZeroStage(config, model, ranks, has);
+  if (!stage.ok()) return findings.Error("GPU memory", stage.status().message());
+  const MemoryPlan plan =
+      PlanLearnerMemory(config, model, FullMicroBatch(config, model), ranks, *stage);
+  const std::string text = fmt::format("a learner rank needs {} (zero: {}); it has {} of GPU 0",
+                                       DescribePlan(plan), ChoiceName(*stage), SizeText(has));
+  if (plan.peak() > has) return findings.Error("GPU memory", text + "; " + AdviceFor(plan, config));
+  findings.Ok("GPU memory", text);
+}
+
 }  // namespace
 
-MemoryNeed LearnerMemory(const RunConfig& config, const ModelFacts& model) {
-  MemoryNeed need;
-  const auto parameters = static_cast<double>(model.parameters);
-  need.state = parameters * BytesOfTrainedParameter(config);
-  if (config.run.algorithm.kl_coef > 0) need.state += parameters * BytesOfValue(config);
-  if (!model.config) return need;
-  const LearnerConfig& learner = config.local.learner;
-  // A longer completion goes alone.
-  const auto tokens =
-      static_cast<double>(std::max(learner.micro_batch_tokens, config.run.sampling.max_tokens));
-  // Logits, their softmax and the gradient.
-  const double logits = 3 * kFloat * ValuesOfToken(*model.config) *
-                        std::min(static_cast<double>(learner.logprob_chunk_tokens), tokens);
-  need.passes = tokens * ActivationsOfToken(config, *model.config) * BytesOfValue(config) + logits;
-  return need;
+double RankMemory(const RunConfig& config, const ModelFacts& model, const ProcessCounts& processes,
+                  const MachineMemory& machine) {
+  const bool beside = config.local.worker.device == ComputeDevice::kCpu;
+  const double workers =
+      beside ? static_cast<double>(processes.workers) * WorkerMemory(config, model).most() : 0;
+  return (static_cast<double>(machine.limit) - workers) / static_cast<double>(processes.ranks);
 }
 
 MemoryNeed WorkerMemory(const RunConfig& config, const ModelFacts& model) {
@@ -124,24 +97,36 @@ MachineMemory ThisMachine() { return {MemoryLimit(), AvailableMemory()}; }
 
 void CheckMemory(const RunConfig& config, const ModelFacts& model, const ProcessCounts& processes,
                  const MachineMemory& machine, Findings& findings) {
-  if (model.parameters == 0 || machine.limit == 0) return;
+  if (!model.config || machine.limit == 0) return;
   const LocalSettings& local = config.local;
-  const MemoryNeed rank = LearnerMemory(config, model), worker = WorkerMemory(config, model);
-  const auto ranks =
-      static_cast<double>(local.learner.device == ComputeDevice::kCpu ? processes.ranks : 0);
+  const bool ranks_here = processes.ranks > 0 && local.learner.device == ComputeDevice::kCpu;
+  MemoryPlan rank;
+  if (ranks_here) {
+    const Result<ZeroStage> stage = ChooseZeroStage(config, *model.config, processes.job(),
+                                                    RankMemory(config, model, processes, machine));
+    if (!stage.ok()) return findings.Error("memory", stage.status().message());
+    rank = PlanLearnerMemory(config, *model.config, FullMicroBatch(config, *model.config),
+                             processes.job(), *stage);
+    findings.Ok("memory of a learner rank",
+                fmt::format("{} (zero: {})", DescribePlan(rank), ChoiceName(*stage)));
+  }
+  const MemoryNeed worker = WorkerMemory(config, model);
+  const auto ranks = static_cast<double>(ranks_here ? processes.ranks : 0);
   const auto workers =
       static_cast<double>(local.worker.device == ComputeDevice::kCpu ? processes.workers : 0);
-  const double state = ranks * rank.state + workers * worker.state;
-  const double most = ranks * rank.most() + workers * worker.most();
+  const double state = ranks * rank.state() + workers * worker.state;
+  const double most = ranks * rank.peak() + workers * worker.most();
   if (most == 0) return;
   std::string text;
-  if (ranks > 0) text = Part(processes.ranks, "learner ranks", rank);
-  if (workers * worker.most() > 0)
-    text += (text.empty() ? "" : ", ") + Part(processes.workers, "workers", worker);
+  if (ranks > 0) text = Part(processes.ranks, "learner ranks", rank.state(), rank.peak());
+  if (workers * worker.most() > 0) {
+    text += (text.empty() ? "" : ", ") +
+            Part(processes.workers, "workers", worker.state, worker.most());
+  }
   const auto limit = static_cast<double>(machine.limit);
   text += "; the machine has " + SizeText(limit);
-  const std::string advice = ranks * rank.most() >= workers * worker.most()
-                                 ? LearnerAdvice(config, rank)
+  const std::string advice = ranks * rank.peak() >= workers * worker.most()
+                                 ? AdviceFor(rank, config)
                                  : WorkerAdvice(config, worker);
   if (state > limit) {
     findings.Error("memory", text + "; " + advice);
@@ -182,18 +167,13 @@ void CheckGpus(const RunConfig& config, const ModelFacts& model, const ProcessCo
                             ranks, workers, std::max(needed, local.worker.gpu + 1), *visible));
   }
   findings.Ok("GPUs", fmt::format("{} are visible, {} are needed", *visible, needed));
-  const MemoryNeed rank = LearnerMemory(config, model), worker = WorkerMemory(config, model);
-  const auto count = static_cast<double>(workers);
-  if (ranks > 0)
-    CheckGpuMemory(0, rank.state, rank.most(),
-                   "lower local.learner.micro_batch_tokens, or set local.learner.recompute or "
-                   "run.optim.precision: stochastic",
-                   findings);
+  if (ranks > 0 && model.config) {
+    CheckRanksGpu(config, *model.config, processes.job(),
+                  std::ceil(static_cast<double>(ranks) / static_cast<double>(own)), findings);
+  }
   if (workers == 0) return;
-  const auto each = shared ? count : 1.0;
-  CheckGpuMemory(shared ? static_cast<int>(local.worker.gpu) : static_cast<int>(own),
-                 each * worker.state, each * worker.most(),
-                 "lower local.worker.kv_cache_tokens or local.launch.workers", findings);
+  CheckWorkersGpu(static_cast<int>(shared ? local.worker.gpu : own), WorkerMemory(config, model),
+                  shared ? static_cast<double>(workers) : 1.0, findings);
 }
 
 }  // namespace buttress

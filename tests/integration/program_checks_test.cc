@@ -157,6 +157,8 @@ TEST_F(ProgramChecksTest, LaunchAndDoctorCheckTheRanksToo) {
     fs::remove(log_);
     EXPECT_EQ(RunToEnd(argv, log_, kProgramMs), 0) << text();
     EXPECT_THAT(text(), AllOf(HasSubstr("ok       local.launch.mpirun: 2 learner ranks start"),
+                              HasSubstr("ok       memory of a learner rank: "),
+                              HasSubstr(" MiB at most: weights "), HasSubstr("(zero: 0)"),
                               HasSubstr("ok       memory: 2 learner ranks"),
                               HasSubstr("ok       GPUs: skipped")));
     EXPECT_FALSE(fs::exists(dir_.path() + "/run"));

@@ -1,0 +1,81 @@
+// The memory that the tensors of one learner rank take on its device, planned part by part before
+// any of them exists. Without LibTorch.
+//
+// The sums follow what the backward pass of each layer keeps (lib/policy/layers/). A test and
+// bench/train/memory.py hold them against training steps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/report/status.h"
+#include "lib/config/run_config.h"
+#include "lib/policy/model_config.h"
+
+namespace buttress {
+
+// The sequences of a micro-batch: prompts, and behind each prompt completions that share its rows.
+// Not whole where the last of them is shorter.
+struct MicroBatchShape {
+  double prompts = 1;
+  double completions = 1;  // of each prompt
+  double prompt_tokens = 0;
+  double completion_tokens = 0;
+
+  double rows() const { return prompts * (prompt_tokens + completions * completion_tokens); }
+};
+
+// A micro-batch of the longest prompts and completions of the run: as many completions of a group
+// as fit, then as many groups.
+MicroBatchShape FullMicroBatch(const RunConfig& config, const ModelConfig& model);
+
+// Bytes of one rank.
+struct MemoryPlan {
+  double weights = 0;
+  double gradients = 0;    // float32
+  double masters = 0;      // of bfloat16 weights under run.optim.precision: fp32_master
+  double moments = 0;      // of AdamW
+  double reference = 0;    // the start model, for kl_coef > 0
+  double gathered = 0;     // zero: 3: the unit in use and the next one
+  double activations = 0;  // of a micro-batch, kept for its backward pass
+  double block = 0;        // of the largest block while it is computed, beyond what is kept
+  double head = 0;         // logits of a chunk and their gradient
+  double update = 0;       // gradients of a unit that are gathered, tensors of the optimizer
+  double libraries = 0;    // of a GPU: CUDA, cuBLAS and NCCL
+
+  // There whatever the tokens.
+  double state() const;
+
+  // The most at one time. Block, head and update follow one another, and the update comes when no
+  // activations are left.
+  double peak() const;
+};
+
+// The parameters of a model by unit: the embedding, the blocks, the head with the last norm.
+std::vector<double> UnitSizes(const ModelConfig& model);
+
+// Plans a rank of a job of `ranks` for micro-batches of `shape`. `stage` is not kAuto. Of several
+// ranks, each holds 1 / ranks of the gradients, and the whole ones of the units whose sums over the
+// ranks are not complete; stage 0 gathers those of a unit again for its update. Stages 1 and 2 hold
+// 1 / ranks of masters and moments; stage 3 of the weights as well, and two units whole.
+MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
+                             const MicroBatchShape& shape, std::int64_t ranks, ZeroStage stage);
+
+// The parts that are not 0 with their names, in the order of MemoryPlan.
+std::vector<std::pair<std::string, double>> PartsOf(const MemoryPlan& plan);
+
+// "12.3 GiB at most: weights 0.9 GiB, gradients 1.8 GiB, ...".
+std::string DescribePlan(const MemoryPlan& plan);
+
+// What lowers the largest part of a plan, for errors.
+std::string AdviceFor(const MemoryPlan& plan, const RunConfig& config);
+
+// Returns local.learner.zero or, for `auto`, the lowest stage at which a rank of a job of `ranks`
+// fits into `bytes` with a full micro-batch; the highest of a single rank is 0. kInvalidArgument if
+// none fits: what is needed, what there is, and what to change.
+Result<ZeroStage> ChooseZeroStage(const RunConfig& config, const ModelConfig& model,
+                                  std::int64_t ranks, double bytes);
+
+}  // namespace buttress

@@ -1,0 +1,164 @@
+#include "lib/checks/learner_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kOneGiB = 1 << 30;
+
+// The shape of Qwen2.5-7B.
+ModelConfig SevenBillion() {
+  ModelConfig config;
+  config.vocab_size = 152064;
+  config.hidden_size = 3584;
+  config.max_positions = 32768;
+  BlockSpec block;
+  block.D = 3584;
+  block.F = 18944;
+  block.qkv_bias = true;
+  block.attention.H = 28;
+  block.attention.K = 4;
+  block.attention.C = 128;
+  config.blocks.assign(28, block);
+  return config;
+}
+
+RunConfig OnGpus() {
+  RunConfig config;
+  config.run.model.dtype = ModelDtype::kBfloat16;
+  config.run.sampling.max_tokens = 2048;
+  config.run.sampling.group_size = 16;
+  config.local.learner.device = ComputeDevice::kCuda;
+  return config;
+}
+
+MemoryPlan PlanOf(const RunConfig& config, std::int64_t ranks = 1,
+                  ZeroStage stage = ZeroStage::k0) {
+  return PlanLearnerMemory(config, SevenBillion(), FullMicroBatch(config, SevenBillion()), ranks,
+                           stage);
+}
+
+double SumOf(const std::vector<double>& sizes) {
+  double sum = 0;
+  for (const double size : sizes) sum += size;
+  return sum;
+}
+
+TEST(LearnerMemoryTest, TheUnitsHaveTheParametersOfTheModel) {
+  const std::vector<double> units = UnitSizes(SevenBillion());
+  EXPECT_EQ(units.size(), 30u);
+  EXPECT_EQ(SumOf(units), 7615616512.0);  // as transformers counts them
+  ModelConfig tied = SevenBillion();
+  tied.tie_word_embeddings = true;
+  EXPECT_EQ(UnitSizes(tied).back(), 3584);
+}
+
+TEST(LearnerMemoryTest, AParameterTakesTheBytesOfItsPrecision) {
+  RunConfig config = OnGpus();
+  const double all = SumOf(UnitSizes(SevenBillion()));
+  const auto bytes = [&] {
+    const MemoryPlan plan = PlanOf(config);
+    return (plan.state() - plan.libraries) / all;
+  };
+  EXPECT_EQ(bytes(), 18);
+  config.run.algorithm.kl_coef = 0.1;  // and a reference model
+  EXPECT_EQ(bytes(), 20);
+  config.run.optim.precision = OptimPrecision::kStochastic;
+  EXPECT_EQ(bytes(), 12);
+  config.run.model.dtype = ModelDtype::kFloat32;
+  EXPECT_EQ(bytes(), 20);
+}
+
+TEST(LearnerMemoryTest, AStageHoldsItsPartOfTheState) {
+  const std::vector<double> units = UnitSizes(SevenBillion());
+  const double all = SumOf(units), block = units[1], head = units.back();
+  const MemoryPlan none = PlanOf(OnGpus(), 8);
+  EXPECT_EQ(none.weights, 2 * all);
+  EXPECT_EQ(none.masters + none.moments, 12 * all);
+  EXPECT_EQ(none.gradients, 4 * (all / 8 + head + 2 * block));
+  EXPECT_EQ(none.update, 4 * head);
+  for (const ZeroStage stage : {ZeroStage::k1, ZeroStage::k2}) {
+    const MemoryPlan plan = PlanOf(OnGpus(), 8, stage);
+    EXPECT_EQ(plan.weights, 2 * all);
+    EXPECT_EQ(plan.gradients, none.gradients);
+    EXPECT_EQ(plan.masters + plan.moments, 12 * all / 8);
+    EXPECT_EQ(plan.update, 0);
+  }
+  const MemoryPlan third = PlanOf(OnGpus(), 8, ZeroStage::k3);
+  EXPECT_EQ(third.weights, 2 * all / 8);
+  EXPECT_EQ(third.gathered, 2 * (head + block));
+}
+
+TEST(LearnerMemoryTest, RecomputeKeepsTheInputsOfBlocks) {
+  RunConfig config = OnGpus();
+  const double all = PlanOf(config).activations;
+  EXPECT_GT(all, 80 * kOneGiB);  // more than a GPU of 80 GiB has
+  config.local.learner.recompute = true;
+  const MemoryPlan one = PlanOf(config);
+  EXPECT_LT(one.activations + one.block, all / 5);
+}
+
+// Keys and values of a shared prompt come with each completion behind it.
+TEST(LearnerMemoryTest, SharedPromptsTakeMoreThanTheirRows) {
+  const RunConfig config = OnGpus();
+  const auto of = [&](const MicroBatchShape& shape) {
+    return PlanLearnerMemory(config, SevenBillion(), shape, 1, ZeroStage::k0).activations;
+  };
+  const MicroBatchShape behind{1, 16, 8192, 512}, alone{1, 1, 8192, 8192};
+  EXPECT_EQ(behind.rows(), alone.rows());
+  EXPECT_GT(of(behind), of(alone) + 28 * 16 * 8704.0 * 2 * 512 * 2 - kOneGiB);
+}
+
+TEST(LearnerMemoryTest, AFullMicroBatchHasTheLongestOfTheRun) {
+  RunConfig config = OnGpus();
+  config.run.data.max_prompt_tokens = 1024;
+  const MicroBatchShape shape = FullMicroBatch(config, SevenBillion());
+  EXPECT_EQ(shape.completions, 7);  // 1,024 + 7 x 2,048 of 16,384
+  EXPECT_EQ(shape.rows(), 16384);
+  config.run.sampling.max_tokens = 20000;  // which goes alone
+  EXPECT_EQ(FullMicroBatch(config, SevenBillion()).rows(), 21024);
+}
+
+TEST(LearnerMemoryTest, AutoTakesTheLowestStageThatFits) {
+  RunConfig config = OnGpus();
+  config.local.learner.zero = ZeroStage::kAuto;
+  config.local.learner.recompute = true;
+  const auto stage = [&](std::int64_t ranks, double bytes) {
+    return ChooseZeroStage(config, SevenBillion(), ranks, bytes);
+  };
+  EXPECT_EQ(*stage(8, 500 * kOneGiB), ZeroStage::k0);
+  EXPECT_EQ(*stage(8, PlanOf(config, 8, ZeroStage::k1).peak()), ZeroStage::k1);
+  EXPECT_EQ(*stage(8, PlanOf(config, 8, ZeroStage::k3).peak()), ZeroStage::k3);
+  config.local.learner.zero = ZeroStage::k2;  // the setting, whatever fits
+  EXPECT_EQ(*stage(8, kOneGiB), ZeroStage::k2);
+}
+
+TEST(LearnerMemoryTest, WhatFitsNowhereIsSaidWithWhatToChange) {
+  RunConfig config = OnGpus();
+  config.local.learner.zero = ZeroStage::kAuto;
+  const auto error = [&](std::int64_t ranks, double bytes) {
+    return ChooseZeroStage(config, SevenBillion(), ranks, bytes).status().message();
+  };
+  EXPECT_THAT(error(8, 60 * kOneGiB),
+              HasSubstr("no stage fits a job of 8 ranks: a rank has 60.0 GiB and needs"));
+  EXPECT_THAT(error(8, 60 * kOneGiB),
+              HasSubstr("lower local.learner.micro_batch_tokens (16384) or set "
+                        "local.learner.recompute"));
+  config.local.learner.recompute = true;
+  EXPECT_THAT(error(1, 80 * kOneGiB), HasSubstr("set run.optim.precision: stochastic"));
+  config.run.optim.precision = OptimPrecision::kStochastic;
+  EXPECT_THAT(error(1, 60 * kOneGiB), HasSubstr("more ranks"));
+}
+
+TEST(LearnerMemoryTest, ThePartsAreNamed) {
+  const std::string text = DescribePlan(PlanOf(OnGpus()));
+  EXPECT_THAT(text, HasSubstr("GiB at most: weights 14.2 GiB, gradients 28.4 GiB, masters 28.4 "
+                              "GiB, moments 56.7 GiB, activations"));
+}
+
+}  // namespace
+}  // namespace buttress
