@@ -43,7 +43,7 @@ DType DTypeOf(at::ScalarType type) {
 Buffer BufferOf(const at::Tensor& tensor) {
   BUTTRESS_CHECK(tensor.is_contiguous(), "the buffer of a collective must be contiguous");
   return {tensor.data_ptr(), tensor.numel(), DTypeOf(tensor.scalar_type()),
-          tensor.is_cuda() ? DeviceKind::kCuda : DeviceKind::kCpu};
+          tensor.is_cpu() ? DeviceKind::kCpu : DeviceKind::kDevice};
 }
 
 GradReducer::GradReducer(const std::vector<ParameterUnit>& units, Collective& collective,

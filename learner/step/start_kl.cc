@@ -27,7 +27,7 @@ Result<double> Measure(Transformer& model, const ModelPathConfig& start, const T
   BUTTRESS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Transformer> reference,
       Transformer::Load(start.path, start.dtype,
-                        {device.is_cuda(), std::max<int>(0, device.index())}, model.share()));
+                        {!device.is_cpu(), std::max<int>(0, device.index())}, model.share()));
   const auto gatherer = shard ? shard(*reference) : nullptr;
   const at::Tensor start_M = LogprobsOf(*reference, batch, options);
   return KlEstimate(own_M, start_M, KlEstimator::kK3).mean().item<double>();

@@ -17,7 +17,7 @@ enum class DType : std::uint8_t { kFloat32, kFloat64, kBFloat16, kInt32, kInt64,
 // Returns the bytes of one element.
 std::int64_t SizeOf(DType dtype);
 
-enum class DeviceKind : std::uint8_t { kCpu, kCuda };
+enum class DeviceKind : std::uint8_t { kCpu, kDevice };
 
 // Memory that the caller owns.
 struct Buffer {
@@ -27,7 +27,7 @@ struct Buffer {
   DeviceKind device = DeviceKind::kCpu;
 };
 
-// A collective in progress. The caller calls Wait exactly once and keeps the buffers until then.
+// A collective in progress. The caller calls Wait or Join, once, and keeps the buffers until then.
 class Work {
  public:
   virtual ~Work() = default;
@@ -38,7 +38,9 @@ class Work {
   virtual Status Wait(std::chrono::milliseconds timeout) = 0;
 
   // Takes the place of Wait where the result is used on the device of the buffers only: what the
-  // caller's current stream gets from now on runs after the collective, and the host goes on. On
+  // caller's current stream gets from now on runs after the collective, and the host continues. If
+  // the collective then takes longer than Wait allows, or fails, the group is aborted, which lets
+  // the stream go on with undefined values, and the next call on the group returns the error. On
   // CPUs it is Wait.
   virtual Status Join(std::chrono::milliseconds timeout) { return Wait(timeout); }
 };

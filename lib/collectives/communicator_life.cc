@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <utility>
+
 namespace buttress {
 namespace {
 
@@ -42,9 +44,16 @@ Status CommunicatorLife::Wait(const std::string& what, const std::function<Resul
   }
 }
 
-void CommunicatorLife::Abort() {
+Result<bool> CommunicatorLife::Poll(const std::string& what,
+                                    const std::function<Result<bool>()>& done) {
   const MutexLock lock(mutex_);
-  AbortIfOpen();
+  BUTTRESS_RETURN_IF_ERROR(CheckOpen(what));
+  return done();
+}
+
+void CommunicatorLife::Abort(Status why) {
+  const MutexLock lock(mutex_);
+  AbortIfOpen(std::move(why));
 }
 
 Status CommunicatorLife::End() {
@@ -56,15 +65,17 @@ Status CommunicatorLife::End() {
 }
 
 Status CommunicatorLife::CheckOpen(const std::string& what) const {
+  if (state_ == State::kAborted && !why_.ok()) return why_;
   if (state_ == State::kAborted) return Aborted(name_ + " " + what + ": the group was aborted");
   if (state_ == State::kEnded)
     return FailedPrecondition(name_ + " " + what + ": the group has ended; End is its last call");
   return OkStatus();
 }
 
-void CommunicatorLife::AbortIfOpen() {
+void CommunicatorLife::AbortIfOpen(Status why) {
   if (state_ != State::kOpen) return;
   state_ = State::kAborted;
+  why_ = std::move(why);
   abort_();
 }
 

@@ -36,8 +36,13 @@ class CommunicatorLife {
   Status Wait(const std::string& what, const std::function<Result<bool>()>& done,
               const std::function<Status(std::chrono::milliseconds)>& may_wait) EXCLUDES(mutex_);
 
-  // Does nothing after an abort or the end.
-  void Abort() EXCLUDES(mutex_);
+  // Returns done(), whose error does not abort; kAborted or kFailedPrecondition as Use.
+  Result<bool> Poll(const std::string& what, const std::function<Result<bool>()>& done)
+      EXCLUDES(mutex_);
+
+  // Later calls return `why`, or kAborted without an error in it. Does nothing after an abort or
+  // the end.
+  void Abort(Status why = OkStatus()) EXCLUDES(mutex_);
 
   // Destroys the communicator. REQUIRES: every rank has made its last call. kAborted if this rank
   // has aborted.
@@ -47,13 +52,14 @@ class CommunicatorLife {
   enum class State : std::uint8_t { kOpen, kAborted, kEnded };
 
   Status CheckOpen(const std::string& what) const REQUIRES(mutex_);
-  void AbortIfOpen() REQUIRES(mutex_);
+  void AbortIfOpen(Status why = OkStatus()) REQUIRES(mutex_);
 
   const std::string name_;
   const std::function<void()> abort_;
   const std::function<void()> destroy_;
   Mutex mutex_;
   State state_ GUARDED_BY(mutex_) = State::kOpen;
+  Status why_ GUARDED_BY(mutex_);  // of the abort
 };
 
 }  // namespace buttress

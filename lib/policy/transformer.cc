@@ -58,12 +58,13 @@ Result<at::Device> OpenDevice(ModelDevice device) {
   // cuDNN's attention gives NaN gradients for some lengths with masks in LibTorch 2.11, and plans
   // anew for each shape, while each micro-batch has shapes of its own.
   at::globalContext().setSDPUseCuDNN(false);
-  if (!at::hasCUDA())
+  const auto kind = at::accelerator::getAccelerator();
+  if (!kind)
     return FailedPrecondition("no CUDA device is visible; use device: cpu, or check nvidia-smi");
   const auto index = static_cast<at::DeviceIndex>(device.index);
   // What names no device then uses this GPU, and takes no memory of GPU 0.
   at::accelerator::setDeviceIndex(index);
-  return at::Device(at::kCUDA, index);
+  return at::Device(*kind, index);
 }
 
 at::ScalarType ScalarTypeOf(ModelDtype dtype) {

@@ -1,13 +1,18 @@
-// The NCCL back end, in libbuttress_cuda.so.
-#include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
+// The NCCL back end, in libbuttress_cuda.so. Streams, events and memory are those of the device
+// that LibTorch knows, through interfaces that do not name CUDA.
+#include <ATen/DeviceAccelerator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <nccl.h>
+#include <torch/types.h>
 
 #include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
 
+#include "lib/collectives/call_watch.h"
 #include "lib/collectives/collective.h"
 #include "lib/collectives/communicator_life.h"
 #include "lib/collectives/cuda/cuda_api.h"
@@ -17,9 +22,17 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-Status FromCuda(cudaError_t error, const std::string& what) {
-  if (error == cudaSuccess) return OkStatus();
-  return Unavailable(c10::str("CUDA ", what, ": ", cudaGetErrorString(error)));
+// Makes calls that throw errors of the device.
+template <class Calls>
+Status OnDevice(const std::string& what, Calls calls) {
+  try {
+    calls();
+  } catch (const c10::Error& e) {
+    return Unavailable(c10::str("device, ", what, ": ", e.what_without_backtrace()));
+  } catch (const std::exception& e) {
+    return Unavailable(c10::str("device, ", what, ": ", e.what()));
+  }
+  return OkStatus();
 }
 
 Status FromNccl(ncclResult_t result, const std::string& what) {
@@ -50,27 +63,23 @@ std::optional<ncclDataType_t> TypeOf(DType dtype) {
 // both.
 class Communicator {
  public:
-  Communicator(ncclComm_t comm, int device)
+  Communicator(ncclComm_t comm, at::Device device)
       : comm_(comm),
         device_(device),
         life_(
             "NCCL", [comm] { ncclCommAbort(comm); }, [comm] { ncclCommDestroy(comm); }) {}
 
-  ~Communicator() {
-    life_.Abort();  // before the memory goes that its kernels may use
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
-    if (scratch_ != nullptr) cudaFree(scratch_);
-  }
+  ~Communicator() { life_.Abort(); }  // before the memory goes that its kernels may use
 
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   Status Prepare(Milliseconds timeout) {
     BUTTRESS_RETURN_IF_ERROR(Settle("start", timeout));
-    BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaSetDevice(device_), "device"));
-    BUTTRESS_RETURN_IF_ERROR(
-        FromCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
-    return FromCuda(cudaMalloc(&scratch_, sizeof(std::int32_t)), "memory for the barrier");
+    return OnDevice("start", [this] {
+      stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
+      scratch_ = at::zeros({1}, at::TensorOptions(at::kInt).device(device_));
+    });
   }
 
   // Calls NCCL on the communicator.
@@ -86,17 +95,21 @@ class Communicator {
     return life_.Wait(what, settled, MayGoOn(what, timeout, liveness));
   }
 
-  // Waits until the GPU has reached the event `done`.
-  Status Await(cudaEvent_t done, const std::string& what, Milliseconds timeout,
-               const Liveness* liveness) {
-    const auto reached = [&]() -> Result<bool> {
-      const cudaError_t state = cudaEventQuery(done);
-      if (state == cudaSuccess) return true;
-      if (state != cudaErrorNotReady) return FromCuda(state, what);
-      BUTTRESS_RETURN_IF_ERROR(Settled(what).status());  // an error of NCCL
-      return false;
-    };
-    return life_.Wait(what, reached, MayGoOn(what, timeout, liveness));
+  // Waits until the device has reached the event `done`.
+  Status Await(const std::shared_ptr<const c10::Event>& done, const std::string& what,
+               Milliseconds timeout, const Liveness* liveness) {
+    return life_.Wait(what, Reaches(done, what), MayGoOn(what, timeout, liveness));
+  }
+
+  // Lets the current stream of the caller wait for the event, and watches what the host does not.
+  Status Join(const std::shared_ptr<const c10::Event>& done, const std::string& what,
+              Milliseconds timeout, const Liveness* liveness) {
+    BUTTRESS_RETURN_IF_ERROR(Use(what, [](ncclComm_t) { return ncclSuccess; }));
+    BUTTRESS_RETURN_IF_ERROR(OnDevice(what, [&] {
+      done->block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+    }));
+    watch_.Add(what, Reaches(done, what), MayGoOn(what, timeout, liveness));
+    return OkStatus();
   }
 
   void Abort() { life_.Abort(); }
@@ -108,11 +121,13 @@ class Communicator {
     return life_.End();
   }
 
-  int device() const { return device_; }
+  at::Device device() const { return device_; }
 
-  cudaStream_t stream() const { return stream_; }
+  // REQUIRES: Prepare.
+  const c10::Stream& stream() const { return *stream_; }
 
-  void* scratch() const { return scratch_; }
+  // One number for barriers. REQUIRES: Prepare.
+  void* scratch() const { return scratch_.mutable_data_ptr(); }
 
  private:
   Result<bool> Settled(const std::string& what) const {
@@ -122,33 +137,51 @@ class Communicator {
     return state == ncclSuccess;
   }
 
+  // Returns whether the device has reached the event, or the error of NCCL that keeps it from that.
+  std::function<Result<bool>()> Reaches(std::shared_ptr<const c10::Event> done,
+                                        std::string what) const {
+    return [this, done = std::move(done), what = std::move(what)]() -> Result<bool> {
+      bool is_done = false;
+      BUTTRESS_RETURN_IF_ERROR(OnDevice(what, [&] { is_done = done->query(); }));
+      if (is_done) return true;
+      BUTTRESS_RETURN_IF_ERROR(Settled(what).status());
+      return false;
+    };
+  }
+
   static std::function<Status(Milliseconds)> MayGoOn(const std::string& what, Milliseconds timeout,
                                                      const Liveness* liveness) {
     return [=](Milliseconds waited) { return MayWait(liveness, "NCCL " + what, waited, timeout); };
   }
 
   const ncclComm_t comm_;
-  const int device_;
-  cudaStream_t stream_ = nullptr;
-  void* scratch_ = nullptr;
+  const at::Device device_;
+  std::optional<c10::Stream> stream_;
+  at::Tensor scratch_;
   CommunicatorLife life_;
+  CallWatch watch_{life_};
 };
 
 class NcclWork : public Work {
  public:
-  NcclWork(std::shared_ptr<Communicator> communicator, cudaEvent_t done, const char* what,
-           const Liveness* liveness)
-      : communicator_(std::move(communicator)), done_(done), what_(what), liveness_(liveness) {}
-
-  ~NcclWork() override { cudaEventDestroy(done_); }
+  NcclWork(std::shared_ptr<Communicator> communicator, std::shared_ptr<const c10::Event> done,
+           const char* what, const Liveness* liveness)
+      : communicator_(std::move(communicator)),
+        done_(std::move(done)),
+        what_(what),
+        liveness_(liveness) {}
 
   Status Wait(Milliseconds timeout) override {
     return communicator_->Await(done_, what_, timeout, liveness_);
   }
 
+  Status Join(Milliseconds timeout) override {
+    return communicator_->Join(done_, what_, timeout, liveness_);
+  }
+
  private:
   std::shared_ptr<Communicator> communicator_;
-  cudaEvent_t done_;
+  std::shared_ptr<const c10::Event> done_;
   const char* what_;
   const Liveness* liveness_;
 };
@@ -200,17 +233,16 @@ class NcclCollective : public Collective {
     }
     const std::size_t part = Count(in) / static_cast<std::size_t>(size_);
     const std::size_t bytes = part * static_cast<std::size_t>(SizeOf(in.dtype));
-    return Post("all-to-all", {in, out},
-                [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
-                  ncclGroupStart();
-                  for (int peer = 0; peer < size_; ++peer) {
-                    const std::size_t begin = static_cast<std::size_t>(peer) * bytes;
-                    ncclSend(static_cast<const char*>(in.data) + begin, part, type, peer, comm,
-                             stream);
-                    ncclRecv(static_cast<char*>(out.data) + begin, part, type, peer, comm, stream);
-                  }
-                  return ncclGroupEnd();
-                });
+    return Post(
+        "all-to-all", {in, out}, [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
+          ncclGroupStart();
+          for (int peer = 0; peer < size_; ++peer) {
+            const std::size_t begin = static_cast<std::size_t>(peer) * bytes;
+            ncclSend(static_cast<const char*>(in.data) + begin, part, type, peer, comm, stream);
+            ncclRecv(static_cast<char*>(out.data) + begin, part, type, peer, comm, stream);
+          }
+          return ncclGroupEnd();
+        });
   }
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
@@ -223,7 +255,7 @@ class NcclCollective : public Collective {
   }
 
   Status Barrier() override {
-    return AllReduceSum({communicator_->scratch(), 1, DType::kInt32, DeviceKind::kCuda})
+    return AllReduceSum({communicator_->scratch(), 1, DType::kInt32, DeviceKind::kDevice})
         ->Wait(timeout_);
   }
 
@@ -257,34 +289,32 @@ class NcclCollective : public Collective {
   template <class Call>
   std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
     for (const Buffer& buffer : buffers) {
-      if (buffer.device != DeviceKind::kCuda)
-        return CompletedWork(InvalidArgument("collective nccl: buffers must be in GPU memory"));
+      if (buffer.device != DeviceKind::kDevice)
+        return CompletedWork(
+            InvalidArgument("collective nccl: buffers must be in the memory of the device"));
     }
     const auto type = TypeOf(buffers.begin()->dtype);
     if (!type) return CompletedWork(InvalidArgument("collective nccl: unknown dtype"));
-    cudaEvent_t event = nullptr;
-    Status status = FromCuda(cudaSetDevice(communicator_->device()), "device");
-    if (status.ok())
-      status = FromCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
-    if (!status.ok()) return CompletedWork(status);
-    auto work = std::make_unique<NcclWork>(communicator_, event, what, liveness());
-    const cudaStream_t current =
-        c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(communicator_->device()))
-            .stream();
-    status = FromCuda(cudaEventRecord(event, current), "event");
-    if (status.ok())
-      status = FromCuda(cudaStreamWaitEvent(communicator_->stream(), event, 0), "event");
+    const c10::Stream& stream = communicator_->stream();
+    const c10::DeviceGuard guard(communicator_->device());
+    const auto event = std::make_shared<c10::Event>(communicator_->device().type());
+    Status status = OnDevice(what, [&] {
+      const c10::impl::VirtualGuardImpl backend(communicator_->device().type());
+      event->record(backend.getStream(communicator_->device()));
+      event->block(stream);
+    });
     if (status.ok()) {
-      status = communicator_->Use(
-          what, [&](ncclComm_t comm) { return call(comm, *type, communicator_->stream()); });
+      status = communicator_->Use(what, [&](ncclComm_t comm) {
+        return call(comm, *type, static_cast<cudaStream_t>(stream.native_handle()));
+      });
     }
     if (status.ok()) status = communicator_->Settle(what, timeout_, liveness());
-    if (status.ok()) status = FromCuda(cudaEventRecord(event, communicator_->stream()), "event");
+    if (status.ok()) status = OnDevice(what, [&] { event->record(stream); });
     if (!status.ok()) {
       communicator_->Abort();
       return CompletedWork(status);
     }
-    return work;
+    return std::make_unique<NcclWork>(communicator_, event, what, liveness());
   }
 
   std::shared_ptr<Communicator> communicator_;
@@ -305,13 +335,18 @@ Result<std::unique_ptr<Collective>> MakeGroup(Collective& bootstrap, int device,
   if (bytes.size() != sizeof id.internal)
     return Unavailable("NCCL unique id: rank 0 failed; see its log");
   std::memcpy(id.internal, bytes.data(), bytes.size());
-  BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaSetDevice(device), "device " + std::to_string(device)));
+  const auto kind = at::accelerator::getAccelerator();
+  if (!kind) return FailedPrecondition("LibTorch knows no device; start with device: cuda");
+  const at::Device place(*kind, static_cast<at::DeviceIndex>(device));
+  BUTTRESS_RETURN_IF_ERROR(OnDevice(c10::str("use of ", place), [&] {
+    at::accelerator::setDeviceIndex(place.index());  // which NCCL takes
+  }));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
   BUTTRESS_RETURN_IF_ERROR(FromNccl(
       ncclCommInitRankConfig(&comm, bootstrap.size(), id, bootstrap.rank(), &config), "start"));
-  auto communicator = std::make_shared<Communicator>(comm, device);
+  auto communicator = std::make_shared<Communicator>(comm, place);
   BUTTRESS_RETURN_IF_ERROR(communicator->Prepare(timeout));
   return std::unique_ptr<Collective>(
       std::make_unique<NcclCollective>(communicator, bootstrap.rank(), bootstrap.size(), timeout));

@@ -43,7 +43,7 @@ EmbeddingGradient EmbedBackward(const at::Tensor& tokens_N, const at::Tensor& gr
 
 at::Tensor HeadLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD) {
   if (head_VD.scalar_type() == at::kFloat) return at::linear(hidden_ND, head_VD);
-  if (head_VD.is_cuda()) return at::mm(hidden_ND, head_VD.t(), at::kFloat);
+  if (!head_VD.is_cpu()) return at::mm(hidden_ND, head_VD.t(), at::kFloat);
   return BlockedLogits(hidden_ND, head_VD);
 }
 

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "lib/collectives/call_watch.h"
+
 namespace buttress {
 namespace {
 
@@ -124,6 +126,47 @@ TEST(CommunicatorLifeTest, AnAbortOfAnotherThreadEndsAWaitAndExcludesCalls) {
     EXPECT_EQ(communicator.aborts, 1);
     EXPECT_EQ(communicator.calls_after_release, 0);
   }
+}
+
+// Returns what a call says that is made until it fails.
+Status FirstError(CommunicatorLife& life) {
+  for (;;) {
+    Status status = life.Use("barrier", OkStatus);
+    if (!status.ok()) return status;
+    std::this_thread::yield();
+  }
+}
+
+TEST(CallWatchTest, ACallThatNoThreadWaitsForEndsTheGroupWithItsError) {
+  CountedCommunicator late, failed;
+  const auto late_life = late.Start(), failed_life = failed.Start();
+  CallWatch late_watch(*late_life), failed_watch(*failed_life);
+  std::atomic<int> polls{0};
+  late_watch.Add(
+      "all-reduce", [&polls]() -> Result<bool> { return ++polls == 3; }, WaitOn);
+  late_watch.Add(
+      "all-gather", []() -> Result<bool> { return false; },
+      [](Milliseconds waited) {
+        return waited < Milliseconds(2) ? OkStatus() : DeadlineExceeded("late");
+      });
+  EXPECT_EQ(FirstError(*late_life).message(), "late");
+  EXPECT_EQ(polls, 3);
+  EXPECT_EQ(late.aborts, 1);
+  failed_watch.Add(
+      "all-reduce", []() -> Result<bool> { return Unavailable("no link"); }, WaitOn);
+  EXPECT_EQ(FirstError(*failed_life).message(), "no link");
+  EXPECT_EQ(failed_life->Use("barrier", OkStatus).code(), StatusCode::kUnavailable);
+}
+
+TEST(CallWatchTest, AWatchEndsWhileACallIsNotDone) {
+  CountedCommunicator communicator;
+  const auto life = communicator.Start();
+  {
+    CallWatch watch(*life);
+    watch.Add(
+        "all-reduce", []() -> Result<bool> { return false; }, WaitOn);
+  }
+  EXPECT_TRUE(life->Use("barrier", OkStatus).ok());
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace buttress {
 inline constexpr std::chrono::milliseconds kGoneRankDeadline{1500};
 
 // Runs an all-reduce in which the last rank does not take part: in mode `dead` it is killed, in
-// mode `stuck` it makes no call. Every other rank prints one line and returns exit code 3.
+// mode `stuck` it makes no call. In mode `joined` it makes none either, and the others leave the
+// wait to their device. Every other rank prints one line and returns exit code 3.
 inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::string_view mode) {
   if (group.rank() == group.size() - 1) {
     if (mode == "dead") std::raise(SIGKILL);
@@ -26,11 +27,17 @@ inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::strin
   }
   float value = 1;
   void* const data = memory.Upload(&value, sizeof value);
-  const Status status =
-      group.AllReduceSum({data, 1, DType::kFloat32, memory.device()})->Wait(kGoneRankDeadline);
+  const auto work = group.AllReduceSum({data, 1, DType::kFloat32, memory.device()});
+  const bool joins = mode == "joined";
+  if (joins) {
+    const Status joined = work->Join(kGoneRankDeadline);
+    memory.Download(&value, data, sizeof value);  // returns, with any value
+    if (!joined.ok()) std::fprintf(stderr, "join: %s\n", joined.ToString().c_str());
+  }
+  const Status status = joins ? group.Barrier() : work->Wait(kGoneRankDeadline);
   std::fprintf(stderr, "rank %d leaves: %s\n", group.rank(), status.ToString().c_str());
   const Status next = group.Barrier();  // fails at once
-  if (status.ok() || next.code() != StatusCode::kAborted) return 1;
+  if (status.ok() || next.code() != (joins ? status.code() : StatusCode::kAborted)) return 1;
   return ExitCode(status);
 }
 

@@ -1,6 +1,7 @@
 // Runs the suite over NCCL, bootstrapped by MPI. With `--stuck-rank MODE` it tests a missing rank
 // instead (gone_rank.h). Without a GPU it tests only the error message, and reports the rest as
 // skipped.
+#include <ATen/DeviceAccelerator.h>
 #include <torch/types.h>
 
 #include <cstdio>
@@ -18,9 +19,11 @@ namespace {
 
 class GpuMemory : public SuiteMemory {
  public:
-  explicit GpuMemory(int device) : device_(at::kCUDA, static_cast<at::DeviceIndex>(device)) {}
+  explicit GpuMemory(int device)
+      : device_(at::accelerator::getAccelerator(true).value(),
+                static_cast<at::DeviceIndex>(device)) {}
 
-  DeviceKind device() const override { return DeviceKind::kCuda; }
+  DeviceKind device() const override { return DeviceKind::kDevice; }
 
   void* Upload(const void* bytes, std::size_t size) override {
     blocks_.push_back(Bytes(const_cast<void*>(bytes), size).to(device_));

@@ -1,6 +1,7 @@
 // The GPU of the tests that need one.
 #pragma once
 
+#include <ATen/DeviceAccelerator.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -18,7 +19,7 @@ class GpuTest : public testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   }
 
-  static at::Device Gpu() { return {at::kCUDA, 0}; }
+  static at::Device Gpu() { return {at::accelerator::getAccelerator(true).value(), 0}; }
 };
 
 }  // namespace buttress
