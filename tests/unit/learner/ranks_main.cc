@@ -1,6 +1,7 @@
-// FILE DTYPE PRECISION [SETTING=VALUE ...]: trains a few steps on fake batches and writes the
-// parameters of the small model, or of run.model.path; `--compare A B BOUND` compares two float32 files; `--differ` gives one rank another
-// weight, which all ranks must notice.
+// [--gpu] FILE DTYPE PRECISION [SETTING=VALUE ...]: trains a few steps on fake batches, on the CPU
+// or with NCCL on GPUs, and writes the parameters of the small model, or of run.model.path;
+// `--compare A B BOUND` compares two float32 files; `--differ` gives one rank another weight, which
+// all ranks must notice.
 #include <torch/types.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "learner/output/job_checkpoints.h"
+#include "learner/rank_device.h"
 #include "learner/trainer.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
@@ -24,19 +26,20 @@ namespace {
 constexpr std::int64_t kSteps = 4;
 
 // The model of the path, the small one, or one whose weights outweigh a few tokens.
-Result<std::unique_ptr<Transformer>> ModelOf(const ModelPathConfig& model, const UnitShare& share) {
-  if (model.path == "unused") return SmallModel(model.dtype, 7, share);
+Result<std::unique_ptr<Transformer>> ModelOf(const ModelPathConfig& model, ModelDevice device,
+                                             const UnitShare& share) {
+  if (model.path == "unused") return SmallModel(model.dtype, 7, share, device);
   if (model.path == "larger") {
     ModelConfig config = SmallModelConfig();
     config.hidden_size = 64;
     for (BlockSpec& block : config.blocks) block.D = 64, block.F = 256;
     config.blocks.resize(8, config.blocks.front());
-    return Transformer::Random(config, model.dtype, {}, 7, share);
+    return Transformer::Random(config, model.dtype, device, 7, share);
   }
-  return Transformer::Load(model.path, model.dtype, {}, share);
+  return Transformer::Load(model.path, model.dtype, device, share);
 }
 
-Result<std::string> Train(Collective& group, const std::string& dtype_name,
+Result<std::string> Train(Collective& group, ComputeDevice kind, const std::string& dtype_name,
                           const std::string& precision, const std::vector<std::string>& settings) {
   at::set_num_threads(1);
   BUTTRESS_ASSIGN_OR_RETURN(const ModelDtype dtype, FindChoice<ModelDtype>(dtype_name));
@@ -52,12 +55,16 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
   learner.collective_timeout_ms = 20000;
   learner.zero = config.local.learner.zero;
   learner.recompute = config.local.learner.recompute;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const RankDevice own,
+      OpenRankDevice({.kind = kind, .use_nccl = kind == ComputeDevice::kCuda && group.size() > 1},
+                     group));
   const UnitShare share = ShareOf(group, learner.zero);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model, ModelOf(run.model, share));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto reference, ModelOf(run.model, share));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, ModelOf(run.model, own.device, share));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto reference, ModelOf(run.model, own.device, share));
   FakeSource source(run);
   Trainer trainer({run, learner, ""}, *model, run.algorithm.kl_coef > 0 ? reference.get() : nullptr,
-                  group, group, source);
+                  group, own.nccl ? *own.nccl : group, source);
   // Between the backward pass and the update there are no activations.
   std::int64_t held = 0;
   trainer.CallBeforeUpdates([&held] {
@@ -85,6 +92,7 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
                             BroadcastBytes(group, bytes, 0, std::chrono::seconds(20)));
   if (first != bytes)
     return Internal("rank " + std::to_string(group.rank()) + " has other weights than rank 0");
+  if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
   return bytes;
 }
 
@@ -124,12 +132,14 @@ int Main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "--compare") == 0)
     return Compare(argv[2], argv[3], std::atof(argv[4]));
   const bool differ = argc == 2 && std::strcmp(argv[1], "--differ") == 0;
+  const bool on_gpu = argc > 1 && std::strcmp(argv[1], "--gpu") == 0;
+  if (on_gpu) ++argv, --argc;
   if (argc < 4 && !differ) return 2;
   auto group = MakeMpiCollective(std::chrono::seconds(20));
   if (!group.ok()) return 1;
   if (differ) return Differ(**group);
-  const auto bytes =
-      Train(**group, argv[2], argv[3], std::vector<std::string>(argv + 4, argv + argc));
+  const auto bytes = Train(**group, on_gpu ? ComputeDevice::kCuda : ComputeDevice::kCpu, argv[2],
+                           argv[3], std::vector<std::string>(argv + 4, argv + argc));
   Status status = bytes.status();
   if (status.ok() && (*group)->rank() == 0) status = WriteFileAtomic(argv[1], *bytes);
   if (status.ok()) return 0;

@@ -32,9 +32,9 @@ inline ModelConfig SmallModelConfig() {
 }
 
 inline std::unique_ptr<Transformer> SmallModel(ModelDtype dtype = ModelDtype::kFloat32,
-                                               std::uint64_t seed = 7,
-                                               const UnitShare& share = {}) {
-  auto model = Transformer::Random(SmallModelConfig(), dtype, {}, seed, share);
+                                               std::uint64_t seed = 7, const UnitShare& share = {},
+                                               ModelDevice device = {}) {
+  auto model = Transformer::Random(SmallModelConfig(), dtype, device, seed, share);
   BUTTRESS_CHECK(model.ok(), model.status().ToString());
   return *std::move(model);
 }

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# ranks_test.sh PROGRAM: one, two and four ranks on the device train the weights of one rank on the
+# CPU, up to the rounding of their operators, whatever the loss.
+set -euo pipefail
+program=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# train RANKS [--gpu] OUT DTYPE PRECISION [SETTING=VALUE ...]
+train() {
+  local ranks=$1
+  shift
+  timeout 60 mpirun --allow-run-as-root --oversubscribe --bind-to none -np "$ranks" "$program" "$@"
+}
+
+# Four steps at a learning rate of 1e-2 move the weights by 4e-2; Adam turns the last bits of the
+# sums into differences up to this bound.
+bound=2e-5
+
+train 1 "$folder/cpu" float32 fp32_master
+for ranks in 1 2 4; do
+  train $ranks --gpu "$folder/$ranks" float32 fp32_master
+  "$program" --compare "$folder/cpu" "$folder/$ranks" $bound
+done
+for precision in fp32_master stochastic; do train 2 --gpu "$folder/half" bfloat16 $precision; done
+
+a=run.algorithm b=run.batch
+for settings in \
+  "$a.loss=gspo $a.old_policy=learner $a.correction.mode=tis $a.correction.level=geometric \
+    $a.aggregation=group_token_mean" \
+  "$a.loss=gmpo $a.kl_coef=0.05 $a.kl_in=reward" \
+  "$b.updates=2 $b.epochs=3 $b.kl_stop=1e-4 $a.kl_coef=0.05 $a.old_policy=learner \
+    run.optim.lr=1e-3"; do
+  train 1 "$folder/cpu" float32 fp32_master $settings
+  train 2 --gpu "$folder/gpu" float32 fp32_master $settings
+  "$program" --compare "$folder/cpu" "$folder/gpu" $bound
+done
