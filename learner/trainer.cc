@@ -52,7 +52,7 @@ class Stopwatch {
 
 std::string SizesToLower(const LearnerConfig& local) {
   return c10::str("lower local.learner.micro_batch_tokens (", local.micro_batch_tokens,
-                  ") or local.learner.logprob_chunk_tokens (", local.logprob_chunk_tokens, "), ",
+                  "), ",
                   local.recompute ? "" : "set local.learner.recompute, ",
                   "set run.optim.precision: stochastic, or set local.learner.zero: auto with more "
                   "ranks");
@@ -352,8 +352,7 @@ void Trainer::RunEmptyRound(StepState& state) {
 }
 
 PassOptions Trainer::OptionsOfPass(EntropyMode entropy) const {
-  return {options_.run.sampling.temperature, options_.learner.logprob_chunk_tokens, entropy,
-          options_.learner.recompute};
+  return {options_.run.sampling.temperature, entropy, options_.learner.recompute};
 }
 
 ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {

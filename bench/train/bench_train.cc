@@ -255,7 +255,6 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--entropy-coef", run.algorithm.entropy_coef, "weight of the entropy bonus");
   count("--threads", learner.threads, "torch threads of a rank");
   count("--micro-batch-tokens", learner.micro_batch_tokens, "of a forward and backward pass");
-  count("--chunk-rows", learner.logprob_chunk_tokens, "rows of logits held at once");
   count("--groups", flags.groups.groups, "of a step");
   count("--group-size", flags.groups.completions, "completions of a group");
   count("--least-prompt", flags.groups.prompt.least, "tokens of a prompt");

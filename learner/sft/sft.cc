@@ -26,7 +26,6 @@ namespace buttress {
 namespace {
 
 constexpr std::chrono::minutes kCollectiveTimeout{1};
-constexpr std::int64_t kChunkRows = 1024;
 
 OptimConfig OptimOf(const SftOptions& options) {
   OptimConfig optim;
@@ -214,8 +213,7 @@ class SftRun {
   }
 
   ModelPass Run(const TokenBatch& tokens) {
-    return (tokens.empty() ? FillerTokens() : tokens)
-        .Run(model_, {1.0, kChunkRows, EntropyMode::kNone});
+    return (tokens.empty() ? FillerTokens() : tokens).Run(model_, {});
   }
 
   bool IsFull(const TokenBatch& micro_batch, const SftExample& example) const {

@@ -21,7 +21,7 @@ constexpr double kCudaLibraries = 2.0 * (1 << 30);
 // The sizes of the code that computes: short_kernels.h, logprobs.cc, embedding_and_head.cc and
 // optimizer.cc.
 constexpr double kShortLength = 64, kShortHead = 128;
-constexpr double kHeadRows = 16384, kLogitRows = 4096, kSoftmaxRows = 32;
+constexpr double kVocabularyBlock = 4096, kBlockLogits = 1 << 26, kKeptLogits = 1 << 27;
 constexpr double kUpdateChunk = 1 << 22, kUpdateBytes = 80;
 
 double Whole(std::int64_t count) { return static_cast<double>(count); }
@@ -227,22 +227,21 @@ class PassMemory {
     return {kept, forward, std::max({mlp, mix, later})};
   }
 
+  // Logits exist for a block of the vocabulary at a time, or all are kept if there are few
+  // (lib/policy/logprobs.h).
   double Head() const {
-    const LearnerConfig& learner = config_.local.learner;
     const AlgorithmConfig& algorithm = config_.run.algorithm;
     const double V = Whole(model_.vocab_size);
-    const double rows = std::min(Whole(learner.logprob_chunk_tokens), M_);
-    const double logits = rows * V * kFloat;
+    const double columns = std::min({V, kVocabularyBlock, std::max(1.0, kBlockLogits / M_)});
+    const double block = M_ * columns * kFloat;
+    const double kept = M_ * V <= kKeptLogits ? M_ * V * kFloat : 0;
     const bool bonus = algorithm.entropy_coef > 0 || algorithm.adaptive_entropy.target > 0;
-    const double block = floats_ ? 0 : kLogitRows * D() * kFloat + rows * D() * kFloat;
-    const double forward = (model_.logit_cap > 0 ? 4 : 1) * logits +
-                           std::max(2 * kSoftmaxRows * V * kFloat, block) +
-                           // That of the start model comes while the policy keeps the only chunk.
-                           (algorithm.kl_coef > 0 && rows == M_ ? logits : 0);
-    const double gradient = std::min(kHeadRows, V) * D() * (bytes_ + (floats_ ? 0 : kFloat));
-    const double held = (bonus ? 2 : 1) * logits + (model_.logit_cap > 0 ? 5 * logits : 0);
-    return std::max(forward, M_ * D() * bytes_ + std::max(held, floats_ ? logits : 0) +
-                                 std::max(floats_ ? 0 : rows * V * bytes_, gradient));
+    const double capped = model_.logit_cap > 0 ? 2 * block : 0;
+    const double rounded = floats_ ? 0 : M_ * columns * bytes_ + columns * D() * kFloat;
+    // Logits, and their exponentials; those of the start model come while the policy keeps its own.
+    const double forward = kept + 2 * block + capped + rounded;
+    const double gradients = M_ * D() * kFloat + columns * D() * (bytes_ + kFloat);
+    return std::max(forward, kept + (bonus ? 2 : 1) * block + capped + rounded + gradients);
   }
 
   const RunConfig& config_;
@@ -341,8 +340,7 @@ std::string AdviceFor(const MemoryPlan& plan, const RunConfig& config) {
   const bool floats = config.run.model.dtype == ModelDtype::kFloat32;
   if (plan.peak() > 2 * plan.state()) {
     if (plan.head > plan.activations + plan.block)
-      return fmt::format("lower local.learner.logprob_chunk_tokens ({})",
-                         learner.logprob_chunk_tokens);
+      return fmt::format("lower local.learner.micro_batch_tokens ({})", learner.micro_batch_tokens);
     return fmt::format("lower local.learner.micro_batch_tokens ({}){}", learner.micro_batch_tokens,
                        learner.recompute ? "" : " or set local.learner.recompute");
   }

@@ -220,7 +220,6 @@ struct LearnerConfig {
   Offload offload = Offload::kNone;
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
-  std::int64_t logprob_chunk_tokens = 1024;
   bool recompute = false;
   std::int64_t collective_timeout_ms = 60000;
   std::int64_t stuck_timeout_ms = 1800000;
@@ -243,7 +242,6 @@ struct LearnerConfig {
     v("micro_batch_tokens", micro_batch_tokens,
       "tokens of one forward and backward pass at most (a longer completion goes alone)",
       AtLeast(1));
-    v("logprob_chunk_tokens", logprob_chunk_tokens, "rows of logits held at once", AtLeast(1));
     v("recompute", recompute,
       "keep only the input of each block, and run the block again in the backward pass: the "
       "activations of one block at a time, for a third more arithmetic");

@@ -1,7 +1,10 @@
-// Shapes: M rows, D width, V vocabulary, c rows of a chunk, v rows of the head.
+// Shapes: M rows, D width, V vocabulary, v columns of a block of the vocabulary.
 //
-// With l = logits / temperature, p = softmax(l), H = -sum p log p (capped logits, if the model caps
-// them, whose slope CapSlope has):
+// With l = logits / temperature (capped logits, if the model caps them), m the largest of a row,
+// x = l - m, s = sum exp(x) and t = sum exp(x) x:
+//   lse = m + log s    log p = l - lse    H = -sum p log p = log s - t / s
+// m, s and t are those of the blocks so far; a new maximum rescales the sums (Milakov and
+// Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867). The derivatives are
 //   d logp[t] / d l = onehot(t) - p          d H / d l = -p * (log p + H)
 #include "lib/policy/logprobs.h"
 
@@ -15,40 +18,42 @@
 namespace buttress {
 namespace {
 
-// Rows of the head whose gradient exists at a time.
-constexpr std::int64_t kHeadRows = 16384;
+// Logits of a block, 256 MiB of float32.
+constexpr std::int64_t kBlockLogits = std::int64_t{1} << 26;
 
-// Rows whose exponentials exist at a time, besides the chunk.
-constexpr std::int64_t kSoftmaxRows = 32;
+// Below all logits, and finite so that 0 * (kLowest - m) is 0.
+constexpr double kLowest = -1e30;
 
-// Calls `function` with row ranges [first, first + count) of at most kSoftmaxRows rows.
-template <class Function>
-void ForRowsOf(const at::Tensor& x_cV, const Function& function) {
-  const std::int64_t rows = x_cV.size(0);
-  for (std::int64_t first = 0; first < rows; first += kSoftmaxRows)
-    function(first, std::min(kSoftmaxRows, rows - first));
-}
+// m, s and t of each row, [M, 1]. Sums of a block are float32; over many blocks, they are float64.
+struct SoftmaxSums {
+  at::Tensor max;
+  at::Tensor sum;
+  at::Tensor moment;  // t; undefined without entropy
 
-void LogSoftmaxInPlace(const at::Tensor& logits_cV) {
-  ForRowsOf(logits_cV, [&](std::int64_t first, std::int64_t count) {
-    const at::Tensor rows = logits_cV.narrow(0, first, count);
-    rows.copy_(at::log_softmax(rows, -1));
-  });
-}
+  // Overwrites the logits if `reuse`.
+  void Add(const at::Tensor& logits_Mv, bool reuse) {
+    const at::Tensor larger = at::maximum(max, logits_Mv.amax(1, /*keepdim=*/true));
+    const at::Tensor shift = (std::exchange(max, larger) - larger).to(at::kDouble);
+    const at::Tensor scale = shift.exp();
+    const at::Tensor x_Mv = reuse ? logits_Mv.sub_(max) : logits_Mv - max;
+    const at::Tensor exp_Mv = moment.defined() ? x_Mv.exp() : x_Mv.exp_();
+    const at::Tensor of_block = exp_Mv.sum(1, /*keepdim=*/true);
+    if (moment.defined()) {
+      moment.addcmul_(sum, shift).mul_(scale);
+      moment.add_(exp_Mv.mul_(x_Mv).sum(1, /*keepdim=*/true));
+    }
+    sum.mul_(scale).add_(of_block);
+  }
+};
 
-void EntropyOf(const at::Tensor& logp_cV, const at::Tensor& entropy_c) {
-  ForRowsOf(logp_cV, [&](std::int64_t first, std::int64_t count) {
-    const at::Tensor rows = logp_cV.narrow(0, first, count);
-    entropy_c.narrow(0, first, count).copy_(rows.exp().mul_(rows).sum(-1).neg_());
-  });
-}
-
-void AddHeadGradient(const at::Tensor& grad_logits_cV, const at::Tensor& hidden_cD,
-                     const HeadPass::AddRows& add) {
-  const std::int64_t V = grad_logits_cV.size(1);
-  for (std::int64_t first = 0; first < V; first += kHeadRows) {
-    const std::int64_t rows = std::min(kHeadRows, V - first);
-    add(first, at::mm(grad_logits_cV.narrow(1, first, rows).t(), hidden_cD));
+// LibTorch's matrix products on CPUs round to the dtype of their factors.
+void AddProduct(const at::Tensor& sum_MD, const at::Tensor& grad_Mv, const at::Tensor& head_vD) {
+  if (grad_Mv.scalar_type() == at::kFloat) {
+    sum_MD.addmm_(grad_Mv, head_vD);
+  } else if (!grad_Mv.is_cpu()) {
+    sum_MD.add_(at::mm(grad_Mv, head_vD, at::kFloat));
+  } else {
+    sum_MD.add_(at::mm(grad_Mv, head_vD));
   }
 }
 
@@ -58,82 +63,95 @@ HeadPass::HeadPass(const Transformer& model, const at::Tensor& hidden_MD,
                    const at::Tensor& targets_M, const PassOptions& options)
     : model_(model),
       hidden_MD_(hidden_MD.detach()),
-      targets_M_(targets_M.to(hidden_MD.device(), at::kLong)),
+      targets_M1_(targets_M.to(hidden_MD.device(), at::kLong).unsqueeze(-1)),
       options_(options) {
   TORCH_CHECK(options.temperature > 0, "HeadPass: temperature = ", options.temperature,
-              "; expected above 0");
-  TORCH_CHECK(options.chunk_rows > 0, "HeadPass: chunk_rows = ", options.chunk_rows,
               "; expected above 0");
   TORCH_CHECK(
       hidden_MD.dim() == 2 && targets_M.dim() == 1 && hidden_MD.size(0) == targets_M.size(0),
       "HeadPass: hidden ", hidden_MD.sizes(), " and targets ", targets_M.sizes(), " do not match");
-  const bool keep = at::GradMode::is_enabled();
-  const at::NoGradGuard no_grad;
   const std::int64_t rows = hidden_MD_.size(0);
-  const auto floats = hidden_MD_.options().dtype(at::kFloat);
-  output_.logprobs_M = at::empty({rows}, floats);
-  if (options_.entropy != EntropyMode::kNone) output_.entropy_M = at::empty({rows}, floats);
-  for (std::int64_t first = 0; first < rows; first += options_.chunk_rows) {
-    const std::int64_t count = std::min(options_.chunk_rows, rows - first);
-    const auto chunk = [&](const at::Tensor& x_M) { return x_M.narrow(0, first, count); };
-    const at::Tensor logp_cV = LogSoftmax(chunk(hidden_MD_));
-    chunk(output_.logprobs_M).copy_(logp_cV.gather(1, chunk(targets_M_).unsqueeze(1)).squeeze(1));
-    if (output_.entropy_M.defined()) EntropyOf(logp_cV, chunk(output_.entropy_M));
-    if (keep && count == rows) kept_MV_ = logp_cV;
+  const bool keep =
+      at::GradMode::is_enabled() && rows * model.weights().head_VD.size(0) <= options.kept_logits;
+  const at::NoGradGuard no_grad;
+  const at::Tensor zeros_M1 = at::zeros({rows, 1}, hidden_MD_.options().dtype(at::kFloat));
+  SoftmaxSums sums{at::full_like(zeros_M1, kLowest), zeros_M1.to(at::kDouble), at::Tensor()};
+  if (options.entropy != EntropyMode::kNone) sums.moment = zeros_M1.to(at::kDouble);
+  at::Tensor target_M1 = zeros_M1;
+  for (const Block& block : Blocks()) {
+    const at::Tensor logits_Mv = Logits(block);
+    const at::Tensor column_M1 = targets_M1_ - block.first;
+    target_M1 = at::where(column_M1.ge(0).logical_and(column_M1.lt(block.count)),
+                          logits_Mv.gather(1, column_M1.clamp(0, block.count - 1)), target_M1);
+    sums.Add(logits_Mv, /*reuse=*/!keep);
+    if (keep) kept_.push_back(logits_Mv);
   }
+  const at::Tensor log_M1 = sums.sum.log();
+  lse_M1_ = (log_M1 + sums.max).to(at::kFloat);
+  output_.logprobs_M = (target_M1 - sums.max - log_M1).to(at::kFloat).squeeze(1);
+  if (sums.moment.defined())
+    output_.entropy_M = (log_M1 - sums.moment / sums.sum).to(at::kFloat).squeeze(1);
 }
 
-// Returns log softmax(cap(hidden_cD head^T) / temperature), [c, V], in float32.
-at::Tensor HeadPass::LogSoftmax(const at::Tensor& hidden_cD) const {
-  const at::Tensor logits =
-      CapLogits(HeadLogits(hidden_cD, model_.weights().head_VD), model_.config().logit_cap);
-  if (options_.temperature != 1.0) logits.div_(options_.temperature);
-  LogSoftmaxInPlace(logits);
-  return logits;
+std::vector<HeadPass::Block> HeadPass::Blocks() const {
+  const std::int64_t V = model_.weights().head_VD.size(0);
+  const std::int64_t rows = hidden_MD_.size(0);
+  if (rows == 0) return {};
+  const std::int64_t most = std::max<std::int64_t>(1, kBlockLogits / rows);
+  const std::int64_t columns = std::min(options_.vocabulary_block, most);
+  std::vector<Block> blocks;
+  for (std::int64_t first = 0; first < V; first += columns)
+    blocks.push_back({blocks.size(), first, std::min(columns, V - first)});
+  return blocks;
+}
+
+// Returns l of the block, [M, v], in float32.
+at::Tensor HeadPass::Logits(const Block& block) const {
+  const at::Tensor head_vD = model_.weights().head_VD.narrow(0, block.first, block.count);
+  const at::Tensor logits = CapLogits(HeadLogits(hidden_MD_, head_vD), model_.config().logit_cap);
+  return options_.temperature == 1.0 ? logits : logits.div_(options_.temperature);
 }
 
 at::Tensor HeadPass::Backward(const OutputGradient& gradient, const AddRows& add) {
   const at::NoGradGuard no_grad;
-  at::Tensor grad_MD = at::zeros_like(hidden_MD_);
-  if (!gradient.logprobs_M.defined() && !gradient.entropy_M.defined()) return grad_MD;
-  const std::int64_t rows = hidden_MD_.size(0);
-  for (std::int64_t first = 0; first < rows; first += options_.chunk_rows) {
-    const std::int64_t count = std::min(options_.chunk_rows, rows - first);
-    const at::Tensor grad_cV = GradLogits(gradient, first, count).to(hidden_MD_.scalar_type());
-    at::Tensor grad_cD = grad_MD.narrow(0, first, count);
-    at::mm_out(grad_cD, grad_cV, model_.weights().head_VD);
-    AddHeadGradient(grad_cV, hidden_MD_.narrow(0, first, count), add);
+  if (!gradient.logprobs_M.defined() && !gradient.entropy_M.defined())
+    return at::zeros_like(hidden_MD_);
+  at::Tensor grad_MD = at::zeros(hidden_MD_.sizes(), hidden_MD_.options().dtype(at::kFloat));
+  for (const Block& block : Blocks()) {
+    const at::Tensor grad_Mv = GradLogits(gradient, block).to(hidden_MD_.scalar_type());
+    const at::Tensor head_vD = model_.weights().head_VD.narrow(0, block.first, block.count);
+    AddProduct(grad_MD, grad_Mv, head_vD);
+    add(block.first, at::mm(grad_Mv.t(), hidden_MD_));
   }
-  return grad_MD;
+  return grad_MD.to(hidden_MD_.scalar_type());
 }
 
-// Overwrites the log-probs of the chunk, which are the largest tensor of a step.
-at::Tensor HeadPass::GradLogits(const OutputGradient& gradient, std::int64_t first,
-                                std::int64_t count) {
-  const auto chunk = [&](const at::Tensor& x_M) {
-    return x_M.narrow(0, first, count).unsqueeze(1);
-  };
-  const at::Tensor hidden_cD = hidden_MD_.narrow(0, first, count);
-  at::Tensor logp_cV =
-      kept_MV_.defined() ? std::exchange(kept_MV_, at::Tensor()) : LogSoftmax(hidden_cD);
-  at::Tensor grad_cV = gradient.entropy_M.defined() ? logp_cV.exp() : logp_cV.exp_();
-  if (gradient.entropy_M.defined())
-    logp_cV.add_(chunk(output_.entropy_M)).mul_(grad_cV).mul_(chunk(gradient.entropy_M));
-  if (gradient.logprobs_M.defined()) {
-    const at::Tensor weight_c1 = chunk(gradient.logprobs_M);
-    grad_cV.mul_(weight_c1.neg()).scatter_add_(1, chunk(targets_M_), weight_c1.contiguous());
-  } else {
-    grad_cV.zero_();
-  }
-  if (gradient.entropy_M.defined()) grad_cV.sub_(logp_cV);
-  if (options_.temperature != 1.0) grad_cV.div_(options_.temperature);
+at::Tensor HeadPass::GradLogits(const OutputGradient& gradient, const Block& block) {
+  const at::Tensor logits_Mv =
+      kept_.empty() ? Logits(block) : std::exchange(kept_[block.index], at::Tensor());
   const double cap = model_.config().logit_cap;
-  if (cap > 0) grad_cV.mul_(CapSlope(HeadLogits(hidden_cD, model_.weights().head_VD), cap));
-  return grad_cV;
+  at::Tensor slope_Mv;
+  if (cap > 0) slope_Mv = CapSlope(logits_Mv * options_.temperature, cap);
+  const at::Tensor logp_Mv = logits_Mv.sub_(lse_M1_);
+  const bool of_entropy = gradient.entropy_M.defined();
+  at::Tensor grad_Mv = of_entropy ? logp_Mv.exp() : logp_Mv.exp_();
+  at::Tensor weight_M1 = at::zeros_like(lse_M1_);
+  if (gradient.logprobs_M.defined()) weight_M1 = gradient.logprobs_M.unsqueeze(1);
+  if (of_entropy) {
+    logp_Mv.add_(output_.entropy_M.unsqueeze(1)).mul_(gradient.entropy_M.unsqueeze(1));
+    grad_Mv.mul_(logp_Mv.add_(weight_M1).neg_());
+  } else {
+    grad_Mv.mul_(weight_M1.neg());
+  }
+  const at::Tensor column_M1 = targets_M1_ - block.first;
+  const at::Tensor here_M1 = column_M1.ge(0).logical_and(column_M1.lt(block.count));
+  grad_Mv.scatter_add_(1, column_M1.clamp(0, block.count - 1), weight_M1 * here_M1);
+  if (options_.temperature != 1.0) grad_Mv.div_(options_.temperature);
+  return cap > 0 ? grad_Mv.mul_(slope_Mv) : grad_Mv;
 }
 
-TokenLogprobs ChunkedLogprobs(const Transformer& model, const at::Tensor& hidden_MD,
-                              const at::Tensor& targets_M, const PassOptions& options) {
+TokenLogprobs ScoreTokens(const Transformer& model, const at::Tensor& hidden_MD,
+                          const at::Tensor& targets_M, const PassOptions& options) {
   const at::NoGradGuard no_grad;
   return HeadPass(model, hidden_MD, targets_M, options).output();
 }

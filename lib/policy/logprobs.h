@@ -1,11 +1,13 @@
 // Log-probabilities of given tokens, the entropy of their distributions, and the backward pass
-// through both and the head of the model. At most a chunk of the rows of logits exists at a time.
+// through both and the head of the model. The logits of all rows exist for a block of the
+// vocabulary at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "lib/policy/transformer.h"
 
@@ -21,12 +23,14 @@ struct TokenLogprobs {
 enum class EntropyMode { kNone, kDetached, kDifferentiable };
 
 struct PassOptions {
-  double temperature = 1;          // that of sampling
-  std::int64_t chunk_rows = 1024;  // of logits that exist at a time
+  double temperature = 1;  // that of sampling
   EntropyMode entropy = EntropyMode::kNone;
   // Keeps only the inputs of blocks for the backward pass, which runs each block again (Chen et
   // al., "Training deep nets with sublinear memory cost", arXiv 1604.06174).
   bool recompute = false;
+  std::int64_t vocabulary_block = 4096;  // columns of logits at a time, of up to 2^14 rows
+  // Logits that are kept for the backward pass, which computes more than these again.
+  std::int64_t kept_logits = std::int64_t{1} << 27;
 };
 
 // The gradient of a loss in TokenLogprobs, two vectors. One that is undefined is 0 and costs
@@ -40,35 +44,44 @@ struct OutputGradient {
 class HeadPass {
  public:
   // Receives the gradient of rows [first, first + rows.size(0)) of the head's matrix. The calls of
-  // a pass sum up; a row may come several times.
+  // a pass sum up.
   using AddRows = std::function<void(std::int64_t first, const at::Tensor& rows_vD)>;
 
   // Scores `targets_M` with the hidden states `hidden_MD` that predict them, after the last norm.
-  // `model` must outlive the pass. With gradients enabled, a single chunk keeps its log-probs for
-  // Backward, which otherwise computes them again.
+  // `model` must outlive the pass. With gradients enabled, up to options.kept_logits logits are
+  // kept for Backward.
   HeadPass(const Transformer& model, const at::Tensor& hidden_MD, const at::Tensor& targets_M,
            const PassOptions& options);
 
   const TokenLogprobs& output() const { return output_; }
 
   // Passes the gradient of the head to `add`, in parts so that it never exists as a whole, and
-  // returns the gradient in hidden_MD. Call it once.
+  // returns the gradient in hidden_MD, which is summed in float32. Call it once.
   at::Tensor Backward(const OutputGradient& gradient, const AddRows& add);
 
  private:
-  at::Tensor LogSoftmax(const at::Tensor& hidden_cD) const;
-  at::Tensor GradLogits(const OutputGradient& gradient, std::int64_t first, std::int64_t count);
+  // Columns [first, first + count) of the vocabulary.
+  struct Block {
+    std::size_t index = 0;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+
+  std::vector<Block> Blocks() const;
+  at::Tensor Logits(const Block& block) const;
+  at::Tensor GradLogits(const OutputGradient& gradient, const Block& block);
 
   const Transformer& model_;
   const at::Tensor hidden_MD_;
-  const at::Tensor targets_M_;
+  const at::Tensor targets_M1_;
   const PassOptions options_;
   TokenLogprobs output_;
-  at::Tensor kept_MV_;  // log-probs, if there is one chunk
+  at::Tensor lse_M1_;             // log of the sum of the exponentials of the logits
+  std::vector<at::Tensor> kept_;  // logits [M, count] by block, if there are few
 };
 
 // Scores without gradients.
-TokenLogprobs ChunkedLogprobs(const Transformer& model, const at::Tensor& hidden_MD,
-                              const at::Tensor& targets_M, const PassOptions& options);
+TokenLogprobs ScoreTokens(const Transformer& model, const at::Tensor& hidden_MD,
+                          const at::Tensor& targets_M, const PassOptions& options);
 
 }  // namespace buttress

@@ -18,8 +18,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::int64_t kChunkRows = 1024;  // rows of logits that exist at a time
-
 struct Row {
   ordered_json id;
   std::int64_t line = 0;
@@ -78,10 +76,9 @@ std::vector<std::vector<float>> SequenceLogprobs(
   const at::Tensor tokens_N = torch::tensor(tokens, torch::kInt64);
   const at::Tensor rows = torch::tensor(predicting, torch::kInt64);
   const at::Tensor hidden = model.Hidden(tokens_N, lengths);
-  const at::Tensor logprobs =
-      ChunkedLogprobs(model, hidden.index_select(0, rows.to(hidden.device())),
-                      tokens_N.index_select(0, rows + 1), {temperature, kChunkRows})
-          .logprobs_M.cpu();
+  const at::Tensor logprobs = ScoreTokens(model, hidden.index_select(0, rows.to(hidden.device())),
+                                          tokens_N.index_select(0, rows + 1), {temperature})
+                                  .logprobs_M.cpu();
   const float* next = logprobs.const_data_ptr<float>();
   std::vector<std::vector<float>> out;
   for (const std::int64_t length : lengths) {

@@ -51,8 +51,8 @@ at::Tensor CapLogits(const at::Tensor& logits, double cap) {
   return cap == 0 ? logits : (logits / cap).tanh() * cap;
 }
 
-at::Tensor CapSlope(const at::Tensor& logits, double cap) {
-  return cap == 0 ? at::ones_like(logits) : 1 - (logits / cap).tanh().square();
+at::Tensor CapSlope(const at::Tensor& capped, double cap) {
+  return cap == 0 ? at::ones_like(capped) : 1 - (capped / cap).square();
 }
 
 }  // namespace buttress

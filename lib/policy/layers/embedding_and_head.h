@@ -26,8 +26,10 @@ EmbeddingGradient EmbedBackward(const at::Tensor& tokens_N, const at::Tensor& gr
 // Not differentiable for bfloat16.
 at::Tensor HeadLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD);
 
-// Returns cap * tanh(logits / cap), or the logits if cap is 0, and its derivative. Differentiable.
+// Returns cap * tanh(logits / cap), or the logits if cap is 0. Differentiable.
 at::Tensor CapLogits(const at::Tensor& logits, double cap);
-at::Tensor CapSlope(const at::Tensor& logits, double cap);
+
+// Returns the derivative of CapLogits where its value is `capped`.
+at::Tensor CapSlope(const at::Tensor& capped, double cap);
 
 }  // namespace buttress

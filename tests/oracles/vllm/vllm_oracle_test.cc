@@ -124,8 +124,8 @@ class VllmOracleTest : public ::testing::Test {
     const std::int64_t lengths[] = {static_cast<std::int64_t>(tokens.size())};
     const at::Tensor tokens_N = torch::tensor(tokens, at::kLong);
     const at::Tensor hidden_ND = model.Hidden(tokens_N, lengths);
-    return ChunkedLogprobs(model, hidden_ND.narrow(0, first, count),
-                           tokens_N.narrow(0, first + 1, count), {kTemperature, count})
+    return ScoreTokens(model, hidden_ND.narrow(0, first, count),
+                       tokens_N.narrow(0, first + 1, count), {kTemperature})
         .logprobs_M;
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-constexpr PassOptions kOptions = {0.9, 8, EntropyMode::kNone};
+constexpr PassOptions kOptions = {0.9, EntropyMode::kNone};
 
 TEST(TokenBatchTest, CompletionsShareTheRowsOfTheirPromptAndKeepTheirLogprobs) {
   const auto model = SmallModel();

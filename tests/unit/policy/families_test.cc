@@ -73,8 +73,9 @@ TEST_P(FamiliesTest, LogitsLogprobsAndEntropiesEqualThoseOfTransformers) {
     const at::Tensor hidden = model->Hidden(ids, std::span(&length, 1));
     const at::Tensor logits = model->Logits(hidden.narrow(0, length - 1, 1)).squeeze(0);
     worst = std::max(worst, RelativeError(logits, row["last_logits"]));
-    const auto scored = ChunkedLogprobs(
-        *model, hidden, ids.roll(-1), {FamilyNumbers()["temperature"], 7, EntropyMode::kDetached});
+    const auto scored =
+        ScoreTokens(*model, hidden, ids.roll(-1),
+                    {FamilyNumbers()["temperature"], EntropyMode::kDetached, {}, 7});
     worst =
         std::max(worst, RelativeError(scored.logprobs_M.narrow(0, 0, length - 1), row["logprobs"]));
     worst = std::max(worst, RelativeError(scored.entropy_M, row["entropy"]));
@@ -94,7 +95,7 @@ TEST_P(FamiliesTest, GradientsOfPackedSequencesEqualThoseOfTransformers) {
   ASSERT_EQ(long_ones.size(), 2u);
   NamedGradients gradients(*model);
   for (const auto& sequences : {short_ones, long_ones}) {
-    ModelPass pass(*model, ScoredSequences(sequences), {FamilyNumbers()["temperature"], 16});
+    ModelPass pass(*model, ScoredSequences(sequences), {FamilyNumbers()["temperature"]});
     pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
   }
   double worst = 0;

@@ -42,8 +42,8 @@ double TeacherForcedError(Transformer& model, const std::vector<std::int32_t>& p
   const std::int64_t length = static_cast<std::int64_t>(tokens.size());
   const at::Tensor ids = TokensOf(tokens);
   const at::Tensor hidden = model.Hidden(ids, std::span(&length, 1));
-  const auto out = ChunkedLogprobs(model, hidden.narrow(0, 0, length - 1),
-                                   ids.narrow(0, 1, length - 1), {temperature, 16});
+  const auto out = ScoreTokens(model, hidden.narrow(0, 0, length - 1), ids.narrow(0, 1, length - 1),
+                               {temperature});
   double worst = 0;
   for (std::size_t t = first_token; t < sequence.logprobs.size(); ++t) {
     const double expected =

@@ -28,7 +28,7 @@ TEST(ModelPassTest, GradientsEqualThoseOfTransformers) {
     NamedGradients gradients(*model);
     for (const auto& sequences : {short_ones, long_ones}) {
       ModelPass pass(*model, ScoredSequences(sequences),
-                     {numbers["temperature"], 16, EntropyMode::kNone});
+                     {numbers["temperature"], EntropyMode::kNone});
       pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
     }
     for (const auto& [parameter, tensor] : model->parameters()) {
@@ -58,7 +58,7 @@ TEST(ModelPassTest, GradientsEqualThoseOfOneGraph) {
     const auto loss_of = [&](const TokenLogprobs& out) {
       return (out.logprobs_M.exp() * weights_M).sum() - 0.3 * out.entropy_M.square().sum();
     };
-    ModelPass pass(*model, tokens, {0.8, 3, EntropyMode::kDifferentiable});
+    ModelPass pass(*model, tokens, {0.8, EntropyMode::kDifferentiable, {}, 5});
     NamedGradients gradients(*model);
     pass.Backward(pass.GradientOf(loss_of(pass.output())), gradients);
 
@@ -150,7 +150,7 @@ TEST(ModelPassTest, ProductsReadTheParametersWhereTheyAre) {
 TEST(ModelPassTest, KeepsNoGraphWithoutGradients) {
   const auto model = GoldenModel("qwen2_tiny");
   const at::NoGradGuard no_grad;
-  const ModelPass pass(*model, ScoredSequences({{1, 2, 3}}), {1, 2, EntropyMode::kDetached});
+  const ModelPass pass(*model, ScoredSequences({{1, 2, 3}}), {1, EntropyMode::kDetached});
   EXPECT_FALSE(pass.output().logprobs_M.requires_grad());
   EXPECT_FALSE(pass.output().entropy_M.requires_grad());
 }

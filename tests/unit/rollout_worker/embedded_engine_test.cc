@@ -176,7 +176,7 @@ TEST_F(EmbeddedEngineTest, NewWeightsServeSamplesSubmittedAfterThem) {
   const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
   const std::int64_t generated = static_cast<std::int64_t>(completion.token_ids.size());
   const at::Tensor hidden = (*model)->Hidden(ids, std::span(&length, 1)).narrow(0, 5, generated);
-  const auto expected = ChunkedLogprobs(**model, hidden, ids.narrow(0, 6, generated), {1.0, 64});
+  const auto expected = ScoreTokens(**model, hidden, ids.narrow(0, 6, generated), {});
   EXPECT_LT((expected.logprobs_M - torch::tensor(completion.logprobs)).abs().max().item<float>(),
             1e-4f);
 }
