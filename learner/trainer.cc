@@ -51,11 +51,11 @@ class Stopwatch {
 }  // namespace
 
 std::string SizesToLower(const LearnerConfig& local) {
-  return c10::str("lower local.learner.micro_batch_tokens (", local.micro_batch_tokens,
-                  "), ",
-                  local.recompute ? "" : "set local.learner.recompute, ",
-                  "set run.optim.precision: stochastic, or set local.learner.zero: auto with more "
-                  "ranks");
+  return c10::str(
+      "lower local.learner.micro_batch_tokens (", local.micro_batch_tokens, "), ",
+      local.recompute == Recompute::kBlock ? "" : "set local.learner.recompute: block, ",
+      "set run.optim.precision: stochastic, or set local.learner.zero: auto with more "
+      "ranks");
 }
 
 Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* reference,

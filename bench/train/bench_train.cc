@@ -250,7 +250,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddChoice(app, "--precision", run.optim.precision, "of the optimizer");
   AddChoice(app, "--device", learner.device, "where the model is trained");
   AddChoice(app, "--zero", learner.zero, "what a rank holds a part of");
-  app.add_flag("--recompute", learner.recompute, "activations of a block are computed again");
+  AddChoice(app, "--recompute", learner.recompute, "what the backward pass computes again");
   app.add_flag("--share-gpu", learner.share_gpu, "ranks may share a GPU");
   app.add_option("--entropy-coef", run.algorithm.entropy_coef, "weight of the entropy bonus");
   count("--threads", learner.threads, "torch threads of a rank");

@@ -30,7 +30,7 @@ LOADS = {
     "long context": (2, 64, 2000, 2064),
 }
 QUICK = [("quickstart", "shared prompts", precision, recompute)
-         for precision in PRECISIONS for recompute in (False, True)]
+         for precision in PRECISIONS for recompute in ("none", "selective", "block")]
 
 
 def flags_of(load):
@@ -44,7 +44,7 @@ def flags_of(load):
 
 def measure(program, folder, load, precision, recompute, device):
     command = [program, folder, "--device", device, *flags_of(load), *PRECISIONS[precision],
-               *(["--recompute"] if recompute else [])]
+               "--recompute", recompute]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           check=False)
     if done.returncode != 0:
@@ -66,7 +66,7 @@ def main():
     options = options.parse_args()
     cases = QUICK if options.quick else [
         (case, load, precision, recompute) for case in options.cases for load in options.loads
-        for precision in options.precisions for recompute in (False, True)]
+        for precision in options.precisions for recompute in ("none", "selective", "block")]
     print(f"{'MiB':58} {'steps':>9} {'plan':>9} {'ratio':>7}")
     good = True
     for case, load, precision, recompute in cases:
@@ -76,7 +76,7 @@ def main():
         taken, planned = row["tensor_peak_bytes"], row["plan"]["peak"]
         holds = abs(planned - taken) <= MOST * taken
         good &= holds
-        what = f"{case}, {load}, {precision}{', recompute' if recompute else ''}"
+        what = f"{case}, {load}, {precision}{'' if recompute == 'none' else ', recompute ' + recompute}"
         print(f"{what:58} {taken / MIB:9.2f} {planned / MIB:9.2f} {planned / taken:7.3f}"
               f"{'' if holds else '  off'}", flush=True)
         if options.parts:

@@ -27,6 +27,7 @@ FEWEST_CHECKPOINTS = 2  # so that a damaged one has one before it
 
 KWARGS = re.compile(r"(reward\.)?custom_reward_function\.reward_kwargs\.")
 BOOL = "True=true true=true False=false false=false"
+RECOMPUTE = "True=block true=block False=none false=none"
 SERVERS = ("the embedded engine samples; for vLLM set local.worker.engine and "
            "local.worker.vllm.servers")
 SIZED_HERE = "processes and memory are sized in section local"
@@ -81,7 +82,7 @@ VERL = [
         choices="True=drop true=drop False=refuse false=refuse", default="false"),
     Row("actor_rollout_ref.model.path", "run.model.path"),
     Row("actor_rollout_ref.model.enable_gradient_checkpointing", "local.learner.recompute",
-        choices=BOOL),
+        choices=RECOMPUTE),
     Row("actor_rollout_ref.model.lora_rank", changes=NO_LORA),
     Row("actor_rollout_ref.rollout.multi_turn.enable",
         changes="multi-turn rollouts are not supported: the run would be single-turn, without "
@@ -232,7 +233,7 @@ TRL = [
     Row("lr_scheduler_type", "run.optim.schedule", remark="there is no such schedule here",
         choices="linear=linear cosine=cosine constant=constant constant_with_warmup=constant",
         default="linear"),
-    Row("gradient_checkpointing", "local.learner.recompute", choices=BOOL),
+    Row("gradient_checkpointing", "local.learner.recompute", choices=RECOMPUTE),
     Row("per_device_train_batch_size", default="8"),
     Row("gradient_accumulation_steps", default="1"),
     Row("generation_batch_size"),

@@ -87,24 +87,32 @@ class PassMemory {
         M_(shape.prompts * shape.completions * shape.completion_tokens) {}
 
   void AddTo(MemoryPlan& plan) const {
-    double kept = 0, block = 0, whole_block = 0;
+    double kept = 0, block = 0, again = 0;  // what is computed again
     for (const BlockSpec& spec : model_.blocks) {
       const LayerBytes one = Block(spec);
       const double end =
           BlockParameters(spec) * bytes_ + (floats_ ? 0 : kFloat * LargestMatrix(spec)) - one.kept;
-      kept += recomputes() ? Values(spec.D) : one.kept;
+      kept += Kept(spec, one);
       block = std::max({block, one.forward, one.backward, end});
-      whole_block = std::max(whole_block, one.kept - Values(spec.D));
+      again = std::max(again, one.kept - Kept(spec, one));
     }
     // The last norm keeps its input and the rows that predict scored tokens, before and after it.
     const double head_rows = 2 * M_ * Whole(model_.hidden_size) * bytes_ + Norm(M_, D());
     plan.activations = kept + Values(model_.hidden_size) + head_rows + Mask();
-    plan.block = recomputes() ? whole_block + block : block;
+    plan.block = again + block;
     plan.head = Head();
   }
 
  private:
-  bool recomputes() const { return config_.local.learner.recompute; }
+  // What a block keeps from the forward pass to the backward pass.
+  double Kept(const BlockSpec& spec, const LayerBytes& all) const {
+    const Recompute recompute = config_.local.learner.recompute;
+    if (recompute == Recompute::kBlock) return Values(spec.D);
+    // The MLP, with the norm in front of it, begins from a copy of its input.
+    if (recompute == Recompute::kSelective)
+      return all.kept - Mlp(spec) - Values(spec.D) - Norm(N_, Whole(spec.D));
+    return all.kept;
+  }
 
   double D() const { return Whole(model_.hidden_size); }
 
@@ -341,8 +349,9 @@ std::string AdviceFor(const MemoryPlan& plan, const RunConfig& config) {
   if (plan.peak() > 2 * plan.state()) {
     if (plan.head > plan.activations + plan.block)
       return fmt::format("lower local.learner.micro_batch_tokens ({})", learner.micro_batch_tokens);
-    return fmt::format("lower local.learner.micro_batch_tokens ({}){}", learner.micro_batch_tokens,
-                       learner.recompute ? "" : " or set local.learner.recompute");
+    return fmt::format(
+        "lower local.learner.micro_batch_tokens ({}){}", learner.micro_batch_tokens,
+        learner.recompute == Recompute::kBlock ? "" : " or set local.learner.recompute: block");
   }
   if (floats) return "set run.model.dtype: bfloat16";
   if (config.run.optim.precision != OptimPrecision::kStochastic)

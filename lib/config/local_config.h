@@ -59,6 +59,16 @@ inline constexpr ChoiceRow<ZeroStage> kChoices<ZeroStage>[] = {
     {ZeroStage::kAuto, "auto", "the lowest that the memory plan fits"},
 };
 
+// What the backward pass computes again instead of keeping it.
+enum class Recompute : std::uint8_t { kNone, kSelective, kBlock };
+
+template <>
+inline constexpr ChoiceRow<Recompute> kChoices<Recompute>[] = {
+    {Recompute::kNone, "none"},
+    {Recompute::kSelective, "selective", "MLPs"},
+    {Recompute::kBlock, "block", "whole blocks, from their inputs"},
+};
+
 // The first four are set, or none. Without them every port is plain text and must listen on
 // loopback.
 struct SecurityConfig {
@@ -220,7 +230,7 @@ struct LearnerConfig {
   Offload offload = Offload::kNone;
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
-  bool recompute = false;
+  Recompute recompute = Recompute::kNone;
   std::int64_t collective_timeout_ms = 60000;
   std::int64_t stuck_timeout_ms = 1800000;
   std::string interface;
@@ -242,9 +252,7 @@ struct LearnerConfig {
     v("micro_batch_tokens", micro_batch_tokens,
       "tokens of one forward and backward pass at most (a longer completion goes alone)",
       AtLeast(1));
-    v("recompute", recompute,
-      "keep only the input of each block, and run the block again in the backward pass: the "
-      "activations of one block at a time, for a third more arithmetic");
+    v("recompute", recompute, "what the backward pass computes again instead of keeping it");
     v("collective_timeout_ms", collective_timeout_ms,
       "a rank from which no heartbeat comes for so long is gone, which ends the job",
       AtLeast(1000));

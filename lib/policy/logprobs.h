@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "lib/config/local_config.h"
 #include "lib/policy/transformer.h"
 
 namespace buttress {
@@ -25,9 +26,11 @@ enum class EntropyMode { kNone, kDetached, kDifferentiable };
 struct PassOptions {
   double temperature = 1;  // that of sampling
   EntropyMode entropy = EntropyMode::kNone;
-  // Keeps only the inputs of blocks for the backward pass, which runs each block again (Chen et
-  // al., "Training deep nets with sublinear memory cost", arXiv 1604.06174).
-  bool recompute = false;
+  // kBlock keeps the inputs of blocks for the backward pass, which runs each block again (Chen et
+  // al., "Training deep nets with sublinear memory cost", arXiv 1604.06174); kSelective keeps the
+  // first half of a block, and runs the MLP again, whose activations are the largest and do not
+  // cost more in long sequences (after Korthikanti et al., arXiv 2205.05198, section 5).
+  Recompute recompute = Recompute::kNone;
   std::int64_t vocabulary_block = 4096;  // columns of logits at a time, of up to 2^14 rows
   // Logits that are kept for the backward pass, which computes more than these again.
   std::int64_t kept_logits = std::int64_t{1} << 27;

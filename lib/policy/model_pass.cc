@@ -15,11 +15,14 @@ at::Tensor Cut(const at::Tensor& x) {
   return x.detach().requires_grad_(at::GradMode::is_enabled());
 }
 
-// `first`, and the parameters of the unit.
-variable_list InputsOf(const ParameterUnit& unit, const at::Tensor& first) {
-  variable_list inputs = {first};
+// The gradients in `input` and in the parameters of the unit, those undefined that `output` does
+// not depend on.
+variable_list GradientsIn(const ParameterUnit& unit, const at::Tensor& input,
+                          const at::Tensor& output, const at::Tensor& grad_output) {
+  variable_list inputs = {input};
   for (const auto& [name, parameter] : unit.parameters) inputs.push_back(parameter);
-  return inputs;
+  return torch::autograd::grad({output}, inputs, {grad_output}, /*retain_graph=*/std::nullopt,
+                               /*create_graph=*/false, /*allow_unused=*/true);
 }
 
 }  // namespace
@@ -34,15 +37,13 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
     hidden_ND = model.RunEmbedding(tokens_N_);
   }
   for (std::size_t block = 0; block < model.blocks(); ++block) {
-    const at::Tensor input_ND = Cut(hidden_ND);
+    Graph graph{Cut(hidden_ND), {}, {}};
     const HeldUnit held = model.Hold(model.unit_of_block(block));
     model.Prefetch(model.unit_of_block(block) + 1);
-    {
-      const at::AutoGradMode graph(at::GradMode::is_enabled() && !options.recompute);
-      hidden_ND = model.RunBlock(block, layout_, input_ND);
-    }
-    if (!at::GradMode::is_enabled()) continue;
-    blocks_.push_back({input_ND, options.recompute ? at::Tensor() : hidden_ND});
+    graph.output = RunBlock(block, options.recompute, graph);
+    hidden_ND = graph.output;
+    if (options.recompute != Recompute::kNone) graph.output.reset();
+    if (at::GradMode::is_enabled()) blocks_.push_back(std::move(graph));
   }
   const HeldUnit norm = model.Hold(model.unit_of_norm());
   const HeldUnit head = model.Hold(model.unit_of_head());
@@ -52,6 +53,16 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
   output_ = head_->output();
   output_.logprobs_M = Cut(output_.logprobs_M);
   if (options.entropy == EntropyMode::kDifferentiable) output_.entropy_M = Cut(output_.entropy_M);
+}
+
+// Returns the hidden states behind the block, and sets graph.middle if it is kept.
+at::Tensor ModelPass::RunBlock(std::size_t block, Recompute recompute, Graph& graph) {
+  if (recompute == Recompute::kNone) return model_.RunBlock(block, layout_, graph.input);
+  if (recompute == Recompute::kSelective)
+    graph.middle = model_.RunAttention(block, layout_, graph.input);
+  const at::NoGradGuard no_grad;
+  return graph.middle.defined() ? model_.RunMlp(block, graph.middle)
+                                : model_.RunBlock(block, layout_, graph.input);
 }
 
 OutputGradient ModelPass::GradientOf(const at::Tensor& loss) const {
@@ -96,9 +107,18 @@ at::Tensor ModelPass::BlockBackward(std::size_t block, const at::Tensor& grad_ND
   const HeldUnit held = model_.Hold(unit);
   if (block > 0) model_.Prefetch(unit - 1);
   Graph graph = std::exchange(blocks_[block], {});
-  if (!graph.output.defined()) graph.output = model_.RunBlock(block, layout_, graph.input);
-  const variable_list found =
-      torch::autograd::grad({graph.output}, InputsOf(model_.units()[unit], graph.input), {grad_ND});
+  const ParameterUnit& parameters = model_.units()[unit];
+  variable_list found;
+  if (graph.middle.defined()) {
+    const at::Tensor middle_ND = Cut(graph.middle);
+    found = GradientsIn(parameters, middle_ND, model_.RunMlp(block, middle_ND), grad_ND);
+    const variable_list first = GradientsIn(parameters, graph.input, graph.middle, found[0]);
+    for (std::size_t i = 0; i < first.size(); ++i)
+      if (first[i].defined()) found[i] = first[i];
+  } else {
+    if (!graph.output.defined()) graph.output = model_.RunBlock(block, layout_, graph.input);
+    found = GradientsIn(parameters, graph.input, graph.output, grad_ND);
+  }
   for (std::size_t i = 1; i < found.size(); ++i) sink.Add(unit, i - 1, found[i]);
   sink.Done(unit);
   return found[0];

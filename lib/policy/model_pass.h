@@ -71,9 +71,11 @@ class ModelPass {
   // The graph of one unit.
   struct Graph {
     at::Tensor input;
+    at::Tensor middle;  // Recompute::kSelective: behind the attention of a block
     at::Tensor output;  // undefined if the backward pass computes it again
   };
 
+  at::Tensor RunBlock(std::size_t block, Recompute recompute, Graph& graph);
   at::Tensor HeadBackward(const OutputGradient& gradient, GradientSink& sink);
   at::Tensor BlockBackward(std::size_t block, const at::Tensor& grad_ND, GradientSink& sink);
   void EmbeddingBackward(const at::Tensor& grad_ND, GradientSink& sink);

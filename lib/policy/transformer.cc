@@ -168,10 +168,20 @@ EmbeddingGradient Transformer::EmbeddingGradientOf(const at::Tensor& tokens_N,
 at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,
                                  const at::Tensor& hidden_ND) {
   const HeldUnit held = Hold(unit_of_block(block));
+  return RunMlp(block, RunAttention(block, layout, hidden_ND));
+}
+
+at::Tensor Transformer::RunAttention(std::size_t block, const PackedLayout& layout,
+                                     const at::Tensor& hidden_ND) {
   PackedRows rows(layout);
   const LayerWeights& w = weights_.layers[block];
-  return BlockForward(config_.blocks[block], block, w, ParameterProducts(w), ropes_, rows,
-                      hidden_ND);
+  return AttentionForward(config_.blocks[block], block, w, ParameterProducts(w), ropes_, rows,
+                          hidden_ND);
+}
+
+at::Tensor Transformer::RunMlp(std::size_t block, const at::Tensor& middle_ND) const {
+  const LayerWeights& w = weights_.layers[block];
+  return MlpForward(config_.blocks[block], w, ParameterProducts(w), middle_ND);
 }
 
 at::Tensor Transformer::RunNorm(const at::Tensor& hidden_ND) const {

@@ -115,6 +115,11 @@ class Transformer {
   at::Tensor RunBlock(std::size_t block, const PackedLayout& layout, const at::Tensor& hidden_ND);
   at::Tensor RunNorm(const at::Tensor& hidden_ND) const;
 
+  // The two halves of RunBlock, for a caller that holds the block.
+  at::Tensor RunAttention(std::size_t block, const PackedLayout& layout,
+                          const at::Tensor& hidden_ND);
+  at::Tensor RunMlp(std::size_t block, const at::Tensor& middle_ND) const;
+
   std::size_t blocks() const { return weights_.layers.size(); }
 
   // The units that the steps above and Logits read. The steps hold them themselves; a backward pass

@@ -14,6 +14,10 @@ at::Tensor AddResidual(const at::Tensor& hidden_ND, at::Tensor delta_ND) {
   return at::GradMode::is_enabled() ? hidden_ND + delta_ND : delta_ND.add_(hidden_ND);
 }
 
+at::Tensor PostNorm(const BlockSpec& spec, const at::Tensor& x_ND, const at::Tensor& weight_D) {
+  return spec.post_norms ? RmsNorm(x_ND, weight_D, spec.norm) : x_ND;
+}
+
 at::Tensor Mlp(const BlockSpec& spec, const BlockProducts& products, const at::Tensor& x_ND) {
   const auto run = [&](std::size_t mlp, const at::Tensor& rows) {
     return products.Down(mlp, Gate(products.GateUp(mlp, rows), spec.activation));
@@ -58,22 +62,29 @@ at::Tensor ParameterProducts::Down(std::size_t mlp, const at::Tensor& gated_NF) 
   return Linear(gated_NF, {w_.mlps[mlp].down_weight});
 }
 
-at::Tensor BlockForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,
-                        const BlockProducts& products, std::vector<RopeTable>& ropes,
-                        BlockRows& rows, const at::Tensor& hidden_ND) {
-  const auto post_norm = [&spec](const at::Tensor& x_ND, const at::Tensor& weight_D) {
-    return spec.post_norms ? RmsNorm(x_ND, weight_D, spec.norm) : x_ND;
-  };
+at::Tensor AttentionForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,
+                            const BlockProducts& products, std::vector<RopeTable>& ropes,
+                            BlockRows& rows, const at::Tensor& hidden_ND) {
   at::Tensor qkv = products.Qkv(RmsNorm(hidden_ND, norms.input_norm_D, spec.norm));
   if (spec.qk_norm)
     qkv = NormHeads(std::move(qkv), spec.attention, norms.q_norm_C, norms.k_norm_C, spec.norm);
   qkv = ropes[spec.rope].Rotate(std::move(qkv), spec.attention.H + spec.attention.K,
                                 rows.positions_N(), rows.end());
   const at::Tensor attended = products.Out(rows.Attend(spec.attention, layer, qkv));
-  const at::Tensor middle_ND =
-      AddResidual(hidden_ND, post_norm(attended, norms.attention_out_norm_D));
+  return AddResidual(hidden_ND, PostNorm(spec, attended, norms.attention_out_norm_D));
+}
+
+at::Tensor MlpForward(const BlockSpec& spec, const LayerWeights& norms,
+                      const BlockProducts& products, const at::Tensor& middle_ND) {
   const at::Tensor mapped = Mlp(spec, products, RmsNorm(middle_ND, norms.mlp_norm_D, spec.norm));
-  return AddResidual(middle_ND, post_norm(mapped, norms.mlp_out_norm_D));
+  return AddResidual(middle_ND, PostNorm(spec, mapped, norms.mlp_out_norm_D));
+}
+
+at::Tensor BlockForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,
+                        const BlockProducts& products, std::vector<RopeTable>& ropes,
+                        BlockRows& rows, const at::Tensor& hidden_ND) {
+  return MlpForward(spec, norms, products,
+                    AttentionForward(spec, layer, norms, products, ropes, rows, hidden_ND));
 }
 
 }  // namespace buttress

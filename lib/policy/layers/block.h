@@ -73,4 +73,12 @@ at::Tensor BlockForward(const BlockSpec& spec, std::size_t layer, const LayerWei
                         const BlockProducts& products, std::vector<RopeTable>& ropes,
                         BlockRows& rows, const at::Tensor& hidden_ND);
 
+// Its two halves: the hidden states with what attention adds to them, `middle_ND`, and those with
+// what the MLP adds.
+at::Tensor AttentionForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,
+                            const BlockProducts& products, std::vector<RopeTable>& ropes,
+                            BlockRows& rows, const at::Tensor& hidden_ND);
+at::Tensor MlpForward(const BlockSpec& spec, const LayerWeights& norms,
+                      const BlockProducts& products, const at::Tensor& middle_ND);
+
 }  // namespace buttress

@@ -60,7 +60,7 @@ TEST_F(GpuChecksTest, AGpuMustHoldAFullMicroBatch) {
               AllOf(HasSubstr("a learner rank needs"), HasSubstr("weights 938.9 MiB"),
                     HasSubstr("(zero: 0); it has 16.0 GiB of GPU 0; "),
                     HasSubstr("set local.learner.recompute")));
-  config_.local.learner.recompute = true;
+  config_.local.learner.recompute = Recompute::kBlock;
   EXPECT_EQ(Errors({1, 1}), "");
   ::setenv("FAKE_GPU_GIB", "8", 1);
   EXPECT_THAT(Errors({1, 1}), HasSubstr("run.optim.precision: stochastic"));

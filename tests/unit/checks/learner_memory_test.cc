@@ -97,7 +97,7 @@ TEST(LearnerMemoryTest, RecomputeKeepsTheInputsOfBlocks) {
   RunConfig config = OnGpus();
   const double all = PlanOf(config).activations;
   EXPECT_GT(all, 80 * kOneGiB);  // more than a GPU of 80 GiB has
-  config.local.learner.recompute = true;
+  config.local.learner.recompute = Recompute::kBlock;
   const MemoryPlan one = PlanOf(config);
   EXPECT_LT(one.activations + one.block, all / 5);
 }
@@ -126,7 +126,7 @@ TEST(LearnerMemoryTest, AFullMicroBatchHasTheLongestOfTheRun) {
 TEST(LearnerMemoryTest, AutoTakesTheLowestStageThatFits) {
   RunConfig config = OnGpus();
   config.local.learner.zero = ZeroStage::kAuto;
-  config.local.learner.recompute = true;
+  config.local.learner.recompute = Recompute::kBlock;
   const auto stage = [&](std::int64_t ranks, double bytes) {
     return ChooseZeroStage(config, SevenBillion(), ranks, bytes);
   };
@@ -148,7 +148,7 @@ TEST(LearnerMemoryTest, WhatFitsNowhereIsSaidWithWhatToChange) {
   EXPECT_THAT(error(8, 60 * kOneGiB),
               HasSubstr("lower local.learner.micro_batch_tokens (16384) or set "
                         "local.learner.recompute"));
-  config.local.learner.recompute = true;
+  config.local.learner.recompute = Recompute::kBlock;
   EXPECT_THAT(error(1, 80 * kOneGiB), HasSubstr("set run.optim.precision: stochastic"));
   config.run.optim.precision = OptimPrecision::kStochastic;
   EXPECT_THAT(error(1, 60 * kOneGiB), HasSubstr("more ranks"));

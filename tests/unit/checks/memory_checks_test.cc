@@ -96,7 +96,7 @@ TEST(MemoryChecksTest, ThePlanOfARankIsShown) {
 TEST(MemoryChecksTest, AutoShardsOverTheRanksOfTheJob) {
   RunConfig config = InBFloat16();
   config.local.learner.zero = ZeroStage::kAuto;
-  config.local.learner.recompute = true;
+  config.local.learner.recompute = Recompute::kBlock;
   const MachineMemory machine{9 * kGiBytes, 0};
   const auto check = [&](ProcessCounts counts) {
     Findings findings;

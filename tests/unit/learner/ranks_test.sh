@@ -55,7 +55,7 @@ for ranks in 2 3 4; do stages $ranks float32 fp32_master; done
 stages 3 bfloat16 fp32_master
 stages 3 bfloat16 stochastic
 for family in "$golden"/*/; do stages 2 float32 fp32_master run.model.path="$family"; done
-stages 3 float32 fp32_master $a.kl_coef=0.05 $a.kl_in=reward local.learner.recompute=true
+stages 3 float32 fp32_master $a.kl_coef=0.05 $a.kl_in=reward local.learner.recompute=block
 stages 2 float32 fp32_master $b.updates=2 $b.epochs=3 $b.kl_stop=1e-4 $a.kl_coef=0.05 \
   $a.old_policy=learner run.optim.lr=1e-3
 stages 4 float32 fp32_master $b.updates=3 $b.mini_batch=completions $a.kl_coef=0.05

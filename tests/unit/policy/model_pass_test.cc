@@ -76,13 +76,15 @@ TEST(ModelPassTest, GradientsEqualThoseOfOneGraph) {
   }
 }
 
-// Recomputation gives the same bits and keeps less than half as much for the backward pass.
+// Recomputation gives the same bits. Whole blocks keep less than half as much for the backward
+// pass.
 TEST(ModelPassTest, RecomputedBlocksGiveTheSameGradients) {
-  for (const std::string name : {"qwen2_tiny", "qwen3_moe"}) {
+  for (const std::string name :
+       {"qwen2_tiny", "qwen3", "qwen3_moe", "llama", "mistral", "gemma2", "gemma3"}) {
     const auto model = GoldenModel(name);
     PassTokens tokens = ScoredSequences({{5, 9, 2, 7}, {1, 4, 8}, {3, 3, 6, 2, 1}});
     tokens.prefixes = {-1, 0, 0};
-    const auto gradients_of = [&](bool recompute, std::int64_t& kept) {
+    const auto gradients_of = [&](Recompute recompute, std::int64_t& kept) {
       const LiveBytes bytes;
       ModelPass pass(*model, tokens, {.temperature = 0.8, .recompute = recompute});
       NamedGradients gradients(*model);
@@ -90,13 +92,18 @@ TEST(ModelPassTest, RecomputedBlocksGiveTheSameGradients) {
       pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
       return gradients.sums;
     };
-    std::int64_t kept = 0, kept_inputs = 0;
-    const auto expected = gradients_of(false, kept);
-    const auto found = gradients_of(true, kept_inputs);
-    EXPECT_LT(2 * kept_inputs, kept) << name;
-    ASSERT_EQ(found.size(), model->parameters().size());
-    for (const auto& [parameter, gradient] : found)
-      EXPECT_TRUE(gradient.equal(expected.at(parameter))) << name << " " << parameter;
+    std::int64_t all = 0, attention = 0, inputs = 0;
+    const auto expected = gradients_of(Recompute::kNone, all);
+    const auto selective = gradients_of(Recompute::kSelective, attention);
+    const auto whole = gradients_of(Recompute::kBlock, inputs);
+    EXPECT_LT(attention, all) << name;
+    EXPECT_LT(inputs, attention) << name;
+    EXPECT_LT(2 * inputs, all) << name;
+    ASSERT_EQ(expected.size(), model->parameters().size());
+    for (const auto& [parameter, gradient] : expected) {
+      EXPECT_TRUE(gradient.equal(selective.at(parameter))) << name << " " << parameter;
+      EXPECT_TRUE(gradient.equal(whole.at(parameter))) << name << " " << parameter;
+    }
   }
 }
 
