@@ -22,16 +22,18 @@ for ranks in 1 2 4; do
   train $ranks --gpu "$folder/$ranks" float32 fp32_master
   "$program" --compare "$folder/cpu" "$folder/$ranks" $bound
 done
-for precision in fp32_master stochastic; do train 2 --gpu "$folder/half" bfloat16 $precision; done
-
 a=run.algorithm b=run.batch
 for settings in \
-  "$a.loss=gspo $a.old_policy=learner $a.correction.mode=tis $a.correction.level=geometric \
-    $a.aggregation=group_token_mean" \
-  "$a.loss=gmpo $a.kl_coef=0.05 $a.kl_in=reward" \
+  "$a.loss=gmpo $a.kl_coef=0.05 $a.kl_in=reward local.learner.recompute=true" \
   "$b.updates=2 $b.epochs=3 $b.kl_stop=1e-4 $a.kl_coef=0.05 $a.old_policy=learner \
-    run.optim.lr=1e-3"; do
+    run.optim.lr=1e-3 local.learner.zero=3"; do
   train 1 "$folder/cpu" float32 fp32_master $settings
   train 2 --gpu "$folder/gpu" float32 fp32_master $settings
   "$program" --compare "$folder/cpu" "$folder/gpu" $bound
+done
+
+# What the ranks divide changes no bit.
+for stage in 0 1 2 3; do
+  train 3 --gpu "$folder/stage$stage" bfloat16 stochastic local.learner.zero=$stage
+  cmp "$folder/stage0" "$folder/stage$stage"
 done

@@ -142,7 +142,11 @@ class Communicator {
                                         std::string what) const {
     return [this, done = std::move(done), what = std::move(what)]() -> Result<bool> {
       bool is_done = false;
-      BUTTRESS_RETURN_IF_ERROR(OnDevice(what, [&] { is_done = done->query(); }));
+      BUTTRESS_RETURN_IF_ERROR(OnDevice(what, [&] {
+        // Without its device, a thread of its own would take memory of the first one.
+        c10::impl::VirtualGuardImpl(device_.type()).setDevice(device_);
+        is_done = done->query();
+      }));
       if (is_done) return true;
       BUTTRESS_RETURN_IF_ERROR(Settled(what).status());
       return false;
