@@ -97,8 +97,7 @@ AdamW::AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& optim, 
       optim_(optim),
       options_(std::move(options)),
       seed_(seed),
-      stochastic_(optim.precision == OptimPrecision::kStochastic &&
-                  units.front().flat.scalar_type() == at::kBFloat16) {
+      stochastic_(optim.precision == OptimPrecision::kStochastic) {
   std::size_t first_parameter = 0;
   for (const ParameterUnit& unit : units_) {
     AddUnit(unit, first_parameter);
@@ -107,8 +106,12 @@ AdamW::AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& optim, 
 }
 
 // Returns zeros for the state of `values`, in the memory that the options name.
+bool AdamW::IsStochastic(const at::Tensor& values) const {
+  return stochastic_ && values.scalar_type() == at::kBFloat16;
+}
+
 at::Tensor AdamW::ZeroState(const at::Tensor& values) const {
-  const auto options = values.options().dtype(stochastic_ ? at::kBFloat16 : at::kFloat);
+  const auto options = values.options().dtype(IsStochastic(values) ? at::kBFloat16 : at::kFloat);
   if (options_.offload == Offload::kNone) return at::zeros({values.numel()}, options);
   if (options_.offload == Offload::kDisk)
     return ZerosOnDisk(options_.folder, values.numel(), options.device(at::kCPU));
@@ -125,7 +128,7 @@ void AdamW::AddUnit(const ParameterUnit& unit, std::size_t first_parameter) {
   state.second = ZeroState(state.values);
   state_.emplace_back("first." + unit.name, state.first);
   state_.emplace_back("second." + unit.name, state.second);
-  if (stochastic_ || state.values.scalar_type() == at::kFloat) return;
+  if (IsStochastic(state.values) || state.values.scalar_type() == at::kFloat) return;
   state.master = ZeroState(state.values).copy_(state.values);
   state_.emplace_back("master." + unit.name, state.master);
 }
@@ -148,7 +151,7 @@ void AdamW::Update(std::size_t unit, const at::Tensor& gradient, double learning
 // Updates `state.values`, which are where the state is.
 void AdamW::UpdateHere(const ParameterUnit& unit, const UnitState& state,
                        const at::Tensor& gradient, double learning_rate) const {
-  if (stochastic_) return UpdateStochastic(unit, state, gradient, learning_rate);
+  if (IsStochastic(state.values)) return UpdateStochastic(unit, state, gradient, learning_rate);
   const std::int64_t n = state.values.numel();
   const std::int64_t decayed = std::clamp<std::int64_t>(unit.decayed - state.begin, 0, n);
   UpdateFloat32(state, gradient, 0, decayed, optim_.weight_decay, learning_rate);

@@ -63,6 +63,8 @@ class AdamW {
   };
 
   void AddUnit(const ParameterUnit& unit, std::size_t first_parameter);
+  // Whether these values and their moments are rounded stochastically: adapters are float32.
+  bool IsStochastic(const at::Tensor& values) const;
   at::Tensor ZeroState(const at::Tensor& values) const;
   void UpdateHere(const ParameterUnit& unit, const UnitState& state, const at::Tensor& gradient,
                   double learning_rate) const;

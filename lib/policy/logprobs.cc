@@ -121,7 +121,7 @@ at::Tensor HeadPass::Backward(const OutputGradient& gradient, const AddRows& add
     const at::Tensor grad_Mv = GradLogits(gradient, block).to(hidden_MD_.scalar_type());
     const at::Tensor head_vD = model_.weights().head_VD.narrow(0, block.first, block.count);
     AddProduct(grad_MD, grad_Mv, head_vD);
-    add(block.first, at::mm(grad_Mv.t(), hidden_MD_));
+    if (add) add(block.first, at::mm(grad_Mv.t(), hidden_MD_));
   }
   return grad_MD.to(hidden_MD_.scalar_type());
 }

@@ -58,8 +58,8 @@ class HeadPass {
 
   const TokenLogprobs& output() const { return output_; }
 
-  // Passes the gradient of the head to `add`, in parts so that it never exists as a whole, and
-  // returns the gradient in hidden_MD, which is summed in float32. Call it once.
+  // Passes the gradient of the head to `add`, in parts so that it never exists as a whole, unless
+  // that is null, and returns the gradient in hidden_MD, which is summed in float32. Call it once.
   at::Tensor Backward(const OutputGradient& gradient, const AddRows& add);
 
  private:

@@ -88,14 +88,18 @@ at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink&
   const HeldUnit norm = model_.Hold(unit);
   const HeldUnit table = model_.Hold(model_.unit_of_head());
   model_.Prefetch(unit - 1);
+  const bool trained = model_.units()[unit].trainable;
   // The gradient of a tied head belongs to the embedding.
   const bool tied = model_.config().tie_word_embeddings;
-  const at::Tensor grad_MD = head_->Backward(gradient, [&](std::int64_t first, const auto& rows) {
+  const HeadPass::AddRows add = [&](std::int64_t first, const at::Tensor& rows) {
     tied ? sink.AddRows(0, 0, first, rows) : sink.AddRows(unit, 1, first, rows);
-  });
+  };
+  const at::Tensor grad_MD = head_->Backward(gradient, trained ? add : nullptr);
   head_.reset();
-  const variable_list found = torch::autograd::grad(
-      {head_norm_.output}, {head_norm_.input, model_.weights().final_norm_D}, {grad_MD});
+  variable_list inputs = {head_norm_.input};
+  if (trained) inputs.push_back(model_.weights().final_norm_D);
+  const variable_list found = torch::autograd::grad({head_norm_.output}, inputs, {grad_MD});
+  if (!trained) return found[0];
   sink.Add(unit, 0, found[1]);
   sink.Done(unit);
   return found[0];
@@ -103,9 +107,12 @@ at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink&
 
 at::Tensor ModelPass::BlockBackward(std::size_t block, const at::Tensor& grad_ND,
                                     GradientSink& sink) {
-  const std::size_t unit = model_.unit_of_block(block);
-  const HeldUnit held = model_.Hold(unit);
-  if (block > 0) model_.Prefetch(unit - 1);
+  const std::size_t weights = model_.unit_of_block(block);
+  const HeldUnit held = model_.Hold(weights);
+  if (block > 0) model_.Prefetch(weights - 1);
+  // A block trains either its parameters or its adapters.
+  const std::size_t unit = model_.adapters() == nullptr ? weights : model_.unit_of_adapters(block);
+  const HeldUnit trained = model_.Hold(unit);
   Graph graph = std::exchange(blocks_[block], {});
   const ParameterUnit& parameters = model_.units()[unit];
   variable_list found;
@@ -125,6 +132,7 @@ at::Tensor ModelPass::BlockBackward(std::size_t block, const at::Tensor& grad_ND
 }
 
 void ModelPass::EmbeddingBackward(const at::Tensor& grad_ND, GradientSink& sink) {
+  if (!model_.units()[0].trainable) return;
   const EmbeddingGradient gradient = model_.EmbeddingGradientOf(tokens_N_, grad_ND);
   sink.AddRowsAt(0, 0, gradient.rows_U, gradient.grad_UD);
   sink.Done(0);

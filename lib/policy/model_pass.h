@@ -36,8 +36,8 @@ class GradientSink {
   virtual void AddRowsAt(std::size_t unit, std::size_t index, const at::Tensor& rows_U,
                          const at::Tensor& gradient_UD) = 0;
 
-  // The backward pass adds nothing more to the unit. Called for every unit, from the last to the
-  // first.
+  // The backward pass adds nothing more to the unit. Called for every trainable unit, from the last
+  // to the first.
   virtual void Done(std::size_t unit) = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "lib/base/text/random.h"
+#include "lib/policy/adapters/adapted_products.h"
 #include "lib/policy/layers/attention.h"
 #include "lib/policy/layers/block.h"
 #include "lib/policy/layers/embedding_and_head.h"
@@ -92,10 +93,15 @@ void Transformer::FillParameters(const std::function<void(std::size_t, const at:
       unit.flat.zero_();
     }
     for (const auto& [name, tensor] : unit.parameters) fill(index++, tensor);
-    if (!share_.weights) continue;
-    unit.part.copy_(unit.flat.narrow(0, unit.part_begin, unit.part.numel()));
-    ReleaseMemory(unit.flat);
+    KeepPart(unit);
   }
+}
+
+// Where weights are divided, keeps of a whole unit the part of this process.
+void Transformer::KeepPart(const ParameterUnit& unit) const {
+  if (!share_.weights) return;
+  unit.part.copy_(unit.flat.narrow(0, unit.part_begin, unit.part.numel()));
+  ReleaseMemory(unit.flat);
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder, ModelDtype dtype,
@@ -175,14 +181,49 @@ at::Tensor Transformer::RunAttention(std::size_t block, const PackedLayout& layo
                                      const at::Tensor& hidden_ND) {
   PackedRows rows(layout);
   const LayerWeights& w = weights_.layers[block];
-  return AttentionForward(config_.blocks[block], block, w, ParameterProducts(w), ropes_, rows,
-                          hidden_ND);
+  return WithProducts(block, [&](const BlockProducts& products) {
+    return AttentionForward(config_.blocks[block], block, w, products, ropes_, rows, hidden_ND);
+  });
 }
 
 at::Tensor Transformer::RunMlp(std::size_t block, const at::Tensor& middle_ND) const {
-  const LayerWeights& w = weights_.layers[block];
-  return MlpForward(config_.blocks[block], w, ParameterProducts(w), middle_ND);
+  return WithProducts(block, [&](const BlockProducts& products) {
+    return MlpForward(config_.blocks[block], weights_.layers[block], products, middle_ND);
+  });
 }
+
+at::Tensor Transformer::WithProducts(std::size_t block, const ProductsUser& use) const {
+  const ParameterProducts products(weights_.layers[block]);
+  if (!adapters_ || !use_adapters_) return use(products);
+  const HeldUnit adapters = Hold(unit_of_adapters(block));
+  return use(AdaptedProducts(products, adapters_->layers[block], adapters_->config.scale()));
+}
+
+void Transformer::Adapt(Adapters adapters) {
+  const at::NoGradGuard no_grad;
+  for (ParameterUnit& unit : units_) {
+    unit.trainable = false;
+    for (auto& [name, tensor] : unit.parameters) tensor.requires_grad_(false);
+  }
+  parameters_.clear();
+  for (std::size_t i = 0; i < blocks(); ++i) {
+    const std::vector<AdapterTensor> tensors = AdapterTensors(config_.blocks[i], adapters.config);
+    NamedTensors values;
+    for (const AdapterTensor& tensor : tensors) {
+      values.emplace_back(AdapterPrefix(i) + tensor.name,
+                          tensor.role(adapters.layers[i]).to(device_));
+    }
+    ParameterUnit& unit =
+        units_.emplace_back(PackUnit("adapters " + std::to_string(i), values, share_));
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+      tensors[t].role(adapters.layers[i]) = unit.parameters[t].second;
+    parameters_.insert(parameters_.end(), unit.parameters.begin(), unit.parameters.end());
+    KeepPart(unit);
+  }
+  adapters_ = std::move(adapters);
+}
+
+void Transformer::Merge(const Adapters& adapters) { MergeAdapters(adapters, config_, weights_); }
 
 at::Tensor Transformer::RunNorm(const at::Tensor& hidden_ND) const {
   const HeldUnit held = Hold(unit_of_norm());

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
+#include "lib/policy/adapters/adapters.h"
 #include "lib/policy/layers/embedding_and_head.h"
 #include "lib/policy/layers/rope.h"
 #include "lib/policy/model_config.h"
@@ -25,6 +27,8 @@
 #include "lib/policy/weights/parameter_unit.h"
 
 namespace buttress {
+
+class BlockProducts;
 
 // The device of a model: a CPU, or GPU `index`.
 struct ModelDevice {
@@ -126,9 +130,12 @@ class Transformer {
   // holds what its graph has kept.
   std::size_t unit_of_block(std::size_t block) const { return 1 + block; }
 
-  std::size_t unit_of_norm() const { return units_.size() - 1; }
+  std::size_t unit_of_norm() const { return 1 + blocks(); }
 
   std::size_t unit_of_head() const { return config_.tie_word_embeddings ? 0 : unit_of_norm(); }
+
+  // REQUIRES: the model has adapters.
+  std::size_t unit_of_adapters(std::size_t block) const { return 2 + blocks() + block; }
 
   HeldUnit Hold(std::size_t unit) const { return {gatherer_, unit}; }
 
@@ -145,14 +152,30 @@ class Transformer {
   // parameters.
   at::Tensor Logits(const at::Tensor& hidden_ND) const;
 
-  // The parameters with their names in the checkpoint, in a fixed order. They are leaf tensors that
-  // require grad. A tied head is not listed.
+  // Makes `adapters`, which fit the model, what is trained instead of its parameters, and adds them
+  // to its products from here on.
+  void Adapt(Adapters adapters);
+
+  // Null without adapters. The tensors stay the same as those of the parameters do.
+  const Adapters* adapters() const { return adapters_ ? &*adapters_ : nullptr; }
+
+  // Whether RunBlock adds the adapters to its products, if there are any (AdaptersOff).
+  void UseAdapters(bool use) { use_adapters_ = use; }
+
+  // Adds adapters to the weights (MergeAdapters). REQUIRES: the model has no adapters, and the
+  // process holds all weights.
+  void Merge(const Adapters& adapters);
+
+  // What is trained, published and kept in checkpoints, with the names there, in a fixed order: the
+  // parameters, or the adapters of a model that has them. They are leaf tensors that require grad.
+  // A tied head is not listed.
   const NamedTensors& parameters() const { return parameters_; }
 
-  // The values that this process holds: the parameters, or by unit its parts.
+  // The values that this process holds: parameters(), or by unit its parts.
   NamedTensors held_values() const;
 
-  // The same parameters in the same order by unit: the embedding, the blocks, the head.
+  // All parameters by unit: the embedding, the blocks, the head, and then the adapters of the
+  // blocks. Those that are trainable hold the tensors of parameters() in the same order.
   const std::vector<ParameterUnit>& units() const { return units_; }
 
  private:
@@ -162,25 +185,34 @@ class Transformer {
   // Calls `fill` with the index of each parameter and the tensor to fill.
   void FillParameters(const std::function<void(std::size_t, const at::Tensor&)>& fill);
 
+  void KeepPart(const ParameterUnit& unit) const;
+
+  // Calls `use` with the products of a block, with those of its adapters if they are in use.
+  using ProductsUser = std::function<at::Tensor(const BlockProducts& products)>;
+  at::Tensor WithProducts(std::size_t block, const ProductsUser& use) const;
+
   const ModelConfig config_;
   DecoderWeights weights_;
   const UnitShare share_;
   NamedTensors parameters_;
   std::vector<ParameterUnit> units_;
   UnitGatherer* gatherer_ = nullptr;
+  std::optional<Adapters> adapters_;
+  bool use_adapters_ = true;
   std::vector<RopeTable> ropes_;
   const at::Device device_;
 };
 
 // Writes a Hugging Face folder that transformers and vLLM load: the weights as model.safetensors,
-// and config.json, generation_config.json and the tokenizer files of `source_folder`. Where the
-// weights are divided, every process of the share calls it, and those that do not write only give
-// their parts.
+// and config.json, generation_config.json and the tokenizer files of `source_folder`. Of a model
+// with adapters writes the adapters alone, as a folder of peft that names `source_folder`. Where
+// the weights are divided, every process of the share calls it, and those that do not write only
+// give their parts.
 Status SaveModelFolder(const Transformer& model, const std::string& source_folder,
                        const std::string& folder, bool writes = true);
 
-// Returns copies of the parameters in host memory. Where the weights are divided, every process of
-// the share calls it; those that do not keep them get none.
+// Returns copies of Transformer::parameters() in host memory. Where the weights are divided, every
+// process of the share calls it; those that do not keep them get none.
 NamedTensors CopyToHost(const Transformer& model, bool keeps);
 
 // Returns the bytes of a parameter in the layout of safetensors. The view is valid as long as

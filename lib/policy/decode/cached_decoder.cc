@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/policy/adapters/adapted_products.h"
 #include "lib/policy/cpu/packed_linear.h"
 #include "lib/policy/decode/cached_attention.h"
 #include "lib/policy/layers/attention.h"
@@ -89,6 +90,17 @@ LayerWeights NormsOf(const LayerWeights& block) {
   return norms;
 }
 
+// Fewer columns of A or rows of B would be summed in an order that depends on the number of rows.
+constexpr std::int64_t kMinTiledRank = 16;
+
+// A copy on `device`. Zeros make the rank `least` at least.
+Adapter CopyOf(const Adapter& adapter, std::int64_t least, at::Device device) {
+  if (!adapter.a_rI.defined()) return {};
+  const std::int64_t missing = std::max<std::int64_t>(0, least - adapter.a_rI.size(0));
+  return {at::constant_pad_nd(adapter.a_rI.detach(), {0, 0, 0, missing}).to(device),
+          at::constant_pad_nd(adapter.b_Or.detach(), {0, missing}).to(device)};
+}
+
 }  // namespace
 
 struct CachedDecoder::Products final : BlockProducts {
@@ -139,7 +151,8 @@ CachedDecoder::CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Devic
       dtype_(dtype),
       device_(device),
       tile_rows_(batch_invariant ? kTileRows : 0),
-      ropes_(RopeTables(config_, device_)) {}
+      ropes_(RopeTables(config_, device_)),
+      adapters_(config_.blocks.size()) {}
 
 CachedDecoder::CachedDecoder(const Transformer& model, bool batch_invariant)
     : CachedDecoder(model.config(), model.weights().embedding_VD.scalar_type(),
@@ -149,7 +162,10 @@ CachedDecoder::CachedDecoder(const Transformer& model, bool batch_invariant)
 
 CachedDecoder::~CachedDecoder() = default;
 
-void CachedDecoder::SetWeights(const Transformer& model) { SetWeights(ModelParts(model)); }
+void CachedDecoder::SetWeights(const Transformer& model) {
+  SetWeights(ModelParts(model));
+  if (model.adapters() != nullptr) SetAdapters(*model.adapters());
+}
 
 void CachedDecoder::SetWeights(const WeightParts& parts) {
   const at::NoGradGuard no_grad;
@@ -169,6 +185,19 @@ void CachedDecoder::SetWeights(const WeightParts& parts) {
   const at::Tensor head_VD = parts.Head();
   head_.emplace(head_VD.defined() ? head_VD : embedding_VD_);
   complete_ = true;
+}
+
+void CachedDecoder::SetAdapters(const Adapters& adapters) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t least = tile_rows_ > 0 ? kMinTiledRank : 0;
+  const auto copy = [&](const Adapter& adapter) { return CopyOf(adapter, least, device_); };
+  std::vector<LayerAdapters> copies;
+  for (const LayerAdapters& layer : adapters.layers) {
+    copies.push_back({copy(layer.q), copy(layer.k), copy(layer.v), copy(layer.o), copy(layer.gate),
+                      copy(layer.up), copy(layer.down)});
+  }
+  adapters_ = std::move(copies);
+  adapter_scale_ = adapters.config.scale();
 }
 
 at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache) {
@@ -192,8 +221,8 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
   }
   CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);
   for (std::size_t i = 0; i < products_.size(); ++i) {
-    hidden_RD =
-        BlockForward(config_.blocks[i], i, norms_[i], *products_[i], ropes_, batch, hidden_RD);
+    const AdaptedProducts adapted(*products_[i], adapters_[i], adapter_scale_, tile_rows_);
+    hidden_RD = BlockForward(config_.blocks[i], i, norms_[i], adapted, ropes_, batch, hidden_RD);
   }
   return hidden_RD;
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/policy/adapters/adapters.h"
 #include "lib/policy/cpu/packed_linear.h"
 #include "lib/policy/decode/kv_cache.h"
 #include "lib/policy/layers/rope.h"
@@ -50,6 +51,10 @@ class CachedDecoder {
   void SetWeights(const WeightParts& parts);
   void SetWeights(const Transformer& model);
 
+  // Replaces the adapters that Run applies, and leaves the weights as they are. REQUIRES: they fit
+  // the model.
+  void SetAdapters(const Adapters& adapters);
+
   // Stores the keys and values of the rows, and returns their hidden states [R, D] before the last
   // norm.
   at::Tensor Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache);
@@ -77,6 +82,8 @@ class CachedDecoder {
   at::Tensor embedding_VD_;
   std::vector<LayerWeights> norms_;  // by layer; the matrices and biases are undefined
   std::vector<std::optional<Products>> products_;  // by layer
+  std::vector<LayerAdapters> adapters_;            // by layer
+  double adapter_scale_ = 0;
   at::Tensor final_norm_D_;
   std::optional<PackedHead> head_;
 };

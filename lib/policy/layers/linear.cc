@@ -34,7 +34,9 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor bias = biases.empty() ? at::Tensor() : Joined(biases.vec());
     std::vector<std::int64_t> outs;
     for (const at::Tensor& part : weights) outs.push_back(part.size(0));
-    ctx->save_for_backward({x, weight});
+    // Frozen weights need no gradient, for which the input would be kept.
+    const bool trained = weights[0].requires_grad();
+    ctx->save_for_backward({trained ? x : at::Tensor(), weight});
     ctx->saved_data["outs"] = outs;
     ctx->saved_data["biased"] = !biases.empty();
     return Product(x, weight, bias);
@@ -46,6 +48,10 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor grad = grads[0].contiguous();
     const auto outs = ctx->saved_data["outs"].toIntVector();
     torch::autograd::variable_list result = {at::mm(grad, saved[1])};
+    if (!saved[0].defined()) {
+      result.resize(1 + outs.size() * (ctx->saved_data["biased"].toBool() ? 2 : 1));
+      return result;
+    }
     const auto weight_grads = at::mm(grad.t(), saved[0]).split_with_sizes(outs);
     result.insert(result.end(), weight_grads.begin(), weight_grads.end());
     if (ctx->saved_data["biased"].toBool()) {

@@ -25,13 +25,13 @@ struct UnitShare {
   bool weights = false;
 };
 
-// What is gathered, reduced, updated, published and checkpointed as one: the embedding, a block, or
-// the last norm with the head, which is not listed if it is tied.
+// What is gathered, reduced, updated, published and checkpointed as one: the embedding, a block,
+// the last norm with the head, which is not listed if it is tied, or the adapters of a block.
 struct ParameterUnit {
-  std::string name;  // "embedding", "block 3", "head"
+  std::string name;  // "embedding", "block 3", "head", "adapters 3"
 
-  // Leaf tensors that require grad, views of `flat`, with their names in the checkpoint and in its
-  // order.
+  // Leaf tensors, which require grad if they are trainable, views of `flat`, with their names in
+  // the checkpoint and in its order.
   NamedTensors parameters;
   std::vector<std::int64_t> offsets;  // by parameter, of its first value in `flat`
 

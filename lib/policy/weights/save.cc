@@ -2,9 +2,11 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "lib/base/os/file.h"
 #include "lib/base/report/check.h"
+#include "lib/policy/adapters/peft_folder.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/safetensors.h"
 
@@ -64,10 +66,15 @@ Status WriteWeights(const Transformer& model, const std::string& path) {
 
 Status SaveModelFolder(const Transformer& model, const std::string& source_folder,
                        const std::string& folder, bool writes) {
-  if (!writes) {
-    for (std::size_t unit = 0; unit < model.units().size(); ++unit) model.Hold(unit);
-    return OkStatus();
+  const bool adapted = model.adapters() != nullptr;
+  std::vector<HeldUnit> held;  // adapters are small enough to be held together
+  for (std::size_t unit = 0; unit < model.units().size() && (adapted || !writes); ++unit) {
+    if (!model.units()[unit].trainable) continue;
+    held.push_back(model.Hold(unit));
+    if (!adapted) held.clear();
   }
+  if (!writes) return OkStatus();
+  if (adapted) return SaveAdapters(*model.adapters(), model.config(), source_folder, folder);
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   BUTTRESS_RETURN_IF_ERROR(WriteWeights(model, JoinPath(folder, "model.safetensors")));
   const bool half = model.weights().embedding_VD.scalar_type() == at::kBFloat16;
@@ -78,6 +85,7 @@ Status SaveModelFolder(const Transformer& model, const std::string& source_folde
 NamedTensors CopyToHost(const Transformer& model, bool keeps) {
   NamedTensors copies;
   for (std::size_t unit = 0; unit < model.units().size(); ++unit) {
+    if (!model.units()[unit].trainable) continue;
     const HeldUnit held = model.Hold(unit);
     if (!keeps) continue;
     for (const auto& [name, tensor] : model.units()[unit].parameters)

@@ -56,6 +56,40 @@ TEST(CachedDecoderTest, StoredWeightsGiveTheLogitsOfTheModel) {
   }
 }
 
+// Adapters next to the weights give what merged weights give, and the bits of a row depend on
+// nothing else where the decoder is batch-invariant.
+TEST(CachedDecoderTest, AdaptersActAsMergedWeights) {
+  const auto model = GoldenModel("qwen2_untied");
+  const ModelConfig& config = model->config();
+  std::vector<std::int32_t> blocks = {0, 1, 2, 3};
+  std::vector<CacheRow> rows;
+  for (std::int32_t t = 0; t < 40; ++t) rows.push_back({(5 * t + 1) % 128, t, blocks.data()});
+  const auto logits = [&](CachedDecoder& decoder, std::size_t count) {
+    KvCache cache(config, decoder.dtype(), decoder.device(), 4);
+    EXPECT_EQ(cache.Allocate(4).size(), 4u);
+    const std::span<const CacheRow> first(rows.data(), count);
+    return decoder.Logits(decoder.Run(first, AttendTo::kRows, cache)).clone();
+  };
+  for (const bool batch_invariant : {false, true}) {
+    CachedDecoder decoder(*model, batch_invariant);
+    const at::Tensor before = logits(decoder, 40);
+    Adapters adapters = DrawnAdapters({.rank = 2}, config, 1);
+    decoder.SetAdapters(adapters);  // whose B is 0
+    EXPECT_TRUE(logits(decoder, 40).equal(before));
+    for (const auto& [name, tensor] : NamedAdapters(adapters, config))
+      if (name.ends_with("lora_B.weight")) at::Tensor(tensor).fill_(0.02);
+    decoder.SetAdapters(adapters);
+    const at::Tensor adapted = logits(decoder, 40);
+    EXPECT_GT(MaxDifference(adapted, before), 0.01);
+    EXPECT_TRUE(!batch_invariant || logits(decoder, 7).equal(adapted.narrow(0, 0, 7)));
+    const auto merged = GoldenModel("qwen2_untied");
+    DecoderWeights weights = merged->weights();
+    MergeAdapters(adapters, config, weights);
+    CachedDecoder of_merged(*merged, batch_invariant);
+    EXPECT_LT(MaxDifference(logits(of_merged, 40), adapted), 1e-4);
+  }
+}
+
 // The decoder of a worker holds the embedding, and every matrix once: in its own layout.
 TEST(CachedDecoderTest, StoredWeightsAreHeldOnce) {
   ModelConfig config = GoldenModel("qwen2_untied")->config();

@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "lib/policy/adapters/adapted_model.h"
 #include "tests/support/live_bytes.h"
 #include "tests/support/named_gradients.h"
 #include "tests/unit/policy/golden.h"
@@ -103,6 +104,56 @@ TEST(ModelPassTest, RecomputedBlocksGiveTheSameGradients) {
     for (const auto& [parameter, gradient] : expected) {
       EXPECT_TRUE(gradient.equal(selective.at(parameter))) << name << " " << parameter;
       EXPECT_TRUE(gradient.equal(whole.at(parameter))) << name << " " << parameter;
+    }
+  }
+}
+
+// Of a model with adapters, nothing else has a gradient, and without them it is as before, bit for
+// bit.
+TEST(ModelPassTest, OnlyAdaptersAreTrained) {
+  for (const std::string name : {"qwen2_tiny", "qwen2_untied"}) {
+    const auto model = GoldenModel(name);
+    PassTokens tokens = ScoredSequences({{5, 9, 2, 7}, {1, 4, 8}, {3, 3, 6, 2, 1}});
+    tokens.prefixes = {-1, 0, 0};
+    const auto logprobs = [&] {
+      const at::NoGradGuard no_grad;
+      return ModelPass(*model, tokens, {}).output().logprobs_M;
+    };
+    const at::Tensor before = logprobs();
+    ASSERT_TRUE(StartAdapters({.rank = 3}, 1, *model).ok());
+    EXPECT_TRUE(logprobs().equal(before));
+    torch::manual_seed(3);
+    {
+      const at::NoGradGuard no_grad;
+      for (const auto& [parameter, tensor] : model->parameters())
+        if (parameter.ends_with("lora_B.weight")) at::Tensor(tensor).normal_(0, 0.2);
+    }
+    EXPECT_GT(MaxDifference(logprobs(), before), 0.1);
+    {
+      const AdaptersOff off(*model);
+      EXPECT_TRUE(logprobs().equal(before));
+    }
+    NamedGradients whole(*model), recomputed(*model);
+    for (NamedGradients* gradients : {&whole, &recomputed}) {
+      ModelPass pass(*model, tokens, {.recompute = gradients == &recomputed});
+      pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), *gradients);
+    }
+    at::log_softmax(model->Logits(model->Hidden(tokens.tokens_N, tokens.lengths, tokens.prefixes)
+                                      .index_select(0, tokens.rows_M)),
+                    -1)
+        .gather(1, tokens.targets_M.unsqueeze(1))
+        .sum()
+        .backward();
+    EXPECT_EQ(whole.sums.size(), 14 * model->blocks());
+    for (const auto& [parameter, tensor] : model->parameters()) {
+      EXPECT_TRUE(recomputed.sums[parameter].equal(whole.sums[parameter])) << parameter;
+      const double size = std::max(1e-3, tensor.grad().abs().max().item<double>());
+      EXPECT_LT(MaxDifference(whole.sums[parameter], tensor.grad()) / size, 1e-4)
+          << name << " " << parameter;
+    }
+    for (const ParameterUnit& unit : model->units()) {
+      for (const auto& [parameter, tensor] : unit.parameters)
+        EXPECT_EQ(tensor.grad().defined(), unit.trainable) << parameter;
     }
   }
 }
