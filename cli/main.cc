@@ -79,6 +79,8 @@ constexpr CommandEntry kCommands[] = {
     {"logprobs", "compute the log-probs of token sequences under a model folder", AddWorker,
      kModels},
     {"generate", "complete the prompts of a file with a model folder", AddWorker, kModels},
+    {"merge", "add the adapters of a PEFT folder to the weights of their model", AddWorker,
+     kModels},
     {"tokenize", "print the token ids of texts or chat messages", AddTokenize, kModels},
     {"detokenize", "print the texts of token ids", AddDetokenize, kModels},
     {"task", "generate problems with verifiable answers, as JSONL", AddTask, kPrepare},

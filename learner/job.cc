@@ -113,7 +113,8 @@ Status LearnerJob::ShareState(CheckpointState& state) {
   NamedTensors shared;
   if (!trainer_.optimizer().of_parts()) shared = trainer_.optimizer().state();
   if (!model_.share().weights) {
-    for (const ParameterUnit& unit : model_.units()) shared.emplace_back(unit.name, unit.flat);
+    for (const ParameterUnit& unit : model_.units())
+      if (unit.trainable) shared.emplace_back(unit.name, unit.flat);
   }
   for (const auto& [name, tensor] : shared) {
     BUTTRESS_RETURN_IF_ERROR(

@@ -25,6 +25,7 @@
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/data/template_argument_option.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/weights/finite_check.h"
 
@@ -164,12 +165,18 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   BUTTRESS_RETURN_IF_ERROR(CheckFinite(model->held_values(),
                                        "the start model " + config.run.model.path,
                                        "take another one, or write its weights again"));
-  std::unique_ptr<Transformer> reference;
+  if (config.run.lora.on())
+    BUTTRESS_RETURN_IF_ERROR(StartAdapters(config.run.lora, config.run.seed, *model));
+  std::unique_ptr<Transformer> start_model;
+  Transformer* reference = nullptr;
   if (config.run.algorithm.kl_coef > 0) {
-    BUTTRESS_ASSIGN_OR_RETURN(reference, LoadModel(config.run.model, own.device, share));
+    if (!config.run.lora.on()) {
+      BUTTRESS_ASSIGN_OR_RETURN(start_model, LoadModel(config.run.model, own.device, share));
+    }
+    reference = config.run.lora.on() ? model.get() : start_model.get();
   }
   CoordinatorSource source(config.local, credentials);
-  Trainer trainer(options, *model, reference.get(), control, tensors, source);
+  Trainer trainer(options, *model, reference, control, tensors, source);
   Metrics metrics("learner");
   LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world);
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, credentials, rank, own.place));

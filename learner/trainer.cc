@@ -13,6 +13,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/os/memory.h"
 #include "lib/base/report/log.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/weights/finite_check.h"
 #include "lib/rl/loss/kl.h"
@@ -69,7 +70,9 @@ Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* refere
       tensors_(tensors),
       source_(source),
       model_shards_(ShardModel(model, tensors, timeout_)),
-      reference_shards_(reference == nullptr ? nullptr : ShardModel(*reference, tensors, timeout_)),
+      reference_shards_(reference == nullptr || reference == &model
+                            ? nullptr
+                            : ShardModel(*reference, tensors, timeout_)),
       reducer_(model.units(), tensors, timeout_),
       optimizer_(model.units(), options_.run.optim, options_.run.seed,
                  {DividesOptimizer(options_.learner.zero), options_.learner.offload,
@@ -193,7 +196,10 @@ Result<bool> Trainer::Fetch(StepState& state) {
 Status Trainer::SubtractKlFromRewards(StepState& state) {
   const AlgorithmConfig& algorithm = options_.run.algorithm;
   if (algorithm.kl_in != KlPlace::kReward) return OkStatus();
-  state.reference_logprobs = LogprobsOf(*reference_, state);
+  {
+    const AdaptersOff start(*reference_);
+    state.reference_logprobs = LogprobsOf(*reference_, state);
+  }
   std::vector<double> kl = ReferenceKl(state);
   const Stopwatch watch(state.measured.seconds_reduce);
   const Buffer sums{kl.data(), static_cast<std::int64_t>(kl.size()), DType::kFloat64};
@@ -259,8 +265,10 @@ void Trainer::KeepLogprobs(StepState& state) const {
   const bool several = SeveralUpdates(options_.run.batch);
   if (several && options_.run.algorithm.old_policy == OldPolicy::kLearner)
     state.old_logprobs = LogprobsOf(model_, state);
-  if (options_.run.batch.epochs > 1 && KlLossCoef(options_.run.algorithm) > 0)
+  if (options_.run.batch.epochs > 1 && KlLossCoef(options_.run.algorithm) > 0) {
+    const AdaptersOff start(*reference_);
     state.reference_logprobs = LogprobsOf(*reference_, state);
+  }
 }
 
 // Covariances are over all completions of the step in the loss, those of groups that are not run
@@ -400,6 +408,7 @@ LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& c
   if (!batch.reference_logprobs.empty()) {
     input.ref_logprobs_M = torch::tensor(batch.reference_logprobs).to(device);
   } else if (reference_ != nullptr) {
+    const AdaptersOff start(*reference_);
     input.ref_logprobs_M = LogprobsOf(*reference_, batch.tokens);
   }
   return input;

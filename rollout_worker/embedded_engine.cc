@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <set>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "lib/base/report/log.h"
 #include "lib/base/thread/sync.h"
 #include "lib/collectives/cuda_library.h"
+#include "lib/policy/adapters/peft_folder.h"
 #include "lib/policy/decode/generator.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/transformer.h"
@@ -67,10 +69,26 @@ std::string SizesToLower(const GeneratorOptions& options) {
                   ") or local.worker.max_running (", options.max_running, ")");
 }
 
+using ApplyVersion = std::function<void(CachedDecoder&)>;
+
 struct WeightUpdate {
-  StoredWeights values;
+  ApplyVersion apply;
   PolicyVersion version;
 };
+
+// Checks and opens a version: adapters of the start model, which the decoder holds, or the weights
+// of a whole model.
+Result<ApplyVersion> OpenVersion(const std::string& folder, const CachedDecoder& decoder) {
+  if (HasAdapters(folder)) {
+    BUTTRESS_ASSIGN_OR_RETURN(Adapters adapters, LoadAdapters(folder, decoder.config()));
+    return ApplyVersion(
+        [adapters = std::move(adapters)](CachedDecoder& to) { to.SetAdapters(adapters); });
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(
+      StoredWeights values,
+      StoredWeights::Open(folder, decoder.config(), decoder.dtype(), decoder.device()));
+  return ApplyVersion([values = std::move(values)](CachedDecoder& to) { to.SetWeights(values); });
+}
 
 // Thread-safe. The thread of the engine alone uses the decoder (but for its constant properties),
 // the generator, samples_ and history_; everything that callers share with it is guarded by mutex_.
@@ -126,11 +144,9 @@ class EmbeddedEngine final : public InferenceEngine {
   Status UpdateWeights(const WeightManifest& manifest) override {
     MutexLock one_at_a_time(update_mutex_);
     // Checks the weights on this thread, while the engine continues to generate.
-    BUTTRESS_ASSIGN_OR_RETURN(StoredWeights values,
-                              StoredWeights::Open(manifest.folder, decoder_->config(),
-                                                  decoder_->dtype(), decoder_->device()));
+    BUTTRESS_ASSIGN_OR_RETURN(auto apply, OpenVersion(manifest.folder, *decoder_));
     MutexLock lock(mutex_);
-    update_ = WeightUpdate{std::move(values), manifest.version};
+    update_ = WeightUpdate{std::move(apply), manifest.version};
     update_status_.reset();
     changed_.NotifyAll();
     const auto done = [this]() REQUIRES(mutex_) { return update_status_.has_value(); };
@@ -202,7 +218,7 @@ class EmbeddedEngine final : public InferenceEngine {
       update = std::exchange(update_, std::nullopt);
     }
     Status status = Guarded([&] {
-      decoder_->SetWeights(update->values);
+      update->apply(*decoder_);
       ReturnFreedMemory();
       return OkStatus();
     });

@@ -1,6 +1,6 @@
 // The program rollout_worker: `rollout_worker --config run.yaml` works on a run, and
 // `rollout_worker evaluator --config run.yaml` evaluates its weights; the commands eval, logprobs
-// and generate run a model folder on a file.
+// and generate run a model folder on a file, and merge writes one.
 //
 // Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3
 // failure of the environment (a restart may help), 4 damaged data, 6 out of memory.
@@ -31,7 +31,8 @@ namespace {
 constexpr ModelCommand kCommands[] = {{"eval", RunEval},
                                       {"evaluator", RunEvaluatorCommand},
                                       {"logprobs", RunLogprobs},
-                                      {"generate", RunGenerate}};
+                                      {"generate", RunGenerate},
+                                      {"merge", RunMerge}};
 
 Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
                                                     const Tokenizer& tokenizer) {

@@ -42,6 +42,7 @@
 #include "lib/ledger/reader.h"
 #include "lib/measure/eval_files.h"
 #include "lib/measure/steps_file.h"
+#include "lib/weights/adapter_files.h"
 #include "lib/weights/checkpoint_folder.h"
 
 namespace buttress {
@@ -186,9 +187,9 @@ class Launcher {
                                    : "from its start, as it has no checkpoint yet"));
   }
 
-  // Measures the accuracy of the model folder `model` on run.data.held_out, `when` ("before" or
-  // "after") training, unless an earlier start has left it in eval_<when>.json. NothingToLearn if
-  // no prompt got a verdict.
+  // Measures the accuracy of the folder `model`, of a model or of adapters, on run.data.held_out,
+  // `when` ("before" or "after") training, unless an earlier start has left it in eval_<when>.json.
+  // NothingToLearn if no prompt got a verdict.
   Status Evaluate(const std::string& when, const std::string& model,
                   std::optional<Accuracy>& accuracy) {
     if (!options_.evaluate || config_.run.data.held_out.empty()) return OkStatus();
@@ -219,9 +220,14 @@ class Launcher {
     console_.Say("launch: held-out accuracy " + when + " training ...");
     const std::string log = JoinPath(out_, "logs/eval_" + when + ".log");
     const std::string part = path + ".part";
-    const auto argv =
-        programs_.CommandLine({SiblingProgram("rollout_worker"), "eval", "--model", model,
-                               "--prompts", config_.run.data.held_out, "--json", "--out", part});
+    std::vector<std::string> command = {
+        SiblingProgram("rollout_worker"), "eval", "--json", "--out", part, "--prompts",
+        config_.run.data.held_out};
+    // A run of adapters leaves a folder of peft instead of a model.
+    const bool adapted = fs::exists(JoinPath(model, kAdapterConfigName));
+    command.insert(command.end(), {"--model", adapted ? config_.run.model.path : model});
+    if (adapted) command.insert(command.end(), {"--adapter", model});
+    const auto argv = programs_.CommandLine(std::move(command));
     BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(argv, log));
     const bool ended = WaitUntil(kEvalsMs, [&] {
       console_.SayWaiting("the held-out accuracy " + when + " training");

@@ -9,6 +9,8 @@
 
 #include "lib/base/os/file.h"
 #include "lib/base/text/random.h"
+#include "lib/policy/adapters/peft_folder.h"
+#include "lib/weights/adapter_files.h"
 
 namespace buttress {
 namespace {
@@ -81,6 +83,12 @@ Result<std::unique_ptr<Publication>> Publication::Start(const RunConfig& config,
   options.folder = folder;
   options.run_id = source.run_id();
   options.sources = {local.advertise.empty() ? started->server_->address() : local.advertise};
+  if (config.run.lora.on()) {
+    const std::string& base = config.run.model.path;
+    BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(base));
+    options.weights_name = kAdapterWeightsName;
+    options.companions = {{kAdapterConfigName, AdapterConfigText(config.run.lora, model, base)}};
+  }
   BUTTRESS_ASSIGN_OR_RETURN(started->publisher_, WeightPublisher::Create(options));
   started->sync_ = std::make_unique<WeightSync>(
       *started->publisher_, [&source](const WeightManifest& m) { return source.Announce(m); });
@@ -88,6 +96,9 @@ Result<std::unique_ptr<Publication>> Publication::Start(const RunConfig& config,
 }
 
 Status Publication::Publish(const PolicyVersion& version, Transformer& model) {
+  published_bytes_ = 0;
+  for (const auto& [name, tensor] : model.parameters())
+    published_bytes_ += static_cast<double>(tensor.numel() * tensor.element_size());
   std::vector<Canary> canaries;
   if (NeedsCanaries(config_.local)) {
     BUTTRESS_ASSIGN_OR_RETURN(canaries, GreedyCanaries(model));
@@ -106,6 +117,7 @@ Status Publication::GiveParts(const LocalSettings& local, Transformer& model) {
 void Publication::Measure(StepMeasurements& measured) {
   measured.seconds_wait_weights = sync_->seconds_waited() - seconds_waited_;
   seconds_waited_ = sync_->seconds_waited();
+  measured.published_bytes = published_bytes_;
   measured.unchanged_versions = static_cast<double>(sync_->unchanged_versions());
 }
 

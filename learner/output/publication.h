@@ -43,7 +43,8 @@ class Publication {
 
   WeightSync& sync() { return *sync_; }
 
-  // Fills what the step that ends has waited for the thread, and unchanged_versions.
+  // Fills what the step that ends has waited for the thread, unchanged_versions and
+  // published_bytes.
   void Measure(StepMeasurements& measured);
 
  private:
@@ -53,7 +54,8 @@ class Publication {
   std::unique_ptr<WeightServer> server_;
   std::unique_ptr<WeightPublisher> publisher_;
   std::unique_ptr<WeightSync> sync_;
-  double seconds_waited_ = 0;  // WeightSync::seconds_waited at the end of the last step
+  double published_bytes_ = 0;  // of the newest version
+  double seconds_waited_ = 0;   // WeightSync::seconds_waited at the end of the last step
 };
 
 }  // namespace buttress

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "lib/base/os/memory.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/exception_status.h"
 #include "lib/rl/loss/kl.h"
 
@@ -23,6 +24,12 @@ at::Tensor LogprobsOf(Transformer& model, const TokenBatch& batch, const PassOpt
 Result<double> Measure(Transformer& model, const ModelPathConfig& start, const TokenBatch& batch,
                        const PassOptions& options, const Shard& shard) {
   const at::Tensor own_M = LogprobsOf(model, batch, options);
+  if (model.adapters() != nullptr) {
+    const AdaptersOff off(model);
+    return KlEstimate(own_M, LogprobsOf(model, batch, options), KlEstimator::kK3)
+        .mean()
+        .item<double>();
+  }
   const at::Device device = model.weights().embedding_VD.device();
   BUTTRESS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Transformer> reference,

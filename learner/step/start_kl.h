@@ -21,10 +21,10 @@ TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, std::int64_t t
                             std::int64_t pass_tokens);
 
 // Returns KL(model || start model) in nats per trained token of `batch`, estimator k3
-// (lib/rl/loss/kl.h). Loads the start model next to `model`, on its device, and frees it. The
-// errors of Transformer::Load; an exception of LibTorch becomes OutOfMemory or kInternal. Where
-// `model` is divided, every rank calls it, and `shard` divides the start model. REQUIRES: `batch`
-// is not empty.
+// (lib/rl/loss/kl.h). Loads the start model next to `model`, on its device, and frees it, unless
+// `model` is that with adapters. The errors of Transformer::Load; an exception of LibTorch becomes
+// OutOfMemory or kInternal. Where `model` is divided, every rank calls it, and `shard` divides the
+// start model. REQUIRES: `batch` is not empty.
 Result<double> MeasureStartKl(
     Transformer& model, const ModelPathConfig& start, const TokenBatch& batch,
     const PassOptions& options,

@@ -138,7 +138,9 @@ class YamlBinder {
     value.clear();
     for (const auto& item : child) {
       T element{};
-      if (!item.IsScalar() || !FromText(item.Scalar(), element)) {
+      if constexpr (Choice<T>) {
+        BindChoice(name, item, element);
+      } else if (!item.IsScalar() || !FromText(item.Scalar(), element)) {
         return Error(item, name, std::string("expected a list, each element ") + kTypeName<T>);
       }
       value.push_back(element);
@@ -241,11 +243,21 @@ class SettingLister {
                        const Limits& limits) {
     setting.value = TextOf(value);
     setting.meaning = meaning;
-    const bool one = !std::is_class_v<T> || std::same_as<T, std::string>;
-    setting.shown = one && !setting.value.empty() ? setting.value : "empty";
-    if constexpr (Choice<T>) setting.meaning += ": " + DescribeChoices<T>();
+    setting.shown = IsEmpty(value) ? "empty" : setting.value;
+    if constexpr (Choice<T>) {
+      setting.meaning += ": " + DescribeChoices<T>();
+    } else if constexpr (ListSetting<T>) {
+      if constexpr (Choice<typename T::value_type>)
+        setting.meaning += ": " + DescribeChoices<typename T::value_type>();
+    }
     setting.broken = Broken(setting.key, value, limits);
     setting.may_change = limits.may_change;
+  }
+
+  template <class T>
+  static bool IsEmpty(const T& value) {
+    if constexpr (requires { value.empty(); }) return value.empty();
+    return false;
   }
 
   template <class T>

@@ -13,6 +13,7 @@
 #include "lib/config/estimator_config.h"
 #include "lib/config/limits.h"
 #include "lib/config/local_config.h"
+#include "lib/config/lora_config.h"
 #include "lib/config/loss_config.h"
 #include "lib/config/reward_config.h"
 #include "lib/config/watch_config.h"
@@ -270,6 +271,7 @@ struct RunSettings {
   std::int64_t max_attempts = 5;
   DataConfig data;
   ModelPathConfig model;
+  LoraConfig lora;
   SamplingConfig sampling;
   BatchConfig batch;
   RewardConfig reward;
@@ -300,6 +302,7 @@ struct RunSettings {
       MayChange(AtLeast(1)));
     v("data", data, "prompts");
     v("model", model, "the policy");
+    v("lora", lora, "low-rank adapters, which are trained instead of the model");
     v("sampling", sampling, "how completions are drawn");
     v("batch", batch, "what makes a step");
     v("reward", reward, "how completions are scored");

@@ -226,6 +226,9 @@ constexpr Measurement kTable[] = {
 
     {"reduced_bytes", &M::reduced_bytes, kBytes, kEachRank,
      "Bytes of gradients that the rank put into the all-reduce."},
+    {"published_bytes", &M::published_bytes, kBytes, kEachRank,
+     "Bytes that a worker reads of the version of the step: the weights, or the adapters of "
+     "run.lora (rank 0)."},
     {"seconds.step", &M::seconds_step, kSeconds, kEachRank,
      "From the end of the step before to the end of this one."},
     {"seconds.wait", &M::seconds_wait, kSeconds, kEachRank,

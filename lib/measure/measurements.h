@@ -95,7 +95,7 @@ struct StepMeasurements : BatchMeasurements {
   double collapsed_gradient_shaping = 0, collapsed_gradient_estimator = 0;
   double collapsed_gradient_kl = 0;
 
-  double reduced_bytes = 0;
+  double reduced_bytes = 0, published_bytes = 0;
   double seconds_step = 0, seconds_wait = 0, seconds_fetch = 0, seconds_forward = 0;
   double seconds_backward = 0, seconds_reduce = 0, seconds_optimizer = 0, seconds_commit = 0;
   double seconds_publish = 0, seconds_checkpoint = 0;

@@ -5,13 +5,9 @@
 #include <filesystem>
 
 #include "lib/base/os/file.h"
+#include "lib/base/text/digest.h"
 
 namespace buttress {
-namespace {
-
-constexpr char kWeightsName[] = "model.safetensors";
-
-}  // namespace
 
 Result<std::unique_ptr<WeightPublisher>> WeightPublisher::Create(WeightStoreOptions options) {
   if (options.keep < 1)
@@ -43,8 +39,8 @@ Status WeightPublisher::Begin(const PolicyVersion& version,
   }
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder_));
   BUTTRESS_ASSIGN_OR_RETURN(
-      writer_, SafetensorsWriter::Create(JoinPath(folder_, kWeightsName), table, {{"format", "pt"}},
-                                         Durability::kPageCache));
+      writer_, SafetensorsWriter::Create(JoinPath(folder_, options_.weights_name), table,
+                                         {{"format", "pt"}}, Durability::kPageCache));
   manifest_ = WeightManifest();
   manifest_.version = version;
   table_ = table;
@@ -64,8 +60,8 @@ Status WeightPublisher::Put(std::string_view name, std::string_view bytes) {
   BUTTRESS_RETURN_IF_ERROR(writer_->Append(bytes));
   const std::uint64_t begin = offset_;
   offset_ += bytes.size();
-  manifest_.tensors.push_back(
-      {table_[next].name, table_[next].dtype, table_[next].shape, kWeightsName, begin, offset_});
+  manifest_.tensors.push_back({table_[next].name, table_[next].dtype, table_[next].shape,
+                               options_.weights_name, begin, offset_});
   return OkStatus();
 }
 
@@ -73,7 +69,11 @@ Result<WeightManifest> WeightPublisher::Commit(std::vector<Canary> canaries) {
   if (writer_ == nullptr) return FailedPrecondition("Commit was called without Begin");
   BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, writer_->Finish());
   writer_.reset();
-  manifest_.files = {{kWeightsName, offset_, sha256}};
+  manifest_.files = {{options_.weights_name, offset_, sha256}};
+  for (const auto& [name, bytes] : options_.companions) {
+    BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(folder_, name), bytes));
+    manifest_.files.push_back({name, bytes.size(), Sha256Of(bytes)});
+  }
   manifest_.version.digest = ManifestDigest(manifest_);
   manifest_.folder = folder_;
   manifest_.sources = options_.sources;

@@ -19,6 +19,8 @@ struct WeightStoreOptions {
   int keep = 3;                           // versions kept
   std::vector<std::string> sources = {};  // written into the manifests of published versions
   std::string run_id = {};                // likewise
+  std::string weights_name = "model.safetensors";
+  std::map<std::string, std::string> companions = {};  // other files of every version, by name
 };
 
 // <folder>/v<learner_epoch>-<step>.

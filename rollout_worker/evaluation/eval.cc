@@ -13,6 +13,7 @@
 #include "lib/base/text/random.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/data/prompt_file.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/decode/generator.h"
 #include "lib/policy/stop_set.h"
 #include "lib/policy/transformer.h"
@@ -173,6 +174,7 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
   BUTTRESS_ASSIGN_OR_RETURN(const auto model,
                             Transformer::Load(options.model.path, options.model.dtype, device));
+  if (!options.adapter.empty()) BUTTRESS_RETURN_IF_ERROR(AddAdapters(options.adapter, *model));
   SamplingParams sampling = options.sampling;
   BUTTRESS_RETURN_IF_ERROR(
       DecideStops(model->config(), tokenizer.get(), sampling).Annotate("run.sampling"));

@@ -59,6 +59,7 @@ std::vector<std::int64_t> PowersUpTo(std::int64_t n);
 
 struct EvalOptions {
   ModelPathConfig model;
+  std::string adapter;  // PEFT folder of adapters for the model; empty: none
   std::string prompts;
   DataConfig data;
   RewardConfig reward;

@@ -19,6 +19,7 @@ struct Flags {
   std::string config;
   std::vector<std::string> overrides;
   std::string model;
+  std::string adapter;
   std::string prompts;
   std::string verifier;
   std::string dtype;
@@ -40,6 +41,7 @@ struct Flags {
                    "run file whose data, reward, stops, sampling.max_tokens and dtype are used");
     app.add_option("--set", overrides, "KEY=VALUE, overrides the run file");
     app.add_option("--model", model, "Hugging Face folder")->required();
+    app.add_option("--adapter", adapter, "PEFT folder of adapters for the model");
     app.add_option("--prompts", prompts, "JSONL of prompts and answers")->required();
     app.add_option("--verifier", verifier,
                    "verifier (buttress verify --list); default: of the run file");
@@ -81,6 +83,7 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   }
   EvalOptions options = EvalOptionsOf(config);
   options.model.path = flags.model;
+  options.adapter = flags.adapter;
   if (!flags.dtype.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(options.model.dtype, FindChoice<ModelDtype>(flags.dtype));
   }
@@ -167,6 +170,7 @@ Status Report(const EvalResult& result, const Flags& flags) {
   json["tokens"] = result.tokens;
   json["seconds"] = result.seconds;
   json["model"] = flags.model;
+  if (!flags.adapter.empty()) json["adapter"] = flags.adapter;
   json["prompts_file"] = flags.prompts;
   AddRates(result, flags, json);
   json["by_row"] = result.scores.ByRow();

@@ -19,6 +19,7 @@
 #include "lib/config/run_folder.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_files.h"
+#include "lib/policy/adapters/peft_folder.h"
 #include "lib/policy/exception_status.h"
 #include "rollout_worker/evaluation/eval.h"
 
@@ -31,7 +32,7 @@ constexpr int kNice = 10;  // the training comes first
 EvalOptions OptionsFor(const RunConfig& config, const PendingEval& pending) {
   EvalOptions options = EvalOptionsOf(config);
   const EvaluatorConfig& local = config.local.evaluator;
-  options.model.path = pending.folder;
+  (HasAdapters(pending.folder) ? options.adapter : options.model.path) = pending.folder;
   options.reward.python.output = RewardOutputPath(config.local.out);
   options.worker.device = local.device;
   options.worker.gpu = local.gpu;

@@ -9,11 +9,13 @@
 #include "lib/base/os/shutdown.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice_option.h"
+#include "lib/policy/adapters/adapted_model.h"
 
 namespace buttress {
 
 void ModelFlags::AddTo(CLI::App& app, const std::string& rows, const std::string& columns) {
   app.add_option("--model", model, "Hugging Face folder")->required();
+  app.add_option("--adapter", adapter, "PEFT folder of adapters for the model");
   app.add_option("file", file, "JSONL of " + rows)->required();
   AddChoice(app, "--dtype", dtype, "parameters and activations");
   AddChoice(app, "--device", device, "where the model runs");
@@ -30,7 +32,9 @@ Result<std::unique_ptr<Transformer>> ModelFlags::Load() const {
   }
   const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
   at::set_num_threads(static_cast<int>(threads > 0 ? threads : cores));
-  return Transformer::Load(model, dtype, place);
+  BUTTRESS_ASSIGN_OR_RETURN(auto loaded, Transformer::Load(model, dtype, place));
+  if (!adapter.empty()) BUTTRESS_RETURN_IF_ERROR(AddAdapters(adapter, *loaded));
+  return loaded;
 }
 
 int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status()>& action) {

@@ -1,6 +1,5 @@
-// The commands that show what a model folder computes, and the flags that they have in common:
-// `buttress logprobs` and `buttress generate` run them as `rollout_worker logprobs` and
-// `rollout_worker generate`.
+// The commands of a model folder, and the flags that they have in common: `buttress logprobs`,
+// `buttress generate` and `buttress merge` run them as `rollout_worker logprobs` and so on.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,6 +17,7 @@ namespace buttress {
 
 struct ModelFlags {
   std::string model;
+  std::string adapter;  // PEFT folder; empty: none
   std::string file;
   ModelDtype dtype = ModelDtype::kFloat32;
   ComputeDevice device = ComputeDevice::kCpu;
@@ -28,7 +28,7 @@ struct ModelFlags {
   // `rows` describes the rows of FILE, `columns` what is printed without --json.
   void AddTo(CLI::App& app, const std::string& rows, const std::string& columns);
 
-  // Loads the model and sets the number of torch threads.
+  // Loads the model, with the adapters if there are any, and sets the number of torch threads.
   Result<std::unique_ptr<Transformer>> Load() const;
 };
 
@@ -43,5 +43,6 @@ struct ModelCommand {
 
 int RunLogprobs(int argc, char** argv);
 int RunGenerate(int argc, char** argv);
+int RunMerge(int argc, char** argv);
 
 }  // namespace buttress

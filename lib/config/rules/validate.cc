@@ -31,11 +31,25 @@ void CheckKept(const RunSettings& run, Rules& rules) {
                 "needs run.eval.temperature above 0; greedy completions of a prompt are all equal");
 }
 
+void CheckLora(const LoraConfig& lora, Rules& rules) {
+  const std::vector<LoraTarget>& targets = lora.targets;
+  const bool all = std::ranges::count(targets, LoraTarget::kAll) > 0;
+  rules.Require(!targets.empty(), "lora.targets",
+                "name a matrix or more, such as [q_proj, v_proj], or [all]");
+  rules.Require(!all || targets.size() == 1, "lora.targets",
+                "'all' names every matrix; take it or the others out");
+  for (const LoraTarget target : targets) {
+    rules.RequireOf(std::ranges::count(targets, target) == 1, "lora.targets", ToText(target),
+                    "appears twice; name each matrix once");
+  }
+}
+
 void CheckRun(const RunSettings& run, Rules& rules) {
   rules.In("run.");
   rules.Require(!run.model.path.empty(), "model.path", "name a Hugging Face model folder");
   rules.Require(run.epochs != 0 || run.steps >= 1, "steps", "1 or more");
   CheckKept(run, rules);
+  CheckLora(run.lora, rules);
   rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms",
                 "lease_ms or more, which is " + std::to_string(run.lease_ms));
   const SamplingConfig& sampling = run.sampling;

@@ -211,6 +211,25 @@ TEST(LoadTest, StopsAreListsAndMinTokensAreAtMostMaxTokens) {
   EXPECT_THAT(error, HasSubstr("run.sampling.min_tokens = 10: between 0 and 9"));
 }
 
+TEST(LoadTest, LoraNamesMatricesOnce) {
+  const auto config =
+      ParseRunConfig(kGood, "b.yaml", {"run.lora={rank: 8, targets: [q_proj, down_proj]}"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->run.lora.targets, (std::vector{LoraTarget::kQ, LoraTarget::kDown}));
+  EXPECT_EQ(config->run.lora.scale(), 2);
+  const auto again = ParseRunConfig(PrintRunConfig(*config), "c.yaml", {});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->run.lora.targets, config->run.lora.targets);
+  EXPECT_THAT(ErrorOf(kGood, {"run.lora.targets=[q_prj]"}),
+              HasSubstr("run.lora.targets: 'q_prj' is unknown; did you mean 'q_proj'?"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.lora.targets=[]"}), HasSubstr("name a matrix or more"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.lora.targets=[all, q_proj]"}),
+              HasSubstr("run.lora.targets = [all, q_proj]: 'all' names every matrix"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.lora.targets=[q_proj, q_proj]"}), HasSubstr("appears twice"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.lora.rank=-1"}),
+              HasSubstr("run.lora.rank = -1: between 0 and 4096"));
+}
+
 TEST(LoadTest, TheVllmEngineNeedsServers) {
   EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm"}),
               HasSubstr("local.worker.vllm.servers = []: name a server or more"));

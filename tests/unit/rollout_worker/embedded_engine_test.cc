@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"
 #include "tests/support/fakes/byte_tokenizer.h"
@@ -74,6 +75,20 @@ class EmbeddedEngineTest : public ::testing::Test {
     }
     EXPECT_EQ(results.size(), count);
     return results;
+  }
+
+  // Of the prompt of Request.
+  static void ExpectLogprobsOf(Transformer& model, const EngineResult& completion) {
+    std::vector<std::int64_t> tokens = {1, 2, 3, 4, 5, 6};
+    tokens.insert(tokens.end(), completion.token_ids.begin(), completion.token_ids.end());
+    const at::NoGradGuard no_grad;
+    const std::int64_t length = static_cast<std::int64_t>(tokens.size());
+    const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
+    const std::int64_t generated = static_cast<std::int64_t>(completion.token_ids.size());
+    const at::Tensor hidden = model.Hidden(ids, std::span(&length, 1)).narrow(0, 5, generated);
+    const auto expected = ScoreTokens(model, hidden, ids.narrow(0, 6, generated), {});
+    EXPECT_LT((expected.logprobs_M - torch::tensor(completion.logprobs)).abs().max().item<float>(),
+              1e-4f);
   }
 
   std::filesystem::path folder_;
@@ -168,17 +183,31 @@ TEST_F(EmbeddedEngineTest, NewWeightsServeSamplesSubmittedAfterThem) {
   const EngineResult completion = Collect(*engine, 1)[0];
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, Version(3)}}));
 
-  const auto model = Transformer::Load(manifest.folder, ModelDtype::kFloat32, {});
-  std::vector<std::int64_t> tokens = {1, 2, 3, 4, 5, 6};
-  tokens.insert(tokens.end(), completion.token_ids.begin(), completion.token_ids.end());
-  const at::NoGradGuard no_grad;
-  const std::int64_t length = static_cast<std::int64_t>(tokens.size());
-  const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
-  const std::int64_t generated = static_cast<std::int64_t>(completion.token_ids.size());
-  const at::Tensor hidden = (*model)->Hidden(ids, std::span(&length, 1)).narrow(0, 5, generated);
-  const auto expected = ScoreTokens(**model, hidden, ids.narrow(0, 6, generated), {});
-  EXPECT_LT((expected.logprobs_M - torch::tensor(completion.logprobs)).abs().max().item<float>(),
-            1e-4f);
+  ExpectLogprobsOf(**Transformer::Load(manifest.folder, ModelDtype::kFloat32, {}), completion);
+}
+
+// A version of adapters is added to the start model, and replaces the adapters before it.
+TEST_F(EmbeddedEngineTest, AdaptersServeSamplesSubmittedAfterThem) {
+  const auto model = Transformer::Load(GoldenFolder(), ModelDtype::kFloat32, {});
+  ASSERT_TRUE(StartAdapters({.rank = 2}, 1, **model).ok());
+  for (const bool batch_invariant : {false, true}) {
+    worker_.batch_invariant = batch_invariant;
+    const auto engine = MakeEngine();
+    WeightManifest manifest;
+    for (std::uint64_t step = 1; step <= 2; ++step) {
+      {
+        const at::NoGradGuard no_grad;
+        for (const auto& [name, tensor] : (*model)->parameters())
+          at::Tensor(tensor).add_(0.05 * static_cast<double>(step));
+      }
+      manifest.version = Version(step);
+      manifest.folder = (folder_ / "adapters").string();
+      ASSERT_TRUE(SaveModelFolder(**model, GoldenFolder(), manifest.folder).ok());
+      ASSERT_TRUE(engine->UpdateWeights(manifest).ok());
+      ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
+      ExpectLogprobsOf(**model, Collect(*engine, 1)[0]);
+    }
+  }
 }
 
 TEST_F(EmbeddedEngineTest, SamplesInFlightHaveASegmentForEachVersion) {
