@@ -279,6 +279,29 @@ void AddSft(CLI::App& app, SftOptions& options) {
       ->capture_default_str();
 }
 
+void AddLora(CLI::App& app, LoraConfig& lora) {
+  app.add_option("--lora-rank", lora.rank,
+                 "train adapters of this rank, and write a folder of peft; 0 = off")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  app.add_option("--lora-alpha", lora.alpha, "the adapters are multiplied by alpha / rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  const auto set = [&lora](const std::vector<std::string>& names) {
+    lora.targets.clear();
+    for (const std::string& name : names) {
+      const Result<LoraTarget> target = FindChoice<LoraTarget>(name);
+      if (!target.ok()) throw CLI::ValidationError("--lora-targets", target.status().message());
+      lora.targets.push_back(*target);
+    }
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--lora-targets", set, "matrices that have adapters: " + DescribeChoices<LoraTarget>())
+      ->delimiter(',')
+      ->default_str("all");
+  app.add_flag("--rslora", lora.rslora, "multiply by alpha / sqrt(rank) instead");
+}
+
 int Run(int argc, char** argv) {
   CLI::App app("Buttress learner: trains the policy on batches of the coordinator");
   ConfigFlags flags;
@@ -289,6 +312,7 @@ int Run(int argc, char** argv) {
   CLI::App& sft_command = *app.add_subcommand(
       "sft", "supervised training on conversations, or on prompts and responses");
   AddSft(sft_command, sft);
+  AddLora(sft_command, sft.lora);
   CLI11_PARSE(app, argc, argv);
   InstallShutdownHandlers();
   SetLogRole("learner");

@@ -19,6 +19,7 @@
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
 
@@ -43,8 +44,17 @@ bool HasWeights(const std::string& folder) {
 
 Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options, ModelDevice device,
                                                const UnitShare& share) {
-  if (HasWeights(options.model))
-    return Transformer::Load(options.model, options.dtype, device, share);
+  if (HasWeights(options.model)) {
+    BUTTRESS_ASSIGN_OR_RETURN(auto model,
+                              Transformer::Load(options.model, options.dtype, device, share));
+    if (options.lora.on())
+      BUTTRESS_RETURN_IF_ERROR(StartAdapters(options.lora, options.seed, *model));
+    return model;
+  }
+  if (options.lora.on()) {
+    return InvalidArgument("--lora-rank trains adapters of a model, and " + options.model +
+                           " has no weights; leave it out, or name a model that has them");
+  }
   BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
   return Transformer::Random(config, options.dtype, device, options.seed, share);
 }

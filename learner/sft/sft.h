@@ -31,10 +31,12 @@ struct SftOptions {
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
   ZeroStage zero = ZeroStage::k0;
+  LoraConfig lora;
 };
 
 // Trains on the ranks of `control`: each takes its share of every batch, and gradients are
-// summed. Rank 0 shows progress on stdout and writes a Hugging Face folder. The loss is the mean
+// summed. Rank 0 shows progress on stdout and writes a Hugging Face folder, or a folder of peft if
+// adapters are trained. The loss is the mean
 // cross-entropy over the trained tokens of the batch; that of all held-out rows is shown before the
 // first step, every `eval_every` steps, and after the last.
 Status RunSft(const SftOptions& options, Collective& control);

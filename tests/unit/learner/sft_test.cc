@@ -8,6 +8,7 @@
 #include "cli/prepare/new_model.h"
 #include "learner/step/micro_batch.h"
 #include "lib/base/os/file.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
 
@@ -79,6 +80,34 @@ std::vector<std::pair<double, int>> HeldOutLosses(const std::string& text) {
                       std::stoi(text.substr(text.find('(', at) + 1))});
   }
   return losses;
+}
+
+// The base has learned other responses, which the adapters change.
+TEST_F(SftTest, AdaptersMemorizeAndAreWrittenAsAFolderOfPeft) {
+  WriteData("{\"prompt\":\"1+2=\",\"response\":\"8\"}\n{\"prompt\":\"4+4=\",\"response\":\"3\"}\n");
+  const auto group = MakeLocalCollective();
+  options.lora.rank = 4;
+  EXPECT_NE(RunSft(options, *group).message().find("has no weights"), std::string::npos);
+  options.lora.rank = 0;
+  options.out = Path("base");
+  ASSERT_TRUE(RunSft(options, *group).ok());
+  WriteData("{\"prompt\":\"1+2=\",\"response\":\"3\"}\n{\"prompt\":\"4+4=\",\"response\":\"8\"}\n");
+  options.model = Path("base");
+  options.out = Path("adapter");
+  options.lora.rank = 4;
+  options.held_out = options.data.path;
+  testing::internal::CaptureStdout();
+  const Status status = RunSft(options, *group);
+  const std::string text = testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  const auto losses = HeldOutLosses(text);
+  EXPECT_GT(losses.front().first, 1.0);
+  EXPECT_LT(losses.back().first, 0.2);
+  EXPECT_FALSE(std::filesystem::exists(Path("adapter/model.safetensors")));
+  const auto model = Transformer::Load(Path("base"), ModelDtype::kFloat32, {});
+  ASSERT_TRUE(model.ok());
+  const Status added = AddAdapters(Path("adapter"), **model);
+  EXPECT_TRUE(added.ok()) << added.ToString();
 }
 
 TEST_F(SftTest, TurnsOfTheAssistantAreTrainedAndTheHeldOutLossIsShown) {
