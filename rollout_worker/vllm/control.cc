@@ -28,6 +28,10 @@ Status ControlStatus(Result<HttpReply> reply, const std::string& url) {
   return failed ? Unavailable(url + ": answered success = false") : OkStatus();
 }
 
+std::string TextOf(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 CompletionBody CanaryBody(const ServerInfo& server, const Canary& canary, const std::string& salt) {
   CompletionBody body;
   body.model = server.model;
@@ -81,18 +85,30 @@ Status VllmControl::Post(const std::string& url, const std::string& path, const 
   return ControlStatus(std::move(http_.Fetch({std::move(request)})[0]), url + path);
 }
 
-Status VllmControl::PushWeights(const std::string& url, const std::string& folder,
-                                const std::function<void()>& paused) {
+Status VllmControl::Load(const std::string& url, const std::string& folder) {
   const nlohmann::json reload = {{"method", "reload_weights"},
                                  {"kwargs", {{"weights_path", folder}}},
                                  {"timeout", config_.control_ms / 1000}};
+  return Post(url, "/collective_rpc", TextOf(reload))
+      .Annotate(folder + " must be visible to the server (vLLM exits when a load fails)");
+}
+
+Status VllmControl::LoadAdapters(const std::string& url, const std::string& folder) {
+  const nlohmann::json load = {
+      {"lora_name", kAdapterModel}, {"lora_path", folder}, {"load_inplace", true}};
+  return Post(url, "/v1/load_lora_adapter", TextOf(load))
+      .Annotate(folder +
+                " must be visible to the server, which must be started with --enable-lora "
+                "--max-lora-rank R, R at least run.lora.rank, and "
+                "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
+}
+
+Status VllmControl::PushWeights(const std::string& url, const std::string& folder, bool adapters,
+                                const std::function<void()>& paused) {
   Status status = Post(url, "/pause?mode=abort&clear_cache=true", "");
   if (status.ok()) {
     paused();
-    status =
-        Post(url, "/collective_rpc",
-             reload.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
-            .Annotate(folder + " must be visible to the server (vLLM exits when a load fails)");
+    status = adapters ? LoadAdapters(url, folder) : Load(url, folder);
   }
   if (status.ok()) status = Post(url, "/reset_prefix_cache", "");
   const Status resumed = Post(url, "/resume", "");  // a paused server is useless to everyone

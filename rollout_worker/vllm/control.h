@@ -14,6 +14,9 @@
 
 namespace buttress {
 
+// The name under which servers serve the adapters of a version.
+inline constexpr char kAdapterModel[] = "buttress-adapters";
+
 struct ServerInfo {
   std::string url;
   std::string version;  // of vLLM
@@ -42,9 +45,10 @@ class VllmControl {
   Result<ServerInfo> Probe(const std::string& url);
 
   // Pauses the server, loads the safetensors of `folder`, a path on its machine, clears the prefix
-  // cache and resumes. The pause ends the completions in progress. Calls `paused` between pause and
-  // load; after it no token comes from the old weights.
-  Status PushWeights(const std::string& url, const std::string& folder,
+  // cache and resumes. With `adapters`, the folder is one of peft, which the server then serves as
+  // kAdapterModel next to its weights. The pause ends the completions in progress. Calls `paused`
+  // between pause and load; after it no token comes from the old weights.
+  Status PushWeights(const std::string& url, const std::string& folder, bool adapters,
                      const std::function<void()>& paused);
 
   // Lets the server complete the prompts of `canaries` greedily, with the same numbers of tokens.
@@ -63,6 +67,8 @@ class VllmControl {
   Status ReadServerInfo(ServerInfo& info);
   Status CheckProcessedLogprobs(const ServerInfo& info);
   std::int64_t ReadStart(const std::string& url);
+  Status Load(const std::string& url, const std::string& folder);
+  Status LoadAdapters(const std::string& url, const std::string& folder);
   Status Post(const std::string& url, const std::string& path, const std::string& json);
 
   const VllmConfig config_;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "lib/weights/adapter_files.h"
 #include "rollout_worker/vllm/sample_runner.h"
 #include "rollout_worker/vllm/server_pool.h"
 #include "rollout_worker/vllm/weight_pusher.h"
@@ -26,6 +27,11 @@ std::string AbsolutePath(const std::string& path) {
 bool IsFloat32(const WeightManifest& manifest) {
   return std::ranges::all_of(manifest.tensors,
                              [](const TensorEntry& tensor) { return tensor.dtype == "F32"; });
+}
+
+bool HasAdapters(const WeightManifest& manifest) {
+  return std::ranges::any_of(
+      manifest.files, [](const WeightFile& file) { return file.name == kAdapterConfigName; });
 }
 
 class VllmEngine final : public InferenceEngine {
@@ -69,8 +75,8 @@ class VllmEngine final : public InferenceEngine {
           "local.worker.engine: vllm",
           ToString(manifest.version)));
     }
-    return pusher_.Push(
-        {manifest.version, AbsolutePath(manifest.folder), manifest.canaries, IsFloat32(manifest)});
+    return pusher_.Push({manifest.version, AbsolutePath(manifest.folder), manifest.canaries,
+                         IsFloat32(manifest), HasAdapters(manifest)});
   }
 
   void InterruptUpdate() override { pusher_.Interrupt(); }

@@ -28,6 +28,7 @@ struct PushedWeights {
   std::string folder;
   Canaries canaries;
   bool float32 = false;
+  bool adapters = false;  // the folder is one of peft, for the weights that the server has
 };
 
 // The newest weights are the target of every server, whatever it serves: one that is behind, or

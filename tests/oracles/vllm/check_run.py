@@ -11,7 +11,7 @@ import sys
 # at temperature 0.7 minus vLLM's. Every step is on-policy (max_age 0), so d is a numerical
 # difference alone: 3e-4 nats give 5e-8 (rounding of the mean itself gives 5e-9), 0.02 nats give
 # 2e-4 (5e-5 was seen).
-STEPS = {"float32": 20, "bfloat16": 6, "qwen3": 10}
+STEPS = {"float32": 20, "bfloat16": 6, "qwen3": 10, "lora": 10}
 CANARY_BOUND = {"float32": 1e-3, "bfloat16": 0.02}
 KL_BOUND = {"float32": 5e-8, "bfloat16": 2e-4}
 STANDARD_ERRORS = 3

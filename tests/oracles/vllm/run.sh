@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Training through a vLLM server, and its log-probs next to the learner's.
 #
-#   tests/run.sh --with vllm [float32 | bfloat16 | qwen3 | restarts]     without an argument: all
+#   tests/run.sh --with vllm [float32 | bfloat16 | qwen3 | lora | restarts]     without: all
 #
 # float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
-# of a model of that family, in float32. restarts trains with two servers, kills one, then the
+# of a model of that family, in float32. lora trains ten of adapters. restarts trains with two servers, kills one, then the
 # other, then both (SIGKILL), and starts them again each time. Logs and runs are in runs/with-vllm/.
 set -euo pipefail
 
@@ -15,7 +15,7 @@ data=runs/quickstart-data
 cold=$data/cold
 out=runs/with-vllm
 start_seconds=900
-parts=${1:-float32 bfloat16 qwen3 restarts}
+parts=${1:-float32 bfloat16 qwen3 lora restarts}
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
@@ -43,8 +43,8 @@ trap stop_all EXIT
 start_server() { # NAME PORT DTYPE FLAG...
   local name=$1 port=$2 dtype=$3
   shift 3
-  VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
-    OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
+  VLLM_SERVER_DEV_MODE=1 VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_CPU_KVCACHE_SPACE=1 \
+    VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
     setsid "$vllm/bin/vllm" serve "$root/$cold" --served-model-name policy \
     --host 127.0.0.1 --port "$port" --dtype "$dtype" --max-model-len 64 --enforce-eager "$@" \
     >>"$out/$name.log" 2>&1 &
@@ -69,11 +69,11 @@ free_port() {
 
 # Starts a server as docs/vllm.md does, with a key, and runs the oracle tests against it. Its
 # port is in `port`.
-start_and_ask() { # DTYPE
+start_and_ask() { # DTYPE FLAG...
   say "starting vLLM in $1"
   port=$(free_port)
   VLLM_API_KEY=$(cat $out/key) start_server "$1" "$port" "$1" --generation-config vllm \
-    --logprobs-mode processed_logprobs --api-server-count 1
+    --logprobs-mode processed_logprobs --api-server-count 1 "${@:2}"
   wait_server "$1" "$port" "${servers[0]}"
   BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_API_KEY_FILE=$root/$out/key \
     BUTTRESS_VLLM_MODEL=$root/$cold BUTTRESS_VLLM_DTYPE=$1 \
@@ -149,6 +149,12 @@ in_qwen3() {
   start_and_ask float32
   train qwen3 float32 10 --no-eval
   python3 "$here/check_run.py" $out qwen3
+}
+
+in_lora() {
+  start_and_ask float32 --enable-lora --max-lora-rank 8
+  train lora float32 10 --no-eval --set run.lora.rank=8 --set run.optim.lr=5e-3
+  python3 "$here/check_run.py" $out lora
 }
 
 # Starts the server a or b of the part restarts, at its port.
@@ -231,8 +237,8 @@ in_restarts() {
 
 for part in $parts; do
   case $part in
-    float32 | bfloat16 | qwen3 | restarts) ;;
-    *) fail "'$part' is no part; expected float32, bfloat16, qwen3 or restarts" ;;
+    float32 | bfloat16 | qwen3 | lora | restarts) ;;
+    *) fail "'$part' is no part; expected float32, bfloat16, qwen3, lora or restarts" ;;
   esac
 done
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner vllm_oracle_test

@@ -19,6 +19,7 @@ constexpr std::chrono::milliseconds kLook(5);
 constexpr std::size_t kEnd = 8;  // a completion ends where this divides the tokens of the whole
 constexpr const char* kDevRoutes[] = {"/pause", "/resume", "/collective_rpc", "/reset_prefix_cache",
                                       "/server_info"};
+constexpr char kLoadAdapters[] = "/v1/load_lora_adapter";
 constexpr std::size_t kBeforeFault = 2;
 
 std::int32_t TokenAt(const std::string& weights, std::size_t position) {
@@ -83,6 +84,7 @@ void ScriptedVllm::Restart() {
     stopped_ = ended_ = paused_ = false;
     ++starts_;
     weights_ = "after a restart";
+    adapters_.clear();
   }
   server_.Restart();
 }
@@ -179,6 +181,11 @@ std::string ScriptedVllm::weights() const {
   return weights_;
 }
 
+std::string ScriptedVllm::adapters() const {
+  MutexLock lock(mutex_);
+  return adapters_;
+}
+
 std::vector<std::int32_t> ScriptedVllm::Tokens(const std::string& weights, std::size_t begin,
                                                std::size_t end) {
   std::vector<std::int32_t> tokens;
@@ -221,13 +228,15 @@ bool ScriptedVllm::Refuses(const ScriptedRequest& request, ScriptedConnection& c
   }
   const std::string path = request.target.substr(0, request.target.find('?'));
   const bool dev = std::ranges::find(kDevRoutes, path) != std::end(kDevRoutes);
-  const bool missing = !settings_.missing_route.empty() && path == settings_.missing_route;
+  const bool loads = path == kLoadAdapters;
+  const bool missing = (!settings_.missing_route.empty() && path == settings_.missing_route) ||
+                       (loads && !settings_.lora);
   if (missing || (dev && !settings_.dev_mode)) {
     connection.Reply(
         404, R"({"error":{"message":"Not Found","type":"NotFoundError","param":null,"code":404}})");
     return true;
   }
-  const bool posts = path == "/v1/completions" || (dev && path != "/server_info");
+  const bool posts = path == "/v1/completions" || loads || (dev && path != "/server_info");
   if (posts != (request.method == "POST")) {
     connection.Reply(405, R"({"error":{"message":"Method Not Allowed","code":405}})");
     return true;
@@ -277,6 +286,7 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
   control_calls_.push_back(request.target);
   if (path == "/pause") return Pause(request, connection);
   if (path == "/collective_rpc") return Reload(request, connection);
+  if (path == kLoadAdapters) return LoadAdapters(request, connection);
   if (path == "/reset_prefix_cache") {
     // Blocks that a running completion holds cannot be dropped.
     return connection.Reply(200, paused_ ? R"({"success":true})" : R"({"success":false})");
@@ -342,6 +352,22 @@ void ScriptedVllm::Reload(const ScriptedRequest& request, ScriptedConnection& co
   connection.Reply(200, R"({"results":[null]})");
 }
 
+void ScriptedVllm::LoadAdapters(const ScriptedRequest& request, ScriptedConnection& connection) {
+  const Json body = Json::parse(request.body, nullptr, false);
+  const std::string name = body.value("lora_name", ""), folder = body.value("lora_path", "");
+  const auto refused = [&](int code, const char* why) {
+    connection.Reply(code, Json{{"error", {{"message", why}, {"code", code}}}}.dump());
+  };
+  if (name.empty() || folder.empty())
+    return refused(400, "Both 'lora_name' and 'lora_path' must be provided.");
+  if (!adapters_.empty() && !body.value("load_inplace", false))
+    return refused(400, "The lora adapter has already been loaded.");
+  if (!std::filesystem::is_directory(folder)) return refused(404, "No adapter found");
+  adapter_model_ = name;
+  adapters_ = folder;
+  connection.Reply(200, "Success: LoRA adapter '" + name + "' added successfully.");
+}
+
 void ScriptedVllm::Health(ScriptedConnection& connection) {
   HealthFault fault;
   {
@@ -376,7 +402,12 @@ void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& 
   const Json body = Json::parse(request.body, nullptr, false);
   if (type == request.headers.end() || type->second != "application/json" || !body.is_object())
     return connection.Reply(400, R"({"error":{"message":"Only 'application/json' is allowed"}})");
-  if (body.value("model", "") != settings_.model) {
+  const std::string model = body.value("model", "");
+  const bool known = [&] {
+    MutexLock lock(mutex_);
+    return model == settings_.model || (!adapters_.empty() && model == adapter_model_);
+  }();
+  if (!known) {
     return connection.Reply(
         404, R"({"error":{"message":"The model does not exist","type":"NotFoundError"}})");
   }
@@ -421,7 +452,7 @@ ScriptedVllm::Call ScriptedVllm::Begin(const ScriptedRequest& request, const Jso
   MutexLock lock(mutex_);
   changed_.WaitFor(mutex_, kPatience, [this]() REQUIRES(mutex_) { return stopped_ || !paused_; });
   Call call;
-  call.weights = weights_;
+  call.weights = body["model"] == settings_.model ? weights_ : adapters_;
   call.pauses = pauses_;
   if (body["cache_salt"].get<std::string>().starts_with("w")) {
     completions_.push_back(body);

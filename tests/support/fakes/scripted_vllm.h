@@ -58,6 +58,7 @@ class ScriptedVllm {
     bool processed = true;     // what its log-probs really are
     double top_1_logprob = 0;  // of a token with top_k = 1, if they are
     bool lists_routes = true;
+    bool lora = true;      // --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING
     bool dev_mode = true;  // VLLM_SERVER_DEV_MODE: the routes to pause, load and resume
     std::string missing_route;
     std::int64_t max_model_len = 64;
@@ -120,6 +121,7 @@ class ScriptedVllm {
   std::vector<std::string> request_ids() const;     // of samples
   std::vector<std::string> control_calls() const;   // targets, in order
   std::string weights() const;
+  std::string adapters() const;  // loaded next to the weights; empty: none
 
  private:
   // A completion as it was when it began.
@@ -141,6 +143,8 @@ class ScriptedVllm {
   bool Refuses(const ScriptedRequest& request, ScriptedConnection& connection);
   void Pause(const ScriptedRequest& request, ScriptedConnection& connection) REQUIRES(mutex_);
   void Reload(const ScriptedRequest& request, ScriptedConnection& connection) REQUIRES(mutex_);
+  void LoadAdapters(const ScriptedRequest& request, ScriptedConnection& connection)
+      REQUIRES(mutex_);
   bool WaitWhile(const bool& hang, ScriptedConnection& connection) REQUIRES(mutex_);
   void Control(const ScriptedRequest& request, ScriptedConnection& connection);
   void Health(ScriptedConnection& connection);
@@ -167,6 +171,7 @@ class ScriptedVllm {
   int pauses_ GUARDED_BY(mutex_) = 0;
   int running_ GUARDED_BY(mutex_) = 0;
   int held_until_pause_ GUARDED_BY(mutex_) = 0;
+  std::string adapters_ GUARDED_BY(mutex_), adapter_model_ GUARDED_BY(mutex_);
   int fail_reloads_ GUARDED_BY(mutex_) = 0;
   bool ignore_reloads_ GUARDED_BY(mutex_) = false;
   double shift_ GUARDED_BY(mutex_) = 0;

@@ -28,6 +28,42 @@ TEST(VllmWeightsTest, KeptSamplesContinueBehindTheirTokensUnderTheNewWeights) {
   EXPECT_EQ(again["seed"] == server.completions().at(0)["seed"], kept == 0);
 }
 
+// They are loaded next to the weights that the server has, and completions name them.
+TEST(VllmWeightsTest, AdaptersAreLoadedAndNamed) {
+  const auto manifest_of = [](std::uint64_t step) {
+    WeightManifest manifest = ManifestOf(step);
+    manifest.files = {{"adapter_model.safetensors", 1, ""}, {"adapter_config.json", 1, ""}};
+    return manifest;
+  };
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  for (std::uint64_t step = 1; step <= 2; ++step) {
+    ASSERT_TRUE(engine->UpdateWeights(manifest_of(step)).ok());
+    EXPECT_EQ(server.adapters(), ManifestOf(step).folder);
+    EXPECT_EQ(server.weights(), kModelFolder);
+    ASSERT_TRUE(engine->Submit(RequestOf(static_cast<std::int32_t>(step))).ok());
+    const EngineResult completion = PollFor(*engine, 1)[0];
+    EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(step).version}}));
+    ExpectTokensOfSegments(completion);
+  }
+  server.Stop();
+  ASSERT_TRUE(WaitForServers(*engine, {{server.url(), false, false}}));
+  server.Restart();
+  ASSERT_TRUE(WaitUntil([&] { return server.adapters() == ManifestOf(2).folder; }));
+  EXPECT_EQ(Reloads(server), 1);  // of the start model
+}
+
+TEST(VllmWeightsTest, AServerWithoutAdaptersIsNamedWithItsFlags) {
+  ScriptedVllm::Settings settings;
+  settings.lora = false;
+  ScriptedVllm server(settings);
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  WeightManifest manifest = ManifestOf(1);
+  manifest.files = {{"adapter_config.json", 1, ""}};
+  EXPECT_THAT(engine->UpdateWeights(manifest).message(),
+              HasSubstr("must be started with --enable-lora --max-lora-rank R"));
+}
+
 TEST(VllmWeightsTest, AStopStringMayBeginUnderOneVersionAndEndUnderTheNext) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
