@@ -32,7 +32,8 @@ SERVERS = ("the embedded engine samples; for vLLM set local.worker.engine and "
            "local.worker.vllm.servers")
 SIZED_HERE = "processes and memory are sized in section local"
 SIZED_BY_VLLM = "memory of vLLM is set where its servers are started"
-NO_LORA = "LoRA is not supported: every parameter would be trained"
+LORA_TARGETS = "set run.lora.targets"
+NO_DROPOUT = "adapters are trained without dropout"
 NO_SEQUENCE_PARALLEL = ("sequences are not split over GPUs: each rank would hold whole ones, and "
                         "long ones may not fit its memory")
 WHOLE_MODEL = ("nothing is sharded: each rank would hold the whole model, its gradient and its "
@@ -83,7 +84,9 @@ VERL = [
     Row("actor_rollout_ref.model.path", "run.model.path"),
     Row("actor_rollout_ref.model.enable_gradient_checkpointing", "local.learner.recompute",
         choices=RECOMPUTE),
-    Row("actor_rollout_ref.model.lora_rank", changes=NO_LORA),
+    Row("actor_rollout_ref.model.lora_rank", "run.lora.rank"),
+    Row("actor_rollout_ref.model.lora_alpha", "run.lora.alpha"),
+    Row("actor_rollout_ref.model.target_modules", changes=LORA_TARGETS, same="all-linear"),
     Row("actor_rollout_ref.rollout.multi_turn.enable",
         changes="multi-turn rollouts are not supported: the run would be single-turn, without "
         "tools"),
@@ -196,7 +199,13 @@ TRL = [
     Row("bf16", "run.model.dtype",
         choices="True=bfloat16 true=bfloat16 False=float32 false=float32"),
     Row("fp16", remark="bfloat16 and float32 only: run.model.dtype"),
-    Row("use_peft", changes=NO_LORA),
+    Row("use_peft"),
+    Row("lora_r", default="16"),
+    Row("lora_alpha", default="32"),
+    Row("lora_target_modules"),
+    Row("lora_dropout", changes=NO_DROPOUT, same="0.0"),
+    Row("use_rslora", "run.lora.rslora", choices=BOOL),
+    Row("use_dora", changes="adapters have no magnitudes (DoRA)"),
     Row("deepspeed", changes=WHOLE_MODEL),
     Row("fsdp", changes=WHOLE_MODEL),
     Row("load_in_4bit", changes="weights are not quantized: run.model.dtype holds for all of them"),
@@ -292,7 +301,7 @@ TRL = [
 # they print, and where they upload.
 NO_EFFECT = {
     "verl": r"(.*\.)?_target_|critic\..*|algorithm\.lam"
-            r"|actor_rollout_ref\.(rollout\.multi_turn|model\.lora)(\.|_alpha|_dropout).*"
+            r"|actor_rollout_ref\.(rollout\.multi_turn|model\.lora)(\.|_dropout).*"
             r"|trainer\.(critic_warmup|max_critic_ckpt_to_keep|balance_batch|resume_mode|ray_.*"
             r"|log_val_generations|use_legacy_worker_impl|device)"
             r"|ray_kwargs\..*|ray_init\..*|global_profiler\..*|transfer_queue\..*"
@@ -590,6 +599,16 @@ def trl_step_count(theirs, key, ours, updates, result):
                        f"makes {updates} of them")
 
 
+def trl_lora(theirs, result):
+    if not theirs.is_true("use_peft"):
+        return
+    result.ours["run.lora.rank"] = theirs.text("lora_r")
+    result.ours["run.lora.alpha"] = theirs.text("lora_alpha")
+    targets = theirs.text("lora_target_modules")
+    if targets not in ("", "all-linear"):
+        result.not_carried(f"lora_target_modules: {targets}", LORA_TARGETS)
+
+
 def trl_length(theirs, updates, result):
     trl_step_count(theirs, "max_steps", "run.steps", updates, result)
     if "run.steps" in result.ours:
@@ -635,6 +654,7 @@ def trl_checkpoints(theirs, updates, result):
 def combine_trl(theirs, result):
     updates = trl_batches(theirs, result)
     trl_length(theirs, updates, result)
+    trl_lora(theirs, result)
     trl_evaluations(theirs, updates, result)
     trl_checkpoints(theirs, updates, result)
     warmup = "warmup_steps" if theirs.number("warmup_steps") > 0 else "warmup_ratio"

@@ -58,6 +58,19 @@ def imported(source, text, *overrides):
 
 
 class ImportTest(unittest.TestCase):
+    def test_adapters_are_carried(self):
+        verl = "actor_rollout_ref: {model: {path: m, lora_rank: 32, lora_alpha: 64%s}}"
+        ours, said = imported("verl", verl % "")
+        self.assertEqual((ours["run.lora.rank"], ours["run.lora.alpha"]), ("32", "64"))
+        self.assertNotIn("run.lora", said)
+        _, said = imported("verl", verl % ", target_modules: '[q_proj]'")
+        self.assertIn("set run.lora.targets", said)
+        ours, said = imported("trl", "use_peft: true\nlora_r: 8\nlora_target_modules: all-linear\n")
+        self.assertEqual((ours["run.lora.rank"], ours["run.lora.alpha"]), ("8", "32"))
+        self.assertNotIn("run.lora", said)
+        ours, _ = imported("trl", "use_peft: false\nlora_r: 8\n")
+        self.assertNotIn("run.lora.rank", ours)
+
     def expect(self, ours, expected):
         self.assertEqual({key: ours.get(key) for key in expected}, expected)
 
