@@ -1,7 +1,7 @@
-// family_oracle FOLDER REQUEST OUT: runs the model in FOLDER on the sequences and prompts of the
-// JSON file REQUEST, and writes OUT/results.safetensors (logits, log-probs of the learner and of
-// the engine, gradients of the summed log-probs, greedy tokens) and the saved model OUT/model.
-// compare.py asks and judges.
+// family_oracle FOLDER REQUEST OUT: runs the model in FOLDER, with the adapters of the folder that
+// `adapter` of the JSON file REQUEST names, if it does, on the sequences and prompts of REQUEST.
+// Writes OUT/results.safetensors (logits, log-probs of the learner and of the engine, gradients of
+// the summed log-probs, greedy tokens) and the saved model OUT/model. compare.py asks and judges.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/os/file.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/decode/cached_decoder.h"
 #include "lib/policy/decode/generator.h"
 #include "lib/policy/transformer.h"
@@ -105,6 +106,8 @@ Status Run(const std::string& folder, const std::string& request_path, const std
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto model,
       Transformer::Load(folder, half ? ModelDtype::kBfloat16 : ModelDtype::kFloat32, {}));
+  if (request.contains("adapter"))
+    BUTTRESS_RETURN_IF_ERROR(AddAdapters(request["adapter"].get<std::string>(), *model));
   Named results;
   AddNumbers(*model, request, results);
   AddEngineLogprobs(*model, request, results);
