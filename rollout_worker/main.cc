@@ -40,7 +40,7 @@ Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
   const PolicyVersion initial;
   const WorkerConfig& worker = config.local.worker;
   if (worker.engine == EngineKind::kVllm)
-    return MakeVllmEngine(config.run.model, worker.vllm, initial, &tokenizer);
+    return MakeVllmEngine(config.run.model, worker.vllm, initial, &tokenizer, config.run.lora.on());
   return MakeEmbeddedEngine(config.run.model, worker, initial, &tokenizer);
 }
 

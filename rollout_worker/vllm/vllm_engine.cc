@@ -76,7 +76,8 @@ class VllmEngine final : public InferenceEngine {
           ToString(manifest.version)));
     }
     return pusher_.Push({manifest.version, AbsolutePath(manifest.folder), manifest.canaries,
-                         IsFloat32(manifest), HasAdapters(manifest)});
+                         IsFloat32(manifest),
+                         HasAdapters(manifest) ? WeightsKind::kAdapters : WeightsKind::kModel});
   }
 
   void InterruptUpdate() override { pusher_.Interrupt(); }
@@ -94,9 +95,13 @@ class VllmEngine final : public InferenceEngine {
 Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
                                                         const VllmConfig& config,
                                                         PolicyVersion initial,
-                                                        const Tokenizer* tokenizer) {
+                                                        const Tokenizer* tokenizer, bool adapters) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string api_key, ReadApiKey(config.api_key_file));
-  PushedWeights weights{std::move(initial), AbsolutePath(model.path), {}, false};
+  PushedWeights weights{std::move(initial),
+                        AbsolutePath(model.path),
+                        {},
+                        false,
+                        adapters ? WeightsKind::kStarted : WeightsKind::kModel};
   auto engine = std::make_unique<VllmEngine>(config, api_key, std::move(weights), tokenizer);
   BUTTRESS_RETURN_IF_ERROR(engine->WaitForStart());
   return std::unique_ptr<InferenceEngine>(std::move(engine));

@@ -23,9 +23,13 @@ namespace buttress {
 // is lost until it has proven the newest weights, and its completions continue elsewhere.
 // `tokenizer` finds stop strings, whatever the servers do with them, and must outlive the engine;
 // if it is null, samples with stop strings are refused.
+//
+// With `adapters`, versions are of adapters: the servers keep the weights that they were started
+// with, which must be those of `model`, because vLLM loads none below adapters.
 Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
                                                         const VllmConfig& config,
                                                         PolicyVersion initial,
-                                                        const Tokenizer* tokenizer = nullptr);
+                                                        const Tokenizer* tokenizer = nullptr,
+                                                        bool adapters = false);
 
 }  // namespace buttress

@@ -165,12 +165,13 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
     loaded = started_at_ms != 0 && info.started_at_ms == started_at_ms &&
              pool_.Served(server) == weights.version;
   }
-  if (weights.adapters) info.model = kAdapterModel;
+  const bool adapters = weights.kind == WeightsKind::kAdapters;
+  if (adapters) info.model = kAdapterModel;
   if (!pool_.BeginUpdate(server))
     return Unavailable(info.url + " failed again before it loaded weights");
   Status status;
-  if (!loaded) {
-    status = controls_[server]->PushWeights(info.url, weights.folder, weights.adapters,
+  if (!loaded && weights.kind != WeightsKind::kStarted) {
+    status = controls_[server]->PushWeights(info.url, weights.folder, adapters,
                                             [&] { runner_.Interrupt(server); });
   }
   if (status.ok()) status = Prove(server, info, weights);

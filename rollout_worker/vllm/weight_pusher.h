@@ -21,6 +21,10 @@
 
 namespace buttress {
 
+// kStarted: the server has them from its start, which is all that a server with LoRA can have:
+// vLLM does not load weights below its adapters. kAdapters: the folder is one of peft.
+enum class WeightsKind { kModel, kStarted, kAdapters };
+
 // Weights that servers load. The initial model of a run has no canaries until the learner publishes
 // it as its first version.
 struct PushedWeights {
@@ -28,7 +32,7 @@ struct PushedWeights {
   std::string folder;
   Canaries canaries;
   bool float32 = false;
-  bool adapters = false;  // the folder is one of peft, for the weights that the server has
+  WeightsKind kind = WeightsKind::kModel;
 };
 
 // The newest weights are the target of every server, whatever it serves: one that is behind, or

@@ -67,14 +67,19 @@ free_port() {
     'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# Starts a server as docs/vllm.md does, with a key, and runs the oracle tests against it. Its
-# port is in `port`.
-start_and_ask() { # DTYPE FLAG...
+# Starts a server as docs/vllm.md does, with a key. Its port is in `port`.
+start_alone() { # DTYPE FLAG...
   say "starting vLLM in $1"
   port=$(free_port)
   VLLM_API_KEY=$(cat $out/key) start_server "$1" "$port" "$1" --generation-config vllm \
     --logprobs-mode processed_logprobs --api-server-count 1 "${@:2}"
   wait_server "$1" "$port" "${servers[0]}"
+}
+
+# Starts a server and runs the oracle tests against it. Its
+# port is in `port`.
+start_and_ask() { # DTYPE
+  start_alone "$1"
   BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_API_KEY_FILE=$root/$out/key \
     BUTTRESS_VLLM_MODEL=$root/$cold BUTTRESS_VLLM_DTYPE=$1 \
     "$bin/vllm_oracle_test" --gtest_filter='-*Refused*'
@@ -152,7 +157,7 @@ in_qwen3() {
 }
 
 in_lora() {
-  start_and_ask float32 --enable-lora --max-lora-rank 8
+  start_alone float32 --enable-lora --max-lora-rank 8
   train lora float32 10 --no-eval --set run.lora.rank=8 --set run.optim.lr=5e-3
   python3 "$here/check_run.py" $out lora
 }

@@ -45,9 +45,10 @@ inline ModelPathConfig StartModel() {
   return model;
 }
 
-inline std::unique_ptr<InferenceEngine> StartEngine(const VllmConfig& config) {
+inline std::unique_ptr<InferenceEngine> StartEngine(const VllmConfig& config,
+                                                    bool adapters = false) {
   static const ByteTokenizer tokenizer;
-  auto engine = MakeVllmEngine(StartModel(), config, PolicyVersion(), &tokenizer);
+  auto engine = MakeVllmEngine(StartModel(), config, PolicyVersion(), &tokenizer, adapters);
   EXPECT_TRUE(engine.ok()) << engine.status().ToString();
   return engine.ok() ? *std::move(engine) : nullptr;
 }
