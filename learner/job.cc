@@ -44,21 +44,22 @@ Status LearnerJob::Run() {
 Status LearnerJob::Start() {
   CheckpointState state;
   state.seed = config_.run.seed;
-  if (leads()) {
-    BUTTRESS_RETURN_IF_ERROR(checkpoints_.Load(state));
-    BUTTRESS_RETURN_IF_ERROR(RegisterAndReplay(state));
-  }
+  BUTTRESS_RETURN_IF_ERROR(checkpoints_.Load(state));
+  if (leads()) BUTTRESS_RETURN_IF_ERROR(RegisterAndReplay(state));
   BUTTRESS_RETURN_IF_ERROR(ShareState(state));
   trainer_.Resume(state.trainer);
   version_ = {state.learner_epoch, static_cast<std::uint64_t>(state.step), ""};
   SetLogStep(state.step, state.step);
+  trainer_.CallBeforeUpdates([this] {
+    checkpoints_.BeforeUpdate();
+    return leads() ? publication_->sync().BeforeUpdate() : OkStatus();
+  });
   if (!leads()) return Publish();
   Log(kInfo, "learner starts",
       {{"next_step", state.step + 1},
        {"learner_epoch", state.learner_epoch},
        {"ranks", control_.size()}});
   BUTTRESS_ASSIGN_OR_RETURN(publication_, Publication::Start(config_, credentials_, source_));
-  trainer_.CallBeforeUpdates([this] { return publication_->sync().BeforeUpdate(); });
   return Publish();
 }
 
@@ -91,25 +92,18 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
   return OkStatus();
 }
 
-// Broadcasts step, epoch, id and length of the run, weights and optimizer state of rank 0, which
-// alone registers and reads checkpoints.
+// Broadcasts what rank 0 alone knows: epoch, id and length of the run; and the weights and optimizer
+// state that a run starts with. Those of a checkpoint have been read by every rank.
 Status LearnerJob::ShareState(CheckpointState& state) {
-  std::int64_t numbers[] = {state.step,
-                            static_cast<std::int64_t>(state.learner_epoch),
-                            state.trainer.skipped_in_a_row,
-                            trainer_.optimizer().steps(),
-                            checkpoints_.step(),
-                            source_.steps()};
+  std::int64_t numbers[] = {static_cast<std::int64_t>(state.learner_epoch), source_.steps()};
   BUTTRESS_RETURN_IF_ERROR(
       control_.Broadcast({numbers, std::size(numbers), DType::kInt64}, 0)->Wait(timeout()));
-  state.step = numbers[0];
-  state.learner_epoch = static_cast<std::uint64_t>(numbers[1]);
-  state.trainer.skipped_in_a_row = numbers[2];
-  checkpoints_.SetStep(numbers[4]);
-  trainer_.SetSteps(numbers[5]);
+  state.learner_epoch = static_cast<std::uint64_t>(numbers[0]);
+  trainer_.SetSteps(numbers[1]);
   BUTTRESS_ASSIGN_OR_RETURN(std::string run_id,
                             BroadcastBytes(control_, source_.run_id(), 0, timeout()));
-  source_.Adopt(state.learner_epoch, std::move(run_id), numbers[5]);
+  source_.Adopt(state.learner_epoch, std::move(run_id), numbers[1]);
+  if (checkpoints_.any()) return OkStatus();
   NamedTensors shared;
   if (!trainer_.optimizer().of_parts()) shared = trainer_.optimizer().state();
   if (!model_.share().weights) {
@@ -120,7 +114,6 @@ Status LearnerJob::ShareState(CheckpointState& state) {
     BUTTRESS_RETURN_IF_ERROR(
         tensors_.Broadcast(BufferOf(tensor), 0)->Wait(timeout()).Annotate("broadcast of " + name));
   }
-  trainer_.optimizer().Resume(numbers[3]);
   return OkStatus();
 }
 
@@ -130,11 +123,11 @@ Status LearnerJob::TrainUntilEnd() {
     BUTTRESS_ASSIGN_OR_RETURN(StepState state, trainer_.Step(step() + 1, LeaveRequested));
     if (state.end == StepEnd::kFinished) break;
     if (state.end == StepEnd::kStopped) {
-      BUTTRESS_RETURN_IF_ERROR(Checkpoint());
+      BUTTRESS_RETURN_IF_ERROR(LastCheckpoint());
       return Cancelled(c10::str("left on request; the checkpoint is of step ", version_.step));
     }
     if (state.end == StepEnd::kRunStopped) {
-      BUTTRESS_RETURN_IF_ERROR(Checkpoint());
+      BUTTRESS_RETURN_IF_ERROR(LastCheckpoint());
       Log(kInfo, "an operator has stopped the run", {{"checkpoint", version_.step}});
       return control_.Barrier();
     }
@@ -142,7 +135,7 @@ Status LearnerJob::TrainUntilEnd() {
     const std::optional<EarlyEnd>& end = reports_.early_end();
     if (!end) continue;
     if (end->learned) break;
-    BUTTRESS_RETURN_IF_ERROR(Checkpoint());
+    BUTTRESS_RETURN_IF_ERROR(LastCheckpoint());
     BUTTRESS_RETURN_IF_ERROR(ReportEarlyEnd());
     return NothingToLearn(end->why);
   }
@@ -162,7 +155,7 @@ Status LearnerJob::AgreeOnEnd() {
   return OkStatus();
 }
 
-// Publishes the weights, records the step, and writes a checkpoint every checkpoint_interval steps.
+// Publishes the weights, records the step, and begins a checkpoint every checkpoint_interval steps.
 Status LearnerJob::FinishStep(StepState& state) {
   StepMeasurements& measured = state.measured;
   version_.step = static_cast<std::uint64_t>(state.step);
@@ -173,6 +166,7 @@ Status LearnerJob::FinishStep(StepState& state) {
   measured.seconds_publish = now - published_from;
   measured.seconds_step = now - step_ended_;
   measured.seconds_checkpoint = checkpoints_.TakeSeconds();
+  measured.seconds_checkpoint_write = checkpoints_.TakeWriteSeconds();
   if (leads()) publication_->Measure(measured);
   MeasureSpeed(measured);
   measured.time_unix = static_cast<double>(RealClock().UnixMs()) / 1000;
@@ -183,7 +177,15 @@ Status LearnerJob::FinishStep(StepState& state) {
   BUTTRESS_RETURN_IF_ERROR(reports_.Record(state));
   BUTTRESS_RETURN_IF_ERROR(AgreeOnEnd());
   BUTTRESS_RETURN_IF_ERROR(OfferEvaluation());
-  return state.step % config_.run.checkpoint_interval == 0 ? Checkpoint() : OkStatus();
+  BUTTRESS_RETURN_IF_ERROR(checkpoints_.Finish(/*wait=*/false, version_, publication_.get()));
+  if (state.step % config_.run.checkpoint_interval != 0) return OkStatus();
+  return checkpoints_.Begin(version_, publication_.get());
+}
+
+// Writes the checkpoint of the newest step, and waits until it is complete.
+Status LearnerJob::LastCheckpoint() {
+  BUTTRESS_RETURN_IF_ERROR(checkpoints_.Begin(version_, publication_.get()));
+  return checkpoints_.Finish(/*wait=*/true, version_, publication_.get());
 }
 
 // Leaves the weights for the evaluator where it is due. Where they are divided, every rank gives its
@@ -210,7 +212,7 @@ Status LearnerJob::ReportEarlyEnd() {
 // Writes the last checkpoint, which settles the run, and then the model as a Hugging Face folder,
 // which is renamed last.
 Status LearnerJob::Finish() {
-  BUTTRESS_RETURN_IF_ERROR(Checkpoint());
+  BUTTRESS_RETURN_IF_ERROR(LastCheckpoint());
   if (!leads()) {
     BUTTRESS_RETURN_IF_ERROR(SaveModelFolder(model_, "", "", /*writes=*/false));
   } else {

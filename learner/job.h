@@ -41,13 +41,12 @@ class LearnerJob {
   Status ShareState(CheckpointState& state);
   Status TrainUntilEnd();
   Status FinishStep(StepState& state);
+  Status LastCheckpoint();
   Status Publish();
   Status OfferEvaluation();
   Status AgreeOnEnd();
   Status ReportEarlyEnd();
   Status Finish();
-
-  Status Checkpoint() { return checkpoints_.Write(version_, publication_.get()); }
 
   bool leads() const { return control_.rank() == 0; }
 

@@ -1,244 +1,205 @@
 #include "learner/output/checkpoint.h"
 
+#include <c10/util/StringUtil.h>
 #include <torch/types.h>
 
-#include <cstring>
+#include <algorithm>
+#include <array>
 #include <filesystem>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <type_traits>
-#include <vector>
+#include <string_view>
+#include <system_error>
 
+#include "learner/output/folder_ranks.h"
+#include "learner/output/held_values.h"
+#include "learner/step/grad_reducer.h"
 #include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
 #include "lib/base/report/log.h"
-#include "lib/base/text/digest.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/checkpoint_folder.h"
-#include "lib/weights/safetensors.h"
 #include "lib/weights/version_folder.h"
 
 namespace buttress {
 namespace {
 
-constexpr char kModelName[] = "model.safetensors";
-constexpr char kOptimizerName[] = "optimizer.safetensors";
-constexpr std::int64_t kFormat = 1;
+namespace fs = std::filesystem;
 
-Result<WeightFile> WriteTensors(const std::string& folder, const std::string& name,
-                                const NamedTensors& tensors) {
-  std::vector<SafetensorsWriter::Declared> table;
-  for (const auto& [tensor_name, tensor] : tensors)
-    table.push_back({tensor_name, SafetensorsDtype(tensor), tensor.sizes().vec()});
-  const std::string path = JoinPath(folder, name);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto writer,
-                            SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
-  for (const auto& [tensor_name, tensor] : tensors) {
-    at::Tensor storage;
-    BUTTRESS_RETURN_IF_ERROR(writer->Append(TensorBytes(tensor, storage)).Annotate(tensor_name));
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, writer->Finish());
-  return WeightFile{name, std::filesystem::file_size(path), sha256};
-}
+constexpr std::string_view kPartPrefix = "part";
 
-Status CheckTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
-  if (file.tensors().size() != tensors.size()) {
-    return DataLoss(std::to_string(file.tensors().size()) + " tensors; the model has " +
-                    std::to_string(tensors.size()));
-  }
-  for (const auto& [name, tensor] : tensors) {
-    const TensorView* view = file.Find(name);
-    if (view == nullptr) return DataLoss("no tensor " + name);
-    if (view->shape != tensor.sizes().vec() || view->dtype != SafetensorsDtype(tensor)) {
-      return DataLoss("tensor " + name + " has another shape or dtype than the model's");
-    }
-  }
-  return OkStatus();
-}
+std::string FileOf(int rank) { return c10::str("rank-", rank, ".safetensors"); }
 
-// REQUIRES: CheckTensors returned OK for the same arguments.
-void CopyTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : tensors) {
-    const TensorView* view = file.Find(name);
-    at::Tensor loaded =
-        at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false));
-    std::memcpy(loaded.data_ptr(), view->data.data(), view->data.size());
-    at::Tensor(tensor).copy_(loaded);
-  }
-}
-
-struct StateFile {
-  CheckpointState state;
-  std::int64_t format = kFormat;
-  std::string learner_hex;  // of state.learner_sha256
-  std::int64_t optimizer_steps = 0;
-  WeightManifest manifest;  // the other files of the checkpoint
+// What a rank reports of its file.
+struct FileReport {
+  std::int64_t bytes = -1;  // -1: it writes none
+  double seconds = 0;
+  std::array<char, 32> sha256{};
 };
 
-// Calls visit(name, value) for every field of checkpoint.json but the list of files, in order.
-template <class File, class Visit>
-void ForEachField(File& file, Visit visit) {
-  auto& state = file.state;
-  visit("format", file.format);
-  visit("run_id", state.run_id);
-  visit("step", state.step);
-  visit("learner_epoch", state.learner_epoch);
-  visit("learner_sha256", file.learner_hex);
-  visit("seed", state.seed);
-  visit("skipped_in_a_row", state.trainer.skipped_in_a_row);
-  visit("optimizer_steps", file.optimizer_steps);
-  visit("config_sha256", state.config_sha256);
-  visit("gate_threshold", state.trainer.gate.threshold);
-  visit("gate_reward_mean", state.trainer.gate.reward_mean);
-  visit("gate_sources", state.trainer.gate.sources);
-  visit("entropy_coef", state.trainer.entropy.coef);
-  visit("entropy_last", state.trainer.entropy.last_entropy);
-}
-
-using Gates = std::map<std::string, GateMemory>;
-
-template <class T>
-void WriteField(const char* name, const T& value, nlohmann::ordered_json& json) {
-  json[name] = value;
-}
-
-void WriteField(const char* name, const std::optional<double>& value,
-                nlohmann::ordered_json& json) {
-  if (value) json[name] = *value;
-}
-
-void WriteField(const char* name, const Gates& gates, nlohmann::ordered_json& json) {
-  for (const auto& [source, gate] : gates) {
-    nlohmann::ordered_json& own = json[name][source] = nlohmann::ordered_json::object();
-    WriteField("threshold", gate.threshold, own);
-    WriteField("reward_mean", gate.reward_mean, own);
+Status RemoveParts(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().string().starts_with(kPartPrefix)) fs::remove_all(it->path(), error);
   }
-}
-
-// Each returns false if the field is missing or of another type; optional values and gates may be
-// missing.
-template <class T>
-bool ReadField(const nlohmann::json& json, const char* name, T& value) {
-  const auto found = json.find(name);
-  constexpr bool kText = std::is_same_v<T, std::string>;
-  if (found == json.end() || !(kText ? found->is_string() : found->is_number_integer()))
-    return false;
-  found->get_to(value);
-  return true;
-}
-
-bool ReadField(const nlohmann::json& json, const char* name, std::optional<double>& value) {
-  const auto found = json.find(name);
-  if (found == json.end()) return true;
-  if (found->is_number()) value = found->get<double>();
-  return found->is_number();
-}
-
-bool ReadField(const nlohmann::json& json, const char* name, Gates& gates) {
-  const auto found = json.find(name);
-  if (found == json.end()) return true;
-  if (!found->is_object()) return false;
-  for (const auto& [source, gate] : found->items()) {
-    if (!gate.is_object() || !ReadField(gate, "threshold", gates[source].threshold) ||
-        !ReadField(gate, "reward_mean", gates[source].reward_mean))
-      return false;
-  }
-  return true;
-}
-
-std::string StateToJson(const StateFile& file) {
-  nlohmann::ordered_json json;
-  ForEachField(file, [&](const char* name, const auto& value) { WriteField(name, value, json); });
-  for (const WeightFile& weights : file.manifest.files) {
-    json["files"].push_back(
-        {{"name", weights.name}, {"bytes", weights.bytes}, {"sha256", ToHex(weights.sha256)}});
-  }
-  return json.dump(2) + "\n";
-}
-
-Result<StateFile> ParseState(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object())
-    return DataLoss(std::string(kCheckpointStateName) + " is not a JSON object");
-  StateFile file;
-  std::string wrong;
-  ForEachField(file, [&](const char* name, auto& value) {
-    if (!ReadField(json, name, value)) wrong = name;
-  });
-  if (!wrong.empty()) return DataLoss("field '" + wrong + "' is missing or of another type");
-  if (file.format != kFormat)
-    return DataLoss("format = " + std::to_string(file.format) + "; this build reads " +
-                    std::to_string(kFormat));
-  BUTTRESS_ASSIGN_OR_RETURN(file.manifest.files, ParseCheckpointFiles(json));
-  for (const WeightFile& named : file.manifest.files) {
-    if (named.name != kModelName && named.name != kOptimizerName)
-      return DataLoss("unknown file '" + named.name + "'");
-  }
-  if (file.manifest.files.size() != 2)
-    return DataLoss("'files' must name model.safetensors and optimizer.safetensors");
-  if (!file.learner_hex.empty()) {
-    const auto learner_sha256 = Sha256FromHex(file.learner_hex);
-    if (!learner_sha256) return DataLoss("'learner_sha256' is not 64 hexadecimal digits");
-    file.state.learner_sha256 = *learner_sha256;
-  }
-  file.state.digest = Sha256Of(text);
-  file.state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
-  return file;
-}
-
-Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& parameters,
-                                AdamW& optimizer) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(folder, kCheckpointStateName),
-                                                             kMaxCheckpointStateBytes));
-  BUTTRESS_ASSIGN_OR_RETURN(const StateFile file, ParseState(text));
-  BUTTRESS_RETURN_IF_ERROR(VerifyFiles(folder, file.manifest));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model, SafetensorsFile::Open(JoinPath(folder, kModelName)));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto moments,
-                            SafetensorsFile::Open(JoinPath(folder, kOptimizerName)));
-  BUTTRESS_RETURN_IF_ERROR(CheckTensors(*model, parameters));
-  BUTTRESS_RETURN_IF_ERROR(CheckTensors(*moments, optimizer.state()));
-  CopyTensors(*model, parameters);
-  CopyTensors(*moments, optimizer.state());
-  optimizer.Resume(file.optimizer_steps);
-  return file.state;
+  return error ? Unavailable(c10::str("cannot remove what an earlier checkpoint left in ", folder,
+                                      ": ", error.message()))
+               : OkStatus();
 }
 
 }  // namespace
 
-Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const NamedTensors& parameters,
-                                              const AdamW& optimizer, const Kept& kept) {
-  const std::string final_folder = CheckpointFolderOf(folder_, state.step);
-  const std::string part = JoinPath(folder_, "part");
-  std::error_code error;
-  std::filesystem::remove_all(part, error);
-  if (error) return Unavailable("cannot remove " + part + ": " + error.message());
-  BUTTRESS_RETURN_IF_ERROR(MakeFolders(part));
-  StateFile file;
-  file.state = state;
-  file.learner_hex = ToHex(state.learner_sha256);
-  file.optimizer_steps = optimizer.steps();
-  BUTTRESS_ASSIGN_OR_RETURN(const WeightFile model, WriteTensors(part, kModelName, parameters));
-  Failpoint("checkpoint_weights");
-  BUTTRESS_ASSIGN_OR_RETURN(const WeightFile moments,
-                            WriteTensors(part, kOptimizerName, optimizer.state()));
-  file.manifest.files = {model, moments};
-  const std::string json = StateToJson(file);
+Status CheckpointStore::Agree(const Status& own) const { return AgreeOn(own, control_, timeout_); }
+
+Status CheckpointStore::FindRanks() {
+  if (!sees_.empty()) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(sees_, RanksThatSee(folder_, control_, timeout_));
+  return OkStatus();
+}
+
+std::vector<int> CheckpointStore::SeeingRanks() const {
+  std::vector<int> seeing;
+  for (int rank = 0; rank < control_.size(); ++rank) {
+    if (Sees(rank)) seeing.push_back(rank);
+  }
+  return seeing;
+}
+
+// The rank that writes the values of `rank`.
+int CheckpointStore::WriterOf(int rank) const {
+  const std::vector<int> seeing = SeeingRanks();
+  return Sees(rank) ? rank : seeing[static_cast<std::size_t>(rank) % seeing.size()];
+}
+
+// Its name is used once, so that no machine has cached another folder under it.
+Status CheckpointStore::MakePart(const std::string& part) const {
+  if (leads()) {
+    BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder_));
+    BUTTRESS_RETURN_IF_ERROR(RemoveParts(folder_));
+    BUTTRESS_RETURN_IF_ERROR(MakeFolders(part));
+  }
+  return OkStatus();
+}
+
+Status CheckpointStore::Begin(const CheckpointState& state, const std::vector<ParameterUnit>& units,
+                              const AdamW& optimizer) {
+  BUTTRESS_CHECK(!writing(), "one checkpoint is written at a time");
+  BUTTRESS_RETURN_IF_ERROR(FindRanks());
+  auto writing = std::make_unique<Writing>();
+  writing->checkpoint = {
+      state,
+      optimizer.steps(),
+      {},
+      LayoutOf(units),
+      JoinPath(folder_, c10::str(kPartPrefix, "-", state.learner_epoch, "-", state.step))};
+  const std::string& part = writing->checkpoint.folder;
+  BUTTRESS_RETURN_IF_ERROR(Agree(MakePart(part)));
+  const std::vector<HeldValues> held = HeldBy(units, optimizer);
+  BUTTRESS_ASSIGN_OR_RETURN(NamedTensors others, TakeValuesOfOthers(held));
+  NamedTensors own;
+  for (const HeldValues& values : held)
+    own.emplace_back(StoredName(values.kind, values.unit->name, values.unit->part_begin),
+                     values.part());
+  if (Sees(control_.rank()))
+    writing->shard.emplace(part, FileOf(control_.rank()), own, std::move(others));
+  writing_ = std::move(writing);
+  return OkStatus();
+}
+
+// Ranks that do not see the folder give their values to one that does.
+Result<NamedTensors> CheckpointStore::TakeValuesOfOthers(
+    const std::vector<HeldValues>& held) const {
+  NamedTensors taken;
+  for (int rank = 0; rank < control_.size(); ++rank) {
+    if (Sees(rank)) continue;
+    for (const HeldValues& values : held) {
+      const at::Tensor part = values.part().detach();
+      const at::Tensor host = control_.rank() == rank
+                                  ? part.cpu().contiguous()
+                                  : at::empty(part.sizes(), part.options().device(at::kCPU));
+      BUTTRESS_RETURN_IF_ERROR(control_.Broadcast(BufferOf(host), rank)->Wait(timeout_));
+      if (control_.rank() != WriterOf(rank)) continue;
+      taken.emplace_back(StoredName(values.kind, values.unit->name, values.PartBeginOn(rank)),
+                         host);
+    }
+  }
+  return taken;
+}
+
+void CheckpointStore::BeforeUpdate() const {
+  if (writing() && writing_->shard) writing_->shard->BeforeUpdate();
+}
+
+Result<std::optional<SavedCheckpoint>> CheckpointStore::Finish(bool wait, const Kept& kept) {
+  if (!writing()) return std::optional<SavedCheckpoint>();
+  std::optional<ShardWriter>& shard = writing_->shard;
+  if (!wait) {
+    std::int64_t done = !shard || shard->done() ? 1 : 0;
+    BUTTRESS_RETURN_IF_ERROR(control_.AllReduceSum({&done, 1, DType::kInt64})
+                                 ->Wait(timeout_)
+                                 .Annotate("state of the checkpoint"));
+    if (done < control_.size()) return std::optional<SavedCheckpoint>();
+  }
+  const std::unique_ptr<Writing> written = std::move(writing_);
+  std::optional<WrittenShard> own;
+  Status status;
+  if (written->shard) {
+    auto file = written->shard->Finish();
+    status = file.status();
+    if (file.ok()) own = *std::move(file);
+  }
+  BUTTRESS_RETURN_IF_ERROR(Agree(status));
+  StoredCheckpoint& checkpoint = written->checkpoint;
+  BUTTRESS_ASSIGN_OR_RETURN(const double seconds, GatherFiles(own, checkpoint.files));
+  if (leads()) status = Commit(checkpoint, kept);
+  BUTTRESS_RETURN_IF_ERROR(Agree(status));
+  return std::optional(SavedCheckpoint{std::move(checkpoint.state), seconds});
+}
+
+// Collects what all ranks have written. Returns the longest time.
+Result<double> CheckpointStore::GatherFiles(const std::optional<WrittenShard>& own,
+                                            std::vector<WeightFile>& files) const {
+  FileReport report;
+  if (own) {
+    report = {static_cast<std::int64_t>(own->file.bytes), own->seconds, {}};
+    own->file.sha256.copy(report.sha256.data(), report.sha256.size());
+  }
+  std::vector<FileReport> all(static_cast<std::size_t>(control_.size()));
+  constexpr std::int64_t kBytes = sizeof(FileReport);
+  BUTTRESS_RETURN_IF_ERROR(control_
+                               .AllGather({&report, kBytes, DType::kUInt8},
+                                          {all.data(), kBytes * std::ssize(all), DType::kUInt8})
+                               ->Wait(timeout_)
+                               .Annotate("files of the checkpoint"));
+  double seconds = 0;
+  for (int rank = 0; rank < control_.size(); ++rank) {
+    const FileReport& file = all[static_cast<std::size_t>(rank)];
+    seconds = std::max(seconds, file.seconds);
+    if (file.bytes < 0) continue;
+    files.push_back({FileOf(rank), static_cast<std::uint64_t>(file.bytes),
+                     std::string(file.sha256.data(), file.sha256.size())});
+  }
+  return seconds;
+}
+
+// Writes checkpoint.json and makes the folder a checkpoint.
+Status CheckpointStore::Commit(StoredCheckpoint& checkpoint, const Kept& kept) const {
+  const std::string& part = checkpoint.folder;
+  const std::string final_folder = CheckpointFolderOf(folder_, checkpoint.state.step);
+  const std::string json = CheckpointToJson(checkpoint);
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kCheckpointStateName), json));
+  CompleteState(json, checkpoint);
   Failpoint("before_checkpoint");
   // The folder exists if the run resumed from an older checkpoint and trained the step again.
-  std::filesystem::remove_all(final_folder, error);
+  std::error_code error;
+  fs::remove_all(final_folder, error);
   Failpoint("checkpoint_rename");
-  if (!error) std::filesystem::rename(part, final_folder, error);
+  if (!error) fs::rename(part, final_folder, error);
   if (error)
     return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
   Failpoint("checkpoint_sync");
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(folder_));
   Failpoint("checkpoint_delete");
   DeleteOld(kept);
-  state.digest = Sha256Of(json);
-  state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
-  return state;
+  return OkStatus();
 }
 
 // A checkpoint that cannot be deleted costs space only.
@@ -248,21 +209,97 @@ void CheckpointStore::DeleteOld(const Kept& kept) const {
   const std::set<std::int64_t> stay = kept(steps);
   for (auto step = steps.begin() + keep_last_; step != steps.end(); ++step) {
     std::error_code error;
-    if (!stay.contains(*step))
-      std::filesystem::remove_all(CheckpointFolderOf(folder_, *step), error);
+    if (!stay.contains(*step)) fs::remove_all(CheckpointFolderOf(folder_, *step), error);
   }
 }
 
-std::optional<CheckpointState> CheckpointStore::Load(const NamedTensors& parameters,
-                                                     AdamW& optimizer) {
-  for (const std::int64_t step : CheckpointSteps(folder_)) {
-    auto state = LoadOne(CheckpointFolderOf(folder_, step), parameters, optimizer);
-    if (state.ok() && state->step == step) return *std::move(state);
-    Log(kWarn, "incomplete checkpoint skipped",
-        {{"folder", CheckpointFolderOf(folder_, step)},
-         {"why", state.ok() ? "its step differs from its name" : state.status().message()}});
+Result<std::optional<StoredCheckpoint>> CheckpointStore::Find() {
+  BUTTRESS_RETURN_IF_ERROR(FindRanks());
+  const std::vector<std::int64_t> steps =
+      leads() ? CheckpointSteps(folder_) : std::vector<std::int64_t>();
+  for (std::size_t next = 0;; ++next) {
+    std::int64_t step = next < steps.size() ? steps[next] : -1;
+    BUTTRESS_RETURN_IF_ERROR(control_.Broadcast({&step, 1, DType::kInt64}, 0)
+                                 ->Wait(timeout_)
+                                 .Annotate("newest checkpoint"));
+    if (step < 0) return std::optional<StoredCheckpoint>();
+    auto found = Check(step);
+    if (found.ok()) return std::optional(*std::move(found));
+    const std::string folder = CheckpointFolderOf(folder_, step);
+    if (found.status().code() == StatusCode::kInvalidArgument)
+      return found.status().Annotate("the checkpoint " + folder);
+    if (leads()) {
+      Log(kWarn, "incomplete checkpoint skipped",
+          {{"folder", folder}, {"why", found.status().message()}});
+    }
   }
-  return std::nullopt;
+}
+
+// Checks the files of a checkpoint, each on one of the ranks that see them.
+Result<StoredCheckpoint> CheckpointStore::Check(std::int64_t step) const {
+  const std::string folder = CheckpointFolderOf(folder_, step);
+  Result<std::string> text = std::string();
+  if (leads()) text = ReadFile(JoinPath(folder, kCheckpointStateName), kMaxCheckpointStateBytes);
+  BUTTRESS_RETURN_IF_ERROR(Agree(text.status()));
+  BUTTRESS_ASSIGN_OR_RETURN(*text, BroadcastBytes(control_, *std::move(text), 0, timeout_));
+  BUTTRESS_ASSIGN_OR_RETURN(StoredCheckpoint checkpoint, ParseCheckpoint(*text));
+  if (checkpoint.state.step != step) return DataLoss("its step differs from its name");
+  checkpoint.folder = folder;
+  const std::vector<int> seeing = SeeingRanks();
+  WeightManifest own;
+  for (std::size_t i = 0; i < checkpoint.files.size(); ++i) {
+    if (seeing[i % seeing.size()] == control_.rank()) own.files.push_back(checkpoint.files[i]);
+  }
+  BUTTRESS_RETURN_IF_ERROR(Agree(VerifyFiles(folder, own)));
+  return checkpoint;
+}
+
+Status CheckpointStore::Read(const StoredCheckpoint& checkpoint,
+                             const std::vector<ParameterUnit>& units, AdamW& optimizer) {
+  const StoredLayout layout = LayoutOf(units);
+  if (Status same = CompareLayouts(checkpoint.layout, layout); !same.ok()) {
+    return same.Annotate(c10::str("the checkpoint ", checkpoint.folder,
+                                  " is of another model than run.model.path; restore the setting, "
+                                  "or set local.out to another folder"));
+  }
+  const int rank = control_.rank();
+  const std::vector<HeldValues> held = HeldBy(units, optimizer);
+  std::optional<StoredShards> shards;
+  const auto read = [&]() -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(
+        shards, StoredShards::Open(checkpoint.folder, checkpoint.files, checkpoint.layout));
+    for (const HeldValues& values : held) {
+      BUTTRESS_RETURN_IF_ERROR(
+          ReadValues(*shards, values, layout[values.index], values.BeginOn(rank), values.values));
+    }
+    return OkStatus();
+  };
+  BUTTRESS_RETURN_IF_ERROR(
+      Agree(Sees(rank) ? read() : OkStatus()).Annotate("the checkpoint " + checkpoint.folder));
+  BUTTRESS_RETURN_IF_ERROR(GiveValuesToOthers(shards, layout, held));
+  optimizer.Resume(checkpoint.optimizer_steps);
+  return OkStatus();
+}
+
+// Rank 0 reads for the ranks that do not see the folder.
+Status CheckpointStore::GiveValuesToOthers(const std::optional<StoredShards>& shards,
+                                           const StoredLayout& layout,
+                                           const std::vector<HeldValues>& held) const {
+  const at::NoGradGuard no_grad;
+  for (int rank = 0; rank < control_.size(); ++rank) {
+    if (Sees(rank)) continue;
+    for (const HeldValues& values : held) {
+      const at::Tensor own = values.values.detach();
+      const at::Tensor host = at::zeros(own.sizes(), own.options().device(at::kCPU));
+      Status read;
+      if (leads())
+        read = ReadValues(*shards, values, layout[values.index], values.BeginOn(rank), host);
+      BUTTRESS_RETURN_IF_ERROR(Agree(read));
+      BUTTRESS_RETURN_IF_ERROR(control_.Broadcast(BufferOf(host), 0)->Wait(timeout_));
+      if (control_.rank() == rank) own.copy_(host);
+    }
+  }
+  return OkStatus();
 }
 
 Status CheckpointStore::PutAsideAfter(std::int64_t step) {
@@ -272,8 +309,8 @@ Status CheckpointStore::PutAsideAfter(std::int64_t step) {
     any = true;
     const std::string aside = JoinPath(folder_, "damaged-step-" + std::to_string(newer));
     std::error_code error;
-    std::filesystem::remove_all(aside, error);
-    if (!error) std::filesystem::rename(CheckpointFolderOf(folder_, newer), aside, error);
+    fs::remove_all(aside, error);
+    if (!error) fs::rename(CheckpointFolderOf(folder_, newer), aside, error);
     if (error)
       return Unavailable("cannot rename a checkpoint to " + aside + ": " + error.message());
     Log(kWarn, "a checkpoint that could not be loaded is put aside", {{"folder", aside}});

@@ -1,82 +1,115 @@
 // The checkpoints of the learner. Nothing of the state of a run is lost in one: on CPUs, a run that
 // resumes at the same number of ranks continues bit for bit. On GPUs two runs of one step differ in
 // their last bits anyway, since attention and index_add_ sum gradients with atomics, in no fixed
-// order.
+// order. At another number of ranks it starts from the same values.
 //
-// <folder>/step-<N>/ holds model.safetensors, optimizer.safetensors and checkpoint.json, which
-// lists the size and SHA-256 of the other two. The folder is written as <folder>/part and renamed
-// last, so that step-<N> is complete unless the disk fails.
+// <folder>/step-<N>/ holds a file rank-<R>.safetensors for each rank, with its part of weights,
+// masters and moments (lib/weights/checkpoint_shards.h), and checkpoint.json, which lists the size
+// and SHA-256 of the others and the layout of the units. The folder is written under another name
+// and renamed last, so that step-<N> is complete unless the disk fails. Torch.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "learner/optimizer/optimizer.h"
+#include "learner/output/checkpoint_state.h"
+#include "learner/output/held_values.h"
+#include "learner/output/shard_writer.h"
 #include "lib/base/report/status.h"
-#include "lib/rl/advantage/advantage.h"
-#include "lib/rl/loss/adaptive_entropy.h"
+#include "lib/collectives/collective.h"
+#include "lib/policy/weights/parameter_unit.h"
 
 namespace buttress {
 
-// What a trainer carries from step to step besides weights and moments.
-struct TrainerState {
-  std::int64_t skipped_in_a_row = 0;  // steps all of whose updates were skipped
-  GateState gate;                     // of the advantage estimator; known to rank 0 alone
-  EntropyControl entropy;             // of the entropy bonus; known to rank 0 alone
-
-  bool operator==(const TrainerState&) const = default;
+struct SavedCheckpoint {
+  CheckpointState state;  // with its digest on rank 0
+  double seconds = 0;     // that the slowest rank took to write its file, beside the training
 };
 
-// The state of a run besides its tensors. Random numbers are keyed by (seed, step), so they need no
-// state of their own.
-struct CheckpointState {
-  std::int64_t step = 0;
-  std::string run_id;               // of the run that it belongs to; empty outside of one
-  std::uint64_t learner_epoch = 0;  // of the learner that wrote it
-  std::string learner_sha256;  // of the secret of that learner, 32 bytes; empty outside of a run
-  std::uint64_t seed = 0;
-  TrainerState trainer;
-  std::string config_sha256;  // of the section `run` of the configuration
-  std::string digest;         // SHA-256 of checkpoint.json, 32 bytes; filled by Save and Load
-  std::int64_t bytes = 0;     // of all files; filled by Save and Load
-
-  bool operator==(const CheckpointState&) const = default;
-};
-
-// Not thread-safe.
+// Every rank makes the same calls. Ranks that do not see the folder of rank 0, because they run on
+// other machines, give their values to ranks that do. Not thread-safe.
 class CheckpointStore {
  public:
   // Returns those of the steps, newest first, whose checkpoints are kept although they are old.
   using Kept = std::function<std::set<std::int64_t>(std::span<const std::int64_t> steps)>;
 
-  // Keeps the newest `keep_last` checkpoints. REQUIRES: keep_last >= 2.
-  explicit CheckpointStore(std::string folder, std::int64_t keep_last = 2)
-      : folder_(std::move(folder)), keep_last_(keep_last) {}
+  // Keeps the newest `keep_last` checkpoints. `control` carries bytes on the CPU and must outlive
+  // the store. REQUIRES: keep_last >= 2.
+  CheckpointStore(std::string folder, Collective& control, std::chrono::milliseconds timeout,
+                  std::int64_t keep_last = 2)
+      : folder_(std::move(folder)), control_(control), timeout_(timeout), keep_last_(keep_last) {}
 
-  // Returns `state` with digest and bytes once the checkpoint survives a crash of the machine.
-  // Deletes then all checkpoints but the newest and those of `kept`.
-  Result<CheckpointState> Save(
-      CheckpointState state, const NamedTensors& parameters, const AdamW& optimizer,
-      const Kept& kept = [](std::span<const std::int64_t>) { return std::set<std::int64_t>(); });
+  // Starts to write the values of `units` and `optimizer`, every rank its part, and returns.
+  // REQUIRES: no checkpoint is being written, and the values do not change before BeforeUpdate.
+  Status Begin(const CheckpointState& state, const std::vector<ParameterUnit>& units,
+               const AdamW& optimizer);
 
-  // Loads the newest complete checkpoint into `parameters` and `optimizer`; logs a warning for each
-  // incomplete one that it skips. Returns nullopt if there is none.
-  std::optional<CheckpointState> Load(const NamedTensors& parameters, AdamW& optimizer);
+  // Returns when the values may change (ShardWriter::BeforeUpdate). Makes no collective call.
+  void BeforeUpdate() const;
+
+  bool writing() const { return writing_ != nullptr; }
+
+  // Completes the checkpoint that is being written once all ranks have written their files, for
+  // which it waits if `wait` says so, and deletes then all checkpoints but the newest and those of
+  // `kept`. What it returns survives a crash of the machine; nullopt if files are missing, or
+  // nothing is being written.
+  Result<std::optional<SavedCheckpoint>> Finish(bool wait, const Kept& kept = KeepNone);
+
+  // Finds the newest complete checkpoint; rank 0 logs a warning for each incomplete one that is
+  // skipped. nullopt if there is none; kInvalidArgument if its format is another one.
+  Result<std::optional<StoredCheckpoint>> Find();
+
+  // Fills `units` and `optimizer`, with the parts that this rank holds, from the files.
+  // kInvalidArgument names the first tensor if the checkpoint is of another model.
+  Status Read(const StoredCheckpoint& checkpoint, const std::vector<ParameterUnit>& units,
+              AdamW& optimizer);
 
   // Renames the checkpoints after `step` to damaged-step-<N>: a learner that has started from
   // `step` trains these steps again, so no later one may start from them. Replaces what was put
-  // aside under such a name before.
+  // aside under such a name before. For rank 0 alone.
   Status PutAsideAfter(std::int64_t step);
 
  private:
+  struct Writing {
+    StoredCheckpoint checkpoint;  // its folder is that of the unfinished one
+    std::optional<ShardWriter> shard;
+  };
+
+  static std::set<std::int64_t> KeepNone(std::span<const std::int64_t>) { return {}; }
+
+  bool leads() const { return control_.rank() == 0; }
+
+  bool Sees(int rank) const { return sees_[static_cast<std::size_t>(rank)]; }
+
+  Status Agree(const Status& own) const;
+  Status FindRanks();
+  std::vector<int> SeeingRanks() const;
+  int WriterOf(int rank) const;
+  Status MakePart(const std::string& part) const;
+  Result<NamedTensors> TakeValuesOfOthers(const std::vector<HeldValues>& held) const;
+  Result<double> GatherFiles(const std::optional<WrittenShard>& own,
+                             std::vector<WeightFile>& files) const;
+  Status Commit(StoredCheckpoint& checkpoint, const Kept& kept) const;
   void DeleteOld(const Kept& kept) const;
+  Result<StoredCheckpoint> Check(std::int64_t step) const;
+  Status GiveValuesToOthers(const std::optional<StoredShards>& shards, const StoredLayout& layout,
+                            const std::vector<HeldValues>& held) const;
 
   const std::string folder_;
+  Collective& control_;
+  const std::chrono::milliseconds timeout_;
   const std::int64_t keep_last_;
+  std::vector<bool> sees_;  // by rank, whether it sees the folder; empty before the first call
+  std::unique_ptr<Writing> writing_;
 };
 
 }  // namespace buttress

@@ -128,90 +128,125 @@ JobCheckpoints::JobCheckpoints(const RunConfig& config, Collective& control, Tra
       trainer_(trainer),
       source_(source),
       metrics_(metrics),
-      store_(folder_, config.run.checkpoints.keep_last),
+      timeout_(config.local.learner.collective_timeout_ms),
+      store_(folder_, control, timeout_, config.run.checkpoints.keep_last),
       kept_(config) {}
 
 Status JobCheckpoints::Load(CheckpointState& state) {
   const double started = MonotonicSeconds();
-  const auto loaded = store_.Load(model_.parameters(), trainer_.optimizer());
-  if (!loaded) return OkStatus();
-  if (loaded->config_sha256 != RunIdentityHash(config_)) {
-    return InvalidArgument(c10::str("the checkpoint of step ", loaded->step, " in ", folder_,
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<StoredCheckpoint> found, store_.Find());
+  if (!found) return OkStatus();
+  if (found->state.config_sha256 != RunIdentityHash(config_)) {
+    return InvalidArgument(c10::str("the checkpoint of step ", found->state.step, " in ", folder_,
                                     " was written with other settings of `run`; restore them, or "
                                     "set local.out to another folder"));
   }
-  const std::string folder = CheckpointFolderOf(folder_, loaded->step);
-  for (const NamedTensors* tensors : {&model_.parameters(), &trainer_.optimizer().state()}) {
+  BUTTRESS_RETURN_IF_ERROR(store_.Read(*found, model_.units(), trainer_.optimizer()));
+  const NamedTensors held = model_.held_values();
+  for (const NamedTensors* tensors : {&held, &trainer_.optimizer().state()}) {
     BUTTRESS_RETURN_IF_ERROR(
-        CheckFinite(*tensors, "the checkpoint " + folder,
+        CheckFinite(*tensors, "the checkpoint " + found->folder,
                     "move its folder away, and the run continues from the checkpoint before"));
   }
-  state = *loaded;
-  step_ = state.step;
+  state = found->state;
+  step_ = begun_ = state.step;
+  digest_ = state.digest;
   metrics_.AddCheckpointLoad(MonotonicSeconds() - started);
   return OkStatus();
 }
 
-Status JobCheckpoints::Write(const PolicyVersion& version, Publication* publication) {
+Status JobCheckpoints::Begin(const PolicyVersion& version, Publication* publication) {
   const auto step = static_cast<std::int64_t>(version.step);
-  if (step_ == step) return OkStatus();
-  const bool leads = control_.rank() == 0;
-  const std::chrono::milliseconds timeout(config_.local.learner.collective_timeout_ms);
-  std::optional<Result<BusyMark>> mark;
-  if (leads) mark = BusyMark::Set(CheckpointMark(config_.local.out));
-  if (mark && !mark->ok())
-    Log(kWarn, "a stop may interrupt this checkpoint", {{"why", mark->status().message()}});
+  if (begun_ == step) return OkStatus();
+  BUTTRESS_RETURN_IF_ERROR(Finish(/*wait=*/true, version, publication));
+  const double started = MonotonicSeconds();
+  if (leads()) {
+    auto mark = BusyMark::Set(CheckpointMark(config_.local.out));
+    if (mark.ok())
+      mark_.emplace(*std::move(mark));
+    else
+      Log(kWarn, "a stop may interrupt this checkpoint", {{"why", mark.status().message()}});
+  }
   if (!model_.share().weights)
-    BUTTRESS_RETURN_IF_ERROR(CompareReplicas("weights", model_.parameters(), control_, timeout));
+    BUTTRESS_RETURN_IF_ERROR(CompareReplicas("weights", model_.parameters(), control_, timeout_));
   if (!trainer_.optimizer().of_parts())
     BUTTRESS_RETURN_IF_ERROR(
-        CompareReplicas("moments", trainer_.optimizer().state(), control_, timeout));
-  if (!leads) {
-    step_ = step;
-    return OkStatus();
-  }
-  const double started = MonotonicSeconds();
-  // The coordinator never hands out the groups of a checkpointed step again, so the workers must
-  // know the version that the groups trained first.
-  BUTTRESS_RETURN_IF_ERROR(publication->sync().Drain());
+        CompareReplicas("moments", trainer_.optimizer().state(), control_, timeout_));
   CheckpointState state;
   state.step = step;
   state.run_id = source_.run_id();
   state.learner_epoch = version.learner_epoch;
-  state.learner_sha256 = source_.learner_sha256();
+  if (leads()) state.learner_sha256 = source_.learner_sha256();
   state.seed = config_.run.seed;
   state.trainer = trainer_.state();
   state.config_sha256 = RunIdentityHash(config_);
-  BUTTRESS_ASSIGN_OR_RETURN(state, store_.Save(state, model_.parameters(), trainer_.optimizer(),
-                                               [this](std::span<const std::int64_t> steps) {
-                                                 return kept_.Kept(steps);
-                                               }));
-  BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(step, state.digest, ""));
-  step_ = step;
+  BUTTRESS_RETURN_IF_ERROR(store_.Begin(state, model_.units(), trainer_.optimizer()));
+  begun_ = step;
+  BUTTRESS_RETURN_IF_ERROR(KeepBestByReward());
+  seconds_ += MonotonicSeconds() - started;
+  return OkStatus();
+}
+
+void JobCheckpoints::BeforeUpdate() {
+  const double started = MonotonicSeconds();
+  store_.BeforeUpdate();
+  seconds_ += MonotonicSeconds() - started;
+}
+
+Status JobCheckpoints::Finish(bool wait, const PolicyVersion& version, Publication* publication) {
+  if (!store_.writing()) return OkStatus();
+  const double started = MonotonicSeconds();
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<SavedCheckpoint> saved,
+                            store_.Finish(wait, [this](std::span<const std::int64_t> steps) {
+                              return kept_.Kept(steps);
+                            }));
+  if (saved) {
+    step_ = saved->state.step;
+    if (leads()) BUTTRESS_RETURN_IF_ERROR(Report(*saved, version, *publication));
+    mark_.reset();
+  }
+  seconds_ += MonotonicSeconds() - started;
+  return OkStatus();
+}
+
+// Reports a checkpoint to the coordinator, which never hands out its groups again. So the workers
+// must know the version that the groups trained first; later ones are published after it.
+Status JobCheckpoints::Report(const SavedCheckpoint& saved, const PolicyVersion& version,
+                              Publication& publication) {
+  const CheckpointState& state = saved.state;
+  if (state.step == static_cast<std::int64_t>(version.step))
+    BUTTRESS_RETURN_IF_ERROR(publication.sync().Drain());
+  BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(state.step, state.digest, ""));
   digest_ = state.digest;
-  KeepBestByReward();
-  seconds_ = MonotonicSeconds() - started;
-  metrics_.AddCheckpoint(seconds_, state.bytes);
-  Log(kInfo, "checkpoint", {{"bytes", state.bytes}, {"seconds", seconds_}});
+  seconds_write_ = saved.seconds;
+  metrics_.AddCheckpoint(saved.seconds, state.bytes);
+  Log(kInfo, "checkpoint",
+      {{"step", state.step}, {"bytes", state.bytes}, {"seconds", saved.seconds}});
   return OkStatus();
 }
 
 // Makes the model <out>/best where the mean reward before its checkpoint is the best so far. Where
-// the run is evaluated, the evaluator does so.
-void JobCheckpoints::KeepBestByReward() {
-  const auto reward = kept_.RewardOfLastStep();
-  if (!reward) return;
+// the run is evaluated, the evaluator does so. Where the weights are divided, every rank gives its
+// parts.
+Status JobCheckpoints::KeepBestByReward() {
   const std::string& out = config_.local.out;
-  const BestMark mark{step_, "raw_reward_mean", *reward};
-  const std::string part = BestModelFolder(out) + ".part";
+  const auto reward = kept_.RewardOfLastStep();
+  const BestMark mark{begun_, "raw_reward_mean", reward.value_or(0)};
   const auto best = ReadBest(out);
-  Status status = best.status();
-  if (best.ok() && !IsBetter(mark, *best)) return;
+  if (reward && !best.ok())
+    Log(kWarn, "the best model is not kept", {{"why", best.status().message()}});
+  std::int64_t better = reward && best.ok() && IsBetter(mark, *best) ? 1 : 0;
+  if (model_.share().weights)
+    BUTTRESS_RETURN_IF_ERROR(control_.Broadcast({&better, 1, DType::kInt64}, 0)->Wait(timeout_));
+  if (better == 0) return OkStatus();
+  if (!leads()) return SaveModelFolder(model_, "", "", /*writes=*/false);
+  const std::string part = BestModelFolder(out) + ".part";
   std::error_code error;
   std::filesystem::remove_all(part, error);
-  if (status.ok()) status = SaveModelFolder(model_, config_.run.model.path, part);
+  Status status = SaveModelFolder(model_, config_.run.model.path, part);
   if (status.ok()) status = OfferBest(out, part, mark);
   if (!status.ok()) Log(kWarn, "the best model is not kept", {{"why", status.message()}});
+  return OkStatus();
 }
 
 Status JobCheckpoints::ReportEnd(const std::string& why) {

@@ -18,6 +18,7 @@
 #include "learner/output/publication.h"
 #include "learner/step_reports.h"
 #include "learner/trainer.h"
+#include "lib/base/os/busy_mark.h"
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
@@ -60,8 +61,8 @@ class KeptCheckpoints {
   std::int64_t last_step_ = 0;
 };
 
-// The checkpoints of a job in <out>/checkpoint, and the best model by reward. Every rank calls
-// Write; the rest is for rank 0. Not thread-safe.
+// The checkpoints of a job in <out>/checkpoint, and the best model by reward. Every rank makes the
+// same calls, except those for rank 0. Not thread-safe.
 class JobCheckpoints {
  public:
   // The arguments must outlive the object.
@@ -71,32 +72,47 @@ class JobCheckpoints {
   const std::string& folder() const { return folder_; }
 
   // Loads the newest complete checkpoint into model and optimizer, and its state into `state`,
-  // which stays without one. kInvalidArgument if it was written with other settings of `run`.
+  // which stays without one. kInvalidArgument if it was written with other settings of `run`, or is
+  // of another model.
   Status Load(CheckpointState& state);
 
-  // Renames the checkpoints after `step`, which is trained from.
+  // Renames the checkpoints after `step`, which is trained from. For rank 0.
   Status PutAsideAfter(std::int64_t step) { return store_.PutAsideAfter(step); }
 
-  // Takes the mean reward of the next step (KeptCheckpoints::AddStep).
+  // Takes the mean reward of the next step (KeptCheckpoints::AddStep). For rank 0.
   void AddStep(std::int64_t step, double raw_reward_mean) { kept_.AddStep(step, raw_reward_mean); }
 
-  // Writes the checkpoint of `version` on rank 0, once the state is found to be the same on all
-  // ranks and `publication` (rank 0) is announced. Does nothing if it exists already.
-  Status Write(const PolicyVersion& version, Publication* publication);
+  // Starts to write the checkpoint of `version`, once the one before is complete and what all ranks
+  // hold is found to be the same. Does nothing if it exists already. `publication` is rank 0's.
+  Status Begin(const PolicyVersion& version, Publication* publication);
+
+  // Called before an update changes what is being written (CheckpointStore::BeforeUpdate).
+  void BeforeUpdate();
+
+  // Reports the checkpoint that is being written to the coordinator, once it is complete on all
+  // ranks, for which it waits if `wait` says so. `version` is the newest one.
+  Status Finish(bool wait, const PolicyVersion& version, Publication* publication);
 
   // Reports that the run ends with the newest checkpoint, so that workers and coordinator leave.
+  // For rank 0.
   Status ReportEnd(const std::string& why);
 
-  // The step of the newest durable checkpoint, -1 without one; set on the ranks that do not load.
-  std::int64_t step() const { return step_; }
+  // Whether the job has started from a checkpoint or written one.
+  bool any() const { return step_ >= 0; }
 
-  void SetStep(std::int64_t step) { step_ = step; }
-
-  // The seconds that Write took since the last call.
+  // The seconds that checkpoints have held up training since the last call.
   double TakeSeconds() { return std::exchange(seconds_, 0); }
 
+  // The seconds for which the checkpoint that was completed since the last call was being written,
+  // while training continued; on rank 0.
+  double TakeWriteSeconds() { return std::exchange(seconds_write_, 0); }
+
  private:
-  void KeepBestByReward();
+  bool leads() const { return control_.rank() == 0; }
+
+  Status Report(const SavedCheckpoint& saved, const PolicyVersion& version,
+                Publication& publication);
+  Status KeepBestByReward();
 
   const RunConfig& config_;
   const std::string folder_;
@@ -105,11 +121,15 @@ class JobCheckpoints {
   Trainer& trainer_;
   CoordinatorSource& source_;
   LearnerMetrics& metrics_;
+  const std::chrono::milliseconds timeout_;
   CheckpointStore store_;
   KeptCheckpoints kept_;
-  std::int64_t step_ = -1;
-  std::string digest_;  // of the newest checkpoint
+  std::int64_t step_ = -1;   // of the newest complete checkpoint, -1 without one
+  std::int64_t begun_ = -1;  // of the newest one, complete or not
+  std::string digest_;       // of the newest complete one
+  std::optional<BusyMark> mark_;
   double seconds_ = 0;
+  double seconds_write_ = 0;
 };
 
 }  // namespace buttress

@@ -247,7 +247,11 @@ constexpr Measurement kTable[] = {
     {"seconds.publish", &M::seconds_publish, kSeconds, kEachRank,
      "Handing the weights over (rank 0); writing them continues during the next step."},
     {"seconds.checkpoint", &M::seconds_checkpoint, kSeconds, kEachRank,
-     "The checkpoint that was written before this step began (rank 0)."},
+     "Checkpoints that held up training: comparing the ranks, copying, and waiting for the disk "
+     "where the values were to change before they were written."},
+    {"seconds.checkpoint_write", &M::seconds_checkpoint_write, kSeconds, kEachRank,
+     "How long the checkpoint that was completed before this step ended was being written, while "
+     "training continued (rank 0)."},
     {"seconds.wait_weights", &M::seconds_wait_weights, kSeconds, kEachRank,
      "Waiting until the weights before are published (rank 0)."},
     {"seconds.wait_peers", &M::seconds_wait_peers, kSeconds, kEachRank,

@@ -98,7 +98,7 @@ struct StepMeasurements : BatchMeasurements {
   double reduced_bytes = 0, published_bytes = 0;
   double seconds_step = 0, seconds_wait = 0, seconds_fetch = 0, seconds_forward = 0;
   double seconds_backward = 0, seconds_reduce = 0, seconds_optimizer = 0, seconds_commit = 0;
-  double seconds_publish = 0, seconds_checkpoint = 0;
+  double seconds_publish = 0, seconds_checkpoint = 0, seconds_checkpoint_write = 0;
   double seconds_wait_weights = 0, seconds_wait_peers = 0, seconds_start_kl = 0;
   double seconds_busy = 0;
 

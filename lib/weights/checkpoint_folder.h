@@ -15,7 +15,7 @@
 namespace buttress {
 
 inline constexpr char kCheckpointStateName[] = "checkpoint.json";
-inline constexpr std::int64_t kMaxCheckpointStateBytes = 1 << 20;
+inline constexpr std::int64_t kMaxCheckpointStateBytes = 1 << 26;
 
 // Returns the steps that have a checkpoint in `folder`, newest first.
 std::vector<std::int64_t> CheckpointSteps(const std::string& folder);

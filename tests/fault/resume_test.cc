@@ -100,7 +100,7 @@ void GoBack(const LaunchedRun& run) {
   const std::vector<pid_t> ranks = run.Pids("learner");
   Signal(ranks, SIGSTOP);
   const std::string model =
-      JoinPath(CheckpointFolderOf(Checkpoints(run), newest()), "model.safetensors");
+      JoinPath(CheckpointFolderOf(Checkpoints(run), newest()), "rank-0.safetensors");
   std::fstream file(model, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(-1, std::ios::end);
   const int last = file.peek();
@@ -113,7 +113,7 @@ void GoBack(const LaunchedRun& run) {
 
 std::string FinalWeights(const LaunchedRun& run) {
   return Sha256Of(
-      TextOf(JoinPath(CheckpointFolderOf(Checkpoints(run), kSteps), "model.safetensors")));
+      TextOf(JoinPath(CheckpointFolderOf(Checkpoints(run), kSteps), "rank-0.safetensors")));
 }
 
 // A program of the tiny run in a folder of its own; `coordinator` is the section of that name.

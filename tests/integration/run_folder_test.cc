@@ -130,7 +130,7 @@ TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
   LaunchedRun run(kSteps, brake.With({"--no-eval"}));
   RunAndKill(run, brake, 11);
   const std::string newest = NewestCheckpoint(run);
-  std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/" + newest + "/model.safetensors"),
+  std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/" + newest + "/rank-0.safetensors"),
                                100);
   std::string text;
   ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
@@ -215,7 +215,7 @@ TEST(RunFolderTest, ANewRunFromACheckpointRepeatsTheStepsOfADeterministicRun) {
   smaller.insert(smaller.end(), {"--set", "run.model.dtype=bfloat16"});
   EXPECT_EQ(LaunchFork(run, run.out() + "@5", none, smaller, &text), 2);
   EXPECT_THAT(text, HasSubstr("name a model of the same architecture, sizes and dtype"));
-  std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/step-9/model.safetensors"), 100);
+  std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/step-9/rank-0.safetensors"), 100);
   EXPECT_EQ(LaunchFork(run, run.out(), none, same, &text), 2);
   EXPECT_THAT(text, HasSubstr("the checkpoint of step 9 cannot be used"));
   EXPECT_FALSE(std::filesystem::exists(none));

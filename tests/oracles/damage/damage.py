@@ -182,7 +182,7 @@ def flip_payload(run):
 def flip_checkpoint(run):
     run.end("learner", signal.SIGKILL)
     newest = max((run.elsewhere / "checkpoint").glob("step-*"), key=lambda p: int(p.name[5:]))
-    weights = newest / "model.safetensors"
+    weights = newest / "rank-0.safetensors"
     flip(weights, weights.stat().st_size - 3)
     before = run.step()
     run.start("learner")

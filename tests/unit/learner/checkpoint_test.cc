@@ -13,6 +13,7 @@
 #include "lib/base/os/file.h"
 #include "tests/support/runs/power_cut.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/learner/local_checkpoints.h"
 
 namespace buttress {
 namespace {
@@ -26,21 +27,29 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
     std::filesystem::remove_all(folder);
   }
 
-  NamedTensors Parameters(double value) const {
+  using Units = std::vector<ParameterUnit>;
+
+  Units Model(double value) const {
     torch::manual_seed(static_cast<std::uint64_t>(value * 10));
     const auto options = at::TensorOptions().dtype(GetParam());
-    return {{"a.weight", at::randn({3, 5}, options).requires_grad_(true)},
-            {"a.bias", at::randn({5}, options).requires_grad_(true)}};
+    const auto random = [&](std::vector<std::int64_t> shape) { return at::randn(shape, options); };
+    return {PackUnit("block 0", {{"a.weight", random({3, 5})}, {"a.bias", random({5})}}),
+            PackUnit("head", {{"b.weight", random({70})}})};
   }
 
   // An optimizer that has made two updates.
-  static AdamW Worn(const NamedTensors& parameters) {
-    AdamW optimizer({PackUnit("unit", parameters)}, OptimConfig(), 1);
-    for (int i = 0; i < 2; ++i) {
-      optimizer.BeginStep();
-      optimizer.Update(0, at::randn_like(optimizer.state().front().second, at::kFloat), 0.1);
-    }
+  static AdamW Worn(const Units& units) {
+    AdamW optimizer(units, OptimConfig(), 1);
+    for (int i = 0; i < 2; ++i) Train(units, optimizer);
     return optimizer;
+  }
+
+  static void Train(const Units& units, AdamW& optimizer) {
+    optimizer.BeginStep();
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      const at::Tensor gradient = at::randn_like(units[unit].flat, at::kFloat);
+      optimizer.Update(unit, gradient.mul(units[unit].flat != 0), 0.1);  // none of the padding
+    }
   }
 
   CheckpointState State(std::int64_t step) const {
@@ -60,6 +69,12 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
     return state;
   }
 
+  static void ExpectSame(const Units& a, const Units& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t unit = 0; unit < a.size(); ++unit)
+      ExpectSame(a[unit].parameters, b[unit].parameters);
+  }
+
   static void ExpectSame(const NamedTensors& a, const NamedTensors& b) {
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t i = 0; i < a.size(); ++i)
@@ -74,14 +89,14 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
 };
 
 TEST_P(CheckpointTest, LoadRestoresTheSameBits) {
-  const NamedTensors saved = Parameters(1);
+  const Units saved = Model(1);
   const AdamW saved_optimizer = Worn(saved);
-  CheckpointStore store(folder);
+  LocalCheckpoints store(folder);
   const auto written = store.Save(State(7), saved, saved_optimizer);
   ASSERT_TRUE(written.ok()) << written.status().ToString();
 
-  const NamedTensors loaded = Parameters(2);
-  AdamW loaded_optimizer({PackUnit("unit", loaded)}, OptimConfig(), 1);
+  const Units loaded = Model(2);
+  AdamW loaded_optimizer(loaded, OptimConfig(), 1);
   const auto state = store.Load(loaded, loaded_optimizer);
   ASSERT_TRUE(state.has_value());
   EXPECT_TRUE(*state == *written);
@@ -92,15 +107,15 @@ TEST_P(CheckpointTest, LoadRestoresTheSameBits) {
 }
 
 TEST_P(CheckpointTest, LoadSkipsATruncatedCheckpoint) {
-  const NamedTensors saved = Parameters(1);
+  const Units saved = Model(1);
   const AdamW optimizer = Worn(saved);
-  CheckpointStore store(folder);
+  LocalCheckpoints store(folder);
   ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
-  ASSERT_TRUE(store.Save(State(10), Parameters(3), optimizer).ok());
-  std::filesystem::resize_file(Path(10, "optimizer.safetensors"),
-                               std::filesystem::file_size(Path(10, "optimizer.safetensors")) - 1);
-  const NamedTensors loaded = Parameters(2);
-  AdamW loaded_optimizer({PackUnit("unit", loaded)}, OptimConfig(), 1);
+  ASSERT_TRUE(store.Save(State(10), Model(3), optimizer).ok());
+  std::filesystem::resize_file(Path(10, "rank-0.safetensors"),
+                               std::filesystem::file_size(Path(10, "rank-0.safetensors")) - 1);
+  const Units loaded = Model(2);
+  AdamW loaded_optimizer(loaded, OptimConfig(), 1);
   const auto state = store.Load(loaded, loaded_optimizer);
   ASSERT_TRUE(state.has_value());
   EXPECT_EQ(state->step, 5);
@@ -108,12 +123,12 @@ TEST_P(CheckpointTest, LoadSkipsATruncatedCheckpoint) {
 }
 
 TEST_P(CheckpointTest, LoadSkipsACheckpointWithAFlippedBit) {
-  CheckpointStore store(folder);
-  const NamedTensors saved = Parameters(1);
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
   AdamW optimizer = Worn(saved);
   ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
   ASSERT_TRUE(store.Save(State(6), saved, optimizer).ok());
-  std::fstream file(Path(6, "model.safetensors"), std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(Path(6, "rank-0.safetensors"), std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-1, std::ios::end);
   file.put('\x7f');
   file.close();
@@ -122,9 +137,89 @@ TEST_P(CheckpointTest, LoadSkipsACheckpointWithAFlippedBit) {
   EXPECT_EQ(state->step, 5);
 }
 
+TEST_P(CheckpointTest, AMissingOrForeignShardIsNamedAndTheCheckpointBeforeIsTaken) {
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
+  AdamW optimizer = Worn(saved);
+  ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
+  Train(saved, optimizer);
+  ASSERT_TRUE(store.Save(State(6), saved, optimizer).ok());
+  const auto load = [&] {
+    testing::internal::CaptureStderr();
+    const auto state = store.Load(saved, optimizer);
+    return std::pair(state ? state->step : -1, testing::internal::GetCapturedStderr());
+  };
+  const std::string shard = Path(6, "rank-0.safetensors");
+  std::filesystem::copy_file(Path(5, "rank-0.safetensors"), shard,
+                             std::filesystem::copy_options::overwrite_existing);
+  const auto [of_foreign, foreign] = load();
+  EXPECT_EQ(of_foreign, 5);
+  EXPECT_NE(foreign.find(shard + " has SHA-256"), std::string::npos) << foreign;
+  std::filesystem::remove(shard);
+  const auto [of_missing, missing] = load();
+  EXPECT_EQ(of_missing, 5);
+  EXPECT_NE(missing.find(shard + ": no such file"), std::string::npos) << missing;
+}
+
+TEST_P(CheckpointTest, ACheckpointOfAnotherModelIsRefusedByItsFirstTensor) {
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
+  AdamW optimizer = Worn(saved);
+  ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
+  const Units other = {PackUnit("head", {{"b.weight", at::zeros({71}, GetParam())}})};
+  AdamW others(other, OptimConfig(), 1);
+  const auto found = store.store().Find();
+  ASSERT_TRUE(found.ok() && *found);
+  const Status read = store.store().Read(**found, other, others);
+  EXPECT_EQ(read.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(read.message().find("its tensor 'b.weight' has the shape [70], that of the model [71]"),
+            std::string::npos)
+      << read.message();
+  EXPECT_EQ(others.steps(), 0);
+  EXPECT_TRUE(std::filesystem::exists(Path(5, "checkpoint.json")));
+}
+
+TEST_P(CheckpointTest, AFormatThatThisBuildDoesNotReadIsAnError) {
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
+  ASSERT_TRUE(store.Save(State(5), saved, Worn(saved)).ok());
+  std::string json = *ReadFile(Path(5, "checkpoint.json"));
+  json.replace(json.find("\"format\": 2"), 11, "\"format\": 1");
+  ASSERT_TRUE(WriteFileAtomic(Path(5, "checkpoint.json"), json).ok());
+  const Status status = store.store().Find().status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("has format 1; this build reads format 2"), std::string::npos)
+      << status.message();
+}
+
+TEST_P(CheckpointTest, WhatATrainerChangesWhileACheckpointIsWrittenDoesNotEnterIt) {
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
+  AdamW optimizer = Worn(saved);
+  std::vector<at::Tensor> before;
+  for (const ParameterUnit& unit : saved) before.push_back(unit.flat.detach().clone());
+  ASSERT_TRUE(store.store().Begin(State(5), saved, optimizer).ok());
+  store.store().BeforeUpdate();
+  Train(saved, optimizer);
+  std::optional<SavedCheckpoint> written;
+  while (!written) {
+    auto finished = store.store().Finish(/*wait=*/false);
+    ASSERT_TRUE(finished.ok()) << finished.status().ToString();
+    written = *std::move(finished);
+  }
+  EXPECT_GT(written->seconds, 0);
+  EXPECT_FALSE(store.store().writing());
+  const Units loaded = Model(2);
+  AdamW loaded_optimizer(loaded, OptimConfig(), 1);
+  ASSERT_TRUE(store.Load(loaded, loaded_optimizer));
+  EXPECT_EQ(loaded_optimizer.steps(), 2);
+  for (std::size_t unit = 0; unit < loaded.size(); ++unit)
+    EXPECT_TRUE(at::equal(loaded[unit].flat, before[unit]));
+}
+
 TEST_P(CheckpointTest, WithoutACompleteCheckpointNothingIsLoaded) {
-  CheckpointStore store(folder);
-  const NamedTensors saved = Parameters(1);
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
   AdamW optimizer = Worn(saved);
   ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
   ASSERT_TRUE(WriteFileAtomic(Path(5, "checkpoint.json"), "{\"format\": 1}").ok());
@@ -132,35 +227,38 @@ TEST_P(CheckpointTest, WithoutACompleteCheckpointNothingIsLoaded) {
 }
 
 TEST_P(CheckpointTest, CheckpointsThatALearnerGoesBackBehindAreKeptUnderAnotherName) {
-  CheckpointStore store(folder);
-  const NamedTensors saved = Parameters(1);
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
   AdamW optimizer = Worn(saved);
-  ASSERT_TRUE(store.PutAsideAfter(0).ok());
+  ASSERT_TRUE(store.store().PutAsideAfter(0).ok());
   ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
   for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(store.Save(State(6), saved, optimizer).ok());
-    ASSERT_TRUE(store.PutAsideAfter(6).ok());
+    ASSERT_TRUE(store.store().PutAsideAfter(6).ok());
     EXPECT_EQ(store.Load(saved, optimizer)->step, 6);
-    ASSERT_TRUE(store.PutAsideAfter(5).ok());
+    ASSERT_TRUE(store.store().PutAsideAfter(5).ok());
     EXPECT_EQ(store.Load(saved, optimizer)->step, 5);
     EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "damaged-step-6/checkpoint.json")));
   }
 }
 
-TEST_P(CheckpointTest, LoadIgnoresTheRestOfAnInterruptedSave) {
-  ASSERT_TRUE(MakeFolders(JoinPath(folder, "part")).ok());
-  CheckpointStore store(folder);
-  const NamedTensors parameters = Parameters(1);
-  AdamW optimizer({PackUnit("unit", parameters)}, OptimConfig(), 1);
-  EXPECT_FALSE(store.Load(parameters, optimizer).has_value());
+TEST_P(CheckpointTest, TheRestOfAnInterruptedSaveIsIgnoredAndRemoved) {
+  const std::string rest = JoinPath(folder, "part-2-4");
+  ASSERT_TRUE(MakeFolders(rest).ok());
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
+  AdamW optimizer = Worn(saved);
+  EXPECT_FALSE(store.Load(saved, optimizer).has_value());
+  ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
+  EXPECT_FALSE(std::filesystem::exists(rest));
 }
 
 TEST_P(CheckpointTest, ASavedCheckpointSurvivesAPowerFailure) {
   TempDir parent;
   std::filesystem::resize_file(sync_log, 0);
   folder = JoinPath(parent.path(), "run/checkpoint");
-  CheckpointStore store(folder);
-  const NamedTensors saved = Parameters(1);
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
   AdamW optimizer = Worn(saved);
   for (const std::int64_t step : {5, 6, 7}) {
     ASSERT_TRUE(store.Save(State(step), saved, optimizer).ok());
@@ -177,8 +275,8 @@ TEST_P(CheckpointTest, APowerFailureDuringASaveLeavesAWholeCheckpoint) {
     TempDir parent;
     std::filesystem::resize_file(sync_log, 0);
     folder = JoinPath(parent.path(), "checkpoint");
-    CheckpointStore store(folder);
-    const NamedTensors saved = Parameters(1);
+    LocalCheckpoints store(folder);
+    const Units saved = Model(1);
     AdamW optimizer = Worn(saved);
     for (const std::int64_t step : {4, 5})
       ASSERT_TRUE(store.Save(State(step), saved, optimizer).ok());
@@ -198,8 +296,8 @@ TEST_P(CheckpointTest, APowerFailureDuringASaveLeavesAWholeCheckpoint) {
 }
 
 TEST_P(CheckpointTest, SaveKeepsTheNewestTwo) {
-  CheckpointStore store(folder);
-  const NamedTensors parameters = Parameters(1);
+  LocalCheckpoints store(folder);
+  const Units parameters = Model(1);
   const AdamW optimizer = Worn(parameters);
   for (const std::int64_t step : {8, 9, 10, 10})
     ASSERT_TRUE(store.Save(State(step), parameters, optimizer).ok());
@@ -209,8 +307,8 @@ TEST_P(CheckpointTest, SaveKeepsTheNewestTwo) {
 }
 
 TEST_P(CheckpointTest, SaveKeepsAsManyAsItIsToldAndThoseThatAreNamed) {
-  CheckpointStore store(folder, 3);
-  const NamedTensors parameters = Parameters(1);
+  LocalCheckpoints store(folder, 3);
+  const Units parameters = Model(1);
   const AdamW optimizer = Worn(parameters);
   std::vector<std::int64_t> asked;
   for (std::int64_t step = 1; step <= 6; ++step) {

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <limits>
 
-#include "learner/output/checkpoint.h"
 #include "lib/config/load.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/learner/fake_source.h"
+#include "tests/unit/learner/local_checkpoints.h"
 
 namespace buttress {
 namespace {
@@ -334,13 +334,12 @@ TEST_F(TrainerTest, ResumingFromACheckpointGivesTheSameWeightsBitForBit) {
     for (std::int64_t step = 1; step <= 3; ++step) Step(step);
     CheckpointState state;
     state.step = 3;
-    ASSERT_TRUE(
-        CheckpointStore(folder).Save(state, model->parameters(), trainer->optimizer()).ok());
+    ASSERT_TRUE(LocalCheckpoints(folder).Save(state, model->units(), trainer->optimizer()).ok());
     for (std::int64_t step = 4; step <= 5; ++step) Step(step);  // lost
 
     model = SmallModel(dtype);
     Make();
-    const auto loaded = CheckpointStore(folder).Load(model->parameters(), trainer->optimizer());
+    const auto loaded = LocalCheckpoints(folder).Load(model->units(), trainer->optimizer());
     ASSERT_TRUE(loaded.has_value());
     for (std::int64_t step = 4; step <= 6; ++step) Step(step);
     EXPECT_EQ(LargestDifference(straight, Parameters()), 0)

@@ -8,11 +8,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "learner/output/checkpoint.h"
 #include "learner/trainer.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "tests/unit/learner/fake_source.h"
+#include "tests/unit/learner/local_checkpoints.h"
 
 namespace buttress {
 namespace {
@@ -255,12 +255,12 @@ TEST_F(SeveralUpdatesTest, ResumeBitForBit) {
   Step(1);
   CheckpointState state;
   state.step = 1;
-  ASSERT_TRUE(CheckpointStore(folder).Save(state, model->parameters(), trainer->optimizer()).ok());
+  ASSERT_TRUE(LocalCheckpoints(folder).Save(state, model->units(), trainer->optimizer()).ok());
   Step(2);
   const at::Tensor straight = Weights().clone();
   model = SmallModel();
   Make();
-  const auto loaded = CheckpointStore(folder).Load(model->parameters(), trainer->optimizer());
+  const auto loaded = LocalCheckpoints(folder).Load(model->units(), trainer->optimizer());
   ASSERT_TRUE(loaded.has_value());
   Step(2);
   EXPECT_TRUE(at::equal(straight, Weights()));
