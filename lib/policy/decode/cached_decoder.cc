@@ -18,16 +18,6 @@ namespace {
 
 constexpr std::int64_t kTileRows = 32;
 
-// Returns the lengths of the sequences that the rows consist of.
-std::vector<std::int64_t> LengthsOf(std::span<const CacheRow> rows) {
-  std::vector<std::int64_t> lengths;
-  for (const CacheRow& row : rows) {
-    if (row.position == 0) lengths.push_back(0);
-    ++lengths.back();
-  }
-  return lengths;
-}
-
 // Rows whose keys and values are stored in the cache. They attend to the cache, or to one another.
 class CachedRows final : public BlockRows {
  public:
@@ -200,7 +190,8 @@ void CachedDecoder::SetAdapters(const Adapters& adapters) {
   adapter_scale_ = adapters.config.scale();
 }
 
-at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache) {
+at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, const RowSequences& sequences,
+                              KvCache& cache) {
   TORCH_CHECK(complete_, "the decoder has no complete weights; the last update of them failed");
   const at::NoGradGuard no_grad;
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
@@ -213,10 +204,10 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
   }
   at::Tensor hidden_RD =
       ScaleEmbeddings(config_, embedding_VD_.index_select(0, tokens.to(device_)));
-  const bool packed = attend == AttendTo::kRows && tile_rows_ == 0;
+  const bool packed = !sequences.lengths.empty() && tile_rows_ == 0;
   PackedLayout layout;
   if (packed) {
-    layout = LayOut(LengthsOf(rows), {}, device_);
+    layout = LayOut(sequences.lengths, sequences.prefixes, device_);
     PrepareAttention(layout, config_.blocks, hidden_RD);
   }
   CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);

@@ -26,10 +26,11 @@ struct CacheRow {
   const std::int32_t* blocks = nullptr;
 };
 
-// What a row attends to.
-enum class AttendTo {
-  kCache,  // the cache; earlier positions of its sequence are there or among the rows
-  kRows,   // the rows, which must be whole sequences from position 0; faster for long ones
+// The sequences that rows consist of, one after another. One may continue an earlier one, as in
+// Transformer::Hidden.
+struct RowSequences {
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> prefixes;
 };
 
 // Keeps the weights in a layout that is fast for small batches, and of the embedding and the norms
@@ -56,8 +57,10 @@ class CachedDecoder {
   void SetAdapters(const Adapters& adapters);
 
   // Stores the keys and values of the rows, and returns their hidden states [R, D] before the last
-  // norm.
-  at::Tensor Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache);
+  // norm. The rows attend to one another as `sequences` says, which is fast for many rows. Without
+  // sequences, and if the decoder is batch-invariant, they attend to the cache, where the positions
+  // before a row are, unless they are among the rows.
+  at::Tensor Run(std::span<const CacheRow> rows, const RowSequences& sequences, KvCache& cache);
 
   // Returns the logits [R, V] of hidden states from Run, on the CPU, in float32. Rows may be more
   // than V values apart.

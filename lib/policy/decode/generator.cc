@@ -3,6 +3,8 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "lib/base/text/random.h"
 #include "lib/policy/cpu/for_rows.h"
@@ -11,8 +13,11 @@
 namespace buttress {
 namespace {
 
-// The largest number of rows of one prefill, unless a single prompt is longer.
-constexpr std::int64_t kPrefillRows = 4096;
+// The largest number of rows of one pass, unless a single sequence is longer, and of the positions
+// that its sequences attend to: those of a shared prompt count for each of them, because attention
+// may copy them.
+constexpr std::int64_t kPassRows = 4096;
+constexpr std::int64_t kPassKeys = 8 * kPassRows;
 
 // The logits that exist at the same time: about kLogitValues, but at least kMinLogitRows rows.
 constexpr std::int64_t kLogitValues = std::int64_t{1} << 22;
@@ -54,6 +59,35 @@ struct Generator::Sequence {
   // needed.
   std::int64_t own_blocks() const {
     return BlocksFor(prompt->size() + sampling.max_tokens - 1) - prompt->shared_blocks();
+  }
+};
+
+// The rows of sequences that are computed together.
+struct Generator::Pass {
+  std::vector<CacheRow> rows;
+  RowSequences sequences;
+  std::int64_t keys = 0;                                    // the positions that they attend to
+  std::vector<std::pair<Prompt*, std::int64_t>> last_rows;  // the row of the last token of a prompt
+
+  std::int64_t size() const { return static_cast<std::int64_t>(rows.size()); }
+
+  bool Fits(std::int64_t more_rows, std::int64_t more_keys) const {
+    return rows.empty() || (size() + more_rows <= kPassRows && keys + more_keys <= kPassKeys);
+  }
+
+  // Appends the tokens from position `begin` on, behind sequence `prefix`, or -1. Returns the index
+  // of the new sequence.
+  std::int64_t Add(std::span<const std::int32_t> tokens, std::int64_t begin,
+                   const std::vector<std::int32_t>& blocks, std::int64_t prefix) {
+    const auto end = static_cast<std::int64_t>(tokens.size());
+    for (std::int64_t t = begin; t < end; ++t)
+      rows.push_back({tokens[static_cast<std::size_t>(t)], t, blocks.data()});
+    if (end > begin) {
+      sequences.lengths.push_back(end - begin);
+      sequences.prefixes.push_back(prefix);
+      keys += end;
+    }
+    return static_cast<std::int64_t>(sequences.lengths.size()) - 1;
   }
 };
 
@@ -211,7 +245,7 @@ bool Generator::Admit() {
   while (!waiting_.empty() && running() < options_.max_running) {
     Prompt* prompt = waiting_.front()->prompt;
     const bool prefill = prompt->blocks.empty();
-    if (prefill && rows > 0 && rows + prompt->size() > kPrefillRows) break;
+    if (prefill && rows > 0 && rows + prompt->size() > kPassRows) break;
     if (!AdmitFront()) break;
     if (prefill) {
       fresh.push_back(prompt);
@@ -230,18 +264,20 @@ bool Generator::Admit() {
 }
 
 void Generator::Prefill(const std::vector<Prompt*>& prompts) {
-  if (prompts.empty()) return;
-  std::vector<CacheRow> rows;
-  std::vector<std::int64_t> last;
-  for (const Prompt* prompt : prompts) {
-    for (std::int64_t t = 0; t < prompt->size(); ++t) {
-      rows.push_back({prompt->tokens[static_cast<std::size_t>(t)], t, prompt->blocks.data()});
-    }
-    last.push_back(static_cast<std::int64_t>(rows.size()) - 1);
+  Pass pass;
+  for (Prompt* prompt : prompts) {
+    pass.Add(prompt->tokens, 0, prompt->blocks, -1);
+    pass.last_rows.emplace_back(prompt, pass.size() - 1);
   }
-  const at::Tensor hidden = decoder_.Run(rows, AttendTo::kRows, cache_);
-  for (std::size_t i = 0; i < prompts.size(); ++i)
-    prompts[i]->hidden_D = hidden.select(0, last[i]).clone();
+  Run(pass);
+}
+
+// Runs the rows of the pass and empties it.
+void Generator::Run(Pass& pass) {
+  if (pass.rows.empty()) return;
+  const at::Tensor hidden = decoder_.Run(pass.rows, pass.sequences, cache_);
+  for (const auto& [prompt, row] : pass.last_rows) prompt->hidden_D = hidden.select(0, row).clone();
+  pass = {};
 }
 
 // Samples the first token of each sequence from index `first_new` on.
@@ -271,7 +307,7 @@ void Generator::Decode() {
     rows.push_back({tokens.back(), position, sequence->blocks.data()});
     by_row.push_back({sequence.get()});
   }
-  SampleRows(decoder_.Run(rows, AttendTo::kCache, cache_), by_row);
+  SampleRows(decoder_.Run(rows, {}, cache_), by_row);
 }
 
 // Samples a token from each row of hidden states [R, D], for every sequence of by_row[r]. Handles
@@ -333,43 +369,44 @@ void Generator::Rebuild() {
   stale_ = false;
   if (model_ != nullptr) decoder_.SetWeights(*model_);
   ReleaseIdlePrompts(nullptr);
-  std::vector<Prompt*> some;
-  std::int64_t size = 0;
+  Pass pass;
   for (auto& [tokens, prompt] : prompts_) {
-    if (prompt->blocks.empty()) continue;
-    if (size > 0 && size + prompt->size() > kPrefillRows) {
-      Prefill(some);
-      some.clear();
-      size = 0;
-    }
-    some.push_back(prompt.get());
-    size += prompt->size();
+    if (!prompt->blocks.empty()) AddRunning(*prompt, pass);
   }
-  Prefill(some);
-  std::vector<CacheRow> rows;
+  Run(pass);
   for (const auto& sequence : running_) {
     sequence->out.segment_starts.push_back(
         static_cast<std::int32_t>(sequence->out.token_ids.size()));
-    ExtendRows(*sequence, rows);
   }
-  if (!rows.empty()) decoder_.Run(rows, AttendTo::kCache, cache_);
 }
 
-// Appends the rows of the sequence's own blocks, without the last token, which the next decode step
-// computes. Runs the rows whenever they reach kPrefillRows.
-void Generator::ExtendRows(const Sequence& sequence, std::vector<CacheRow>& rows) {
-  const std::int64_t prompt_size = sequence.prompt->size();
-  const std::int64_t end =
-      prompt_size + static_cast<std::int64_t>(sequence.out.token_ids.size()) - 1;
-  for (std::int64_t t = sequence.prompt->shared_blocks() * kCacheBlock; t < end; ++t) {
-    if (static_cast<std::int64_t>(rows.size()) == kPrefillRows) {
-      decoder_.Run(rows, AttendTo::kCache, cache_);
-      rows.clear();
+// Appends a prompt and its running sequences: the blocks that they share, and behind them the rest
+// of each, without the last token of a sequence, which the next decode step computes. Runs the pass
+// whenever the next sequence does not fit.
+void Generator::AddRunning(Prompt& prompt, Pass& pass) {
+  const std::int64_t shared = prompt.shared_blocks() * kCacheBlock;
+  std::int64_t prefix = -1;
+  const auto add = [&](std::span<const std::int32_t> tokens,
+                       const std::vector<std::int32_t>& blocks) {
+    const auto size = static_cast<std::int64_t>(tokens.size());
+    if (!pass.Fits(prefix < 0 ? size : size - shared, size)) {
+      Run(pass);
+      prefix = -1;
     }
-    const std::int32_t token =
-        t < prompt_size ? sequence.prompt->tokens[static_cast<std::size_t>(t)]
-                        : sequence.out.token_ids[static_cast<std::size_t>(t - prompt_size)];
-    rows.push_back({token, t, sequence.blocks.data()});
+    if (prefix < 0 && shared > 0) {
+      prefix = pass.Add(std::span(prompt.tokens).first(static_cast<std::size_t>(shared)), 0,
+                        prompt.blocks, -1);
+    }
+    pass.Add(tokens, shared, blocks, prefix);
+  };
+  add(prompt.tokens, prompt.blocks);
+  pass.last_rows.emplace_back(&prompt, pass.size() - 1);
+  for (const auto& sequence : running_) {
+    if (sequence->prompt != &prompt) continue;
+    std::vector<std::int32_t> tokens = prompt.tokens;
+    const auto& sampled = sequence->out.token_ids;
+    tokens.insert(tokens.end(), sampled.begin(), sampled.end() - 1);
+    add(tokens, sequence->blocks);
   }
 }
 

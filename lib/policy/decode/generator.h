@@ -74,6 +74,7 @@ class Generator {
  private:
   struct Prompt;
   struct Sequence;
+  struct Pass;
 
   Status Check(const std::vector<std::int32_t>& prompt, const SamplingParams& sampling) const;
   bool Admit();
@@ -88,7 +89,8 @@ class Generator {
   void ReleasePrompt(Prompt* prompt);
   void ReleaseIdlePrompts(const Prompt* except);
   void Rebuild();
-  void ExtendRows(const Sequence& sequence, std::vector<CacheRow>& rows);
+  void AddRunning(Prompt& prompt, Pass& pass);
+  void Run(Pass& pass);
 
   const GeneratorOptions options_;
   Transformer* const model_;  // null if the decoder is the caller's

@@ -55,7 +55,7 @@ void AddEngineLogprobs(Transformer& model, const nlohmann::json& request, Named&
       const auto token = static_cast<std::int32_t>(tokens[static_cast<std::size_t>(t)]);
       rows.push_back({token, t, blocks.data()});
     }
-    const at::Tensor logits = decoder.Logits(decoder.Run(rows, AttendTo::kCache, cache));
+    const at::Tensor logits = decoder.Logits(decoder.Run(rows, {}, cache));
     const double temperature = request["temperature"];
     all.push_back(at::log_softmax(logits.to(at::kFloat) / temperature, -1)
                       .gather(1, torch::tensor(tokens).narrow(0, 1, length - 1).unsqueeze(1))

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "lib/policy/cpu/for_rows.h"
 #include "lib/policy/logprobs.h"
 #include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/live_bytes.h"
@@ -130,6 +131,44 @@ TEST(GeneratorTest, InFlightSequencesContinueUnderNewWeights) {
   }
   EXPECT_EQ(in_flight, 4);
   EXPECT_LT(worst, 1e-4);
+}
+
+// Prompts within a block, of whole blocks, and of blocks and a part; more sequences behind one of
+// them than one pass takes.
+void ExpectManyContinueUnderNewWeights(bool batch_invariant) {
+  const auto model = GoldenModel("qwen2_tiny");
+  Generator generator(
+      *model, {.max_running = 400, .kv_cache_tokens = 32768, .batch_invariant = batch_invariant});
+  std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
+  for (const auto& [length, samples] : {std::pair{5, 4}, {16, 3}, {32, 1}, {100, 320}}) {
+    for (int i = 0; i < samples; ++i) {
+      const std::uint64_t key = prompts.size();
+      prompts[key] = PromptOf(length, length);
+      ASSERT_TRUE(generator.Add(key, prompts[key], Sampling(key, 14)).ok());
+    }
+  }
+  for (int step = 0; step < 9; ++step) ASSERT_TRUE(generator.Step().empty());
+  ASSERT_EQ(generator.running(), 328);
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : model->parameters()) at::Tensor(tensor).mul_(1.05);
+  }
+  generator.WeightsChanged();
+  double worst = 0;
+  for (const auto& [key, sequence] : RunAll(generator)) {
+    ASSERT_THAT(sequence.segment_starts, ::testing::ElementsAre(0, 9));
+    if (key > 8 && key % 16 != 0) continue;
+    worst = std::max(worst, TeacherForcedError(*model, prompts[key], sequence, 0.8, 9));
+  }
+  EXPECT_LT(worst, 1e-4);
+}
+
+TEST(GeneratorTest, ManySequencesContinueUnderNewWeights) {
+  for (const bool batch_invariant : {false, true}) {
+    ExpectManyContinueUnderNewWeights(batch_invariant);
+    const PortableOnly operators_of_gpus;
+    ExpectManyContinueUnderNewWeights(batch_invariant);
+  }
 }
 
 TEST(GeneratorTest, BatchInvariantModeGivesTheSameBitsAloneAndInABatch) {
