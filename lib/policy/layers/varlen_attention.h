@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "lib/policy/layers/block_spec.h"
 #include "lib/policy/weights/packed_layout.h"
 
@@ -14,9 +16,10 @@ namespace buttress {
 // values that are a multiple of 8, and without a cap of the scores, which its operator cannot take.
 bool UsesVarlenAttention(const at::Tensor& qkv, const AttentionSpec& spec);
 
-// As CausalAttention. Keeps for the backward pass nothing of the size of the key rows, which repeat
-// a prefix for each of its continuations. REQUIRES: UsesVarlenAttention. Differentiable.
-at::Tensor VarlenAttention(const VarlenLayout& layout, const at::Tensor& qkv,
+// As CausalAttention, with the parts of the layout. Keeps for the backward pass nothing of the size
+// of the key rows, which repeat a prefix for each of its continuations. REQUIRES:
+// UsesVarlenAttention. Differentiable.
+at::Tensor VarlenAttention(const std::vector<VarlenPart>& parts, const at::Tensor& qkv,
                            const AttentionSpec& spec);
 
 }  // namespace buttress

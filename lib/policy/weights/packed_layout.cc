@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace buttress {
 namespace {
@@ -154,6 +155,54 @@ class RectangleBuilder {
   std::vector<std::int64_t> key_source_;
 };
 
+// Builds the parts of a batch, one after another.
+class VarlenBuilder {
+ public:
+  // Without shared prefixes, the key rows are the rows of the part.
+  VarlenBuilder(const PackedLayout& layout, bool shared) : layout_(layout), shared_(shared) {}
+
+  // The key rows of sequence b, and of the part so far.
+  std::int64_t KeysOf(std::int64_t b) const {
+    const std::int64_t prefix = layout_.prefix[Index(b)];
+    return layout_.length(b) + (prefix < 0 ? 0 : layout_.length(prefix));
+  }
+
+  std::int64_t keys() const { return cum_k_.back(); }
+
+  void Add(std::int64_t b) {
+    for (const std::int64_t sequence : {layout_.prefix[Index(b)], b}) {
+      for (std::int64_t t = 0; sequence >= 0 && t < layout_.length(sequence); ++t)
+        key_source_.push_back(layout_.offsets[Index(sequence)] + t);
+    }
+    part_.rows += layout_.length(b);
+    part_.max_q = std::max(part_.max_q, layout_.length(b));
+    part_.max_k = std::max(part_.max_k, KeysOf(b));
+    cum_q_.push_back(part_.rows);
+    cum_k_.push_back(static_cast<std::int64_t>(key_source_.size()));
+  }
+
+  // Returns the part and begins the next one.
+  VarlenPart Take() {
+    const at::Device device = layout_.positions_N.device();
+    VarlenPart next;
+    next.first_row = part_.first_row + part_.rows;
+    part_.cum_q = Indices(cum_q_, device).to(at::kInt);
+    part_.cum_k = Indices(cum_k_, device).to(at::kInt);
+    if (shared_) part_.key_source_Q = Indices(key_source_, device);
+    cum_q_ = cum_k_ = {0};
+    key_source_.clear();
+    return std::exchange(part_, next);
+  }
+
+ private:
+  const PackedLayout& layout_;
+  const bool shared_;
+  VarlenPart part_;
+  std::vector<std::int64_t> cum_q_ = {0};
+  std::vector<std::int64_t> cum_k_ = {0};
+  std::vector<std::int64_t> key_source_;
+};
+
 }  // namespace
 
 PackedLayout LayOut(std::span<const std::int64_t> lengths, std::span<const std::int64_t> prefixes,
@@ -191,30 +240,17 @@ RectangleLayout LayOutRectangles(const PackedLayout& layout) {
   return builder.Build();
 }
 
-VarlenLayout LayOutVarlen(const PackedLayout& layout) {
-  const at::Device device = layout.positions_N.device();
-  VarlenLayout result;
-  result.cum_q_B = result.cum_k_B = Indices(layout.offsets, device).to(at::kInt);
-  result.max_k = layout.longest;
-  std::vector<std::int64_t> key_source;
-  std::vector<std::int64_t> cum_k = {0};
-  bool shared = false;
+std::vector<VarlenPart> LayOutVarlen(const PackedLayout& layout, std::int64_t most_keys) {
+  const bool shared = std::ranges::any_of(layout.prefix, [](std::int64_t p) { return p >= 0; });
+  std::vector<VarlenPart> parts;
+  VarlenBuilder builder(layout, shared);
   for (std::int64_t b = 0; b < layout.sequences(); ++b) {
-    result.max_q = std::max(result.max_q, layout.length(b));
-    const std::int64_t prefix = layout.prefix[Index(b)];
-    for (const std::int64_t part : {prefix, b}) {
-      if (part < 0) continue;
-      const std::int64_t end = layout.offsets[Index(part + 1)];
-      for (std::int64_t row = layout.offsets[Index(part)]; row < end; ++row)
-        key_source.push_back(row);
-    }
-    shared = shared || prefix >= 0;
-    cum_k.push_back(static_cast<std::int64_t>(key_source.size()));
+    if (shared && builder.keys() > 0 && builder.keys() + builder.KeysOf(b) > most_keys)
+      parts.push_back(builder.Take());
+    builder.Add(b);
   }
-  if (!shared) return result;
-  result.cum_k_B = Indices(cum_k, device).to(at::kInt);
-  result.key_source_Q = Indices(key_source, device);
-  return result;
+  parts.push_back(builder.Take());
+  return parts;
 }
 
 at::Tensor PadRows(const RectangleLayout& layout, const at::Tensor& rows_N) {

@@ -31,14 +31,18 @@ struct RectangleLayout {
   at::Tensor key_source_Q;  // the packed row of each key row; undefined without prefixes
 };
 
-// A batch for attention of variable lengths: the queries of sequence b are rows [cum_q[b],
-// cum_q[b+1]), its keys and values key rows [cum_k[b], cum_k[b+1]), those of its prefix first.
-struct VarlenLayout {
-  at::Tensor cum_q_B;       // int32 [B+1]
-  at::Tensor cum_k_B;       // int32 [B+1]
-  std::int64_t max_q = 0;   // the most queries of a sequence
-  std::int64_t max_k = 0;   // the most keys of a sequence
-  at::Tensor key_source_Q;  // int64: the packed row of each key row; undefined without prefixes
+// Sequences that follow one another, for attention of variable lengths. The queries of the i-th are
+// rows [cum_q[i], cum_q[i+1]) of the part, its keys and values the key rows [cum_k[i], cum_k[i+1]),
+// those of its prefix first.
+struct VarlenPart {
+  std::int64_t first_row = 0;
+  std::int64_t rows = 0;
+  at::Tensor cum_q;        // int32
+  at::Tensor cum_k;        // int32
+  std::int64_t max_q = 0;  // the most queries of a sequence
+  std::int64_t max_k = 0;  // the most keys of a sequence
+  at::Tensor
+      key_source_Q;  // int64: the packed row of each key row; undefined for those of the part
 };
 
 // B sequences packed one after another into N rows. Built once for a batch and shared by all
@@ -49,7 +53,7 @@ struct PackedLayout {
   std::int64_t longest = 0;           // length of the longest sequence with its prefix
   at::Tensor positions_N;             // int64; begin at 0, or after the prefix
   RectangleLayout rectangles;         // set by LayOutRectangles
-  VarlenLayout varlen;                // set by LayOutVarlen
+  std::vector<VarlenPart> varlen;     // set by LayOutVarlen
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(prefix.size()); }
 
@@ -66,7 +70,14 @@ PackedLayout LayOut(std::span<const std::int64_t> lengths, std::span<const std::
 // Divides the sequences into rectangles, with little padding.
 RectangleLayout LayOutRectangles(const PackedLayout& layout);
 
-VarlenLayout LayOutVarlen(const PackedLayout& layout);
+// The key rows of one part, unless a single sequence has more. They bound the memory of attention
+// where many sequences share a prefix.
+inline constexpr std::int64_t kVarlenKeys = 65536;
+
+// Divides the sequences into parts of at most `most_keys` key rows; without prefixes, key rows are
+// the packed rows and there is one part.
+std::vector<VarlenPart> LayOutVarlen(const PackedLayout& layout,
+                                     std::int64_t most_keys = kVarlenKeys);
 
 // Convert packed rows [N, ...] to padded rows [P, ...] and back. Return the same tensor if the
 // layout is not padded. Differentiable.

@@ -62,16 +62,18 @@ std::vector<AttentionSpec> Specs() {
           {.H = 5, .K = 1, .C = 24, .window = 50}};
 }
 
-// Returns the output and the gradient in qkv.
+// Returns the output and the gradient in qkv. Parts have at most `most_keys` key rows.
 std::pair<at::Tensor, at::Tensor> AttendAndDifferentiate(const PackedLengths& batch,
                                                          const AttentionSpec& spec,
                                                          const at::Tensor& values,
-                                                         const at::Tensor& grad) {
+                                                         const at::Tensor& grad,
+                                                         std::int64_t most_keys = kVarlenKeys) {
   PackedLayout layout = LayOut(batch.lengths, batch.prefixes, at::kCPU);
   BlockSpec block;
   block.attention = spec;
   const at::Tensor qkv = values.clone().requires_grad_();
   PrepareAttention(layout, {block}, qkv);
+  if (!layout.varlen.empty()) layout.varlen = LayOutVarlen(layout, most_keys);
   const at::Tensor out = CausalAttention(layout, qkv, spec);
   return {out.detach(), torch::autograd::grad({out}, {qkv}, {grad}).front()};
 }
@@ -87,9 +89,11 @@ TEST(VarlenAttentionTest, OutputsAndGradientsEqualThoseOfTheOtherAttentions) {
       const auto expected = AttendAndDifferentiate(batch, spec, qkv, grad);
       const PortableOnly flash;
       ASSERT_TRUE(UsesVarlenAttention(qkv, spec));
-      const auto found = AttendAndDifferentiate(batch, spec, qkv, grad);
-      EXPECT_LT(MaxDifference(found.first, expected.first), 1e-5) << N << " " << spec.window;
-      EXPECT_LT(MaxDifference(found.second, expected.second), 2e-5) << N << " " << spec.window;
+      for (const std::int64_t most_keys : {kVarlenKeys, std::int64_t{60}}) {
+        const auto found = AttendAndDifferentiate(batch, spec, qkv, grad, most_keys);
+        EXPECT_LT(MaxDifference(found.first, expected.first), 1e-5) << N << " " << spec.window;
+        EXPECT_LT(MaxDifference(found.second, expected.second), 2e-5) << N << " " << spec.window;
+      }
     }
   }
 }
@@ -115,6 +119,20 @@ TEST(VarlenAttentionTest, ThePathIsChosenByDeviceLengthsAndSpec) {
   EXPECT_EQ(path(40, {4, 2, 264}), AttentionPath::kDense);
 }
 
+TEST(VarlenAttentionTest, PartsBoundTheKeyRows) {
+  PackedLengths batch;
+  batch.AddGroup(100, {20, 30, 10});
+  batch.AddGroup(5, {7});
+  const PackedLayout layout = LayOut(batch.lengths, batch.prefixes, at::kCPU);
+  std::vector<std::pair<std::int64_t, std::int64_t>> rows_and_keys;
+  for (const VarlenPart& part : LayOutVarlen(layout, 240))
+    rows_and_keys.emplace_back(part.first_row, part.key_source_Q.size(0));
+  EXPECT_EQ(rows_and_keys, (std::vector<std::pair<std::int64_t, std::int64_t>>{
+                               {0, 100 + 120}, {120, 130 + 110}, {160, 5 + 12}}));
+  const std::vector<std::int64_t> apart = {100, 200, 300};
+  EXPECT_EQ(LayOutVarlen(LayOut(apart, {}, at::kCPU), 240).size(), 1u);
+}
+
 // The key rows of 64 completions behind a prompt of 200 tokens are 65 times the packed ones.
 TEST(VarlenAttentionTest, TheBackwardPassKeepsNothingOfTheSizeOfTheKeyRows) {
   PackedLengths batch;
@@ -126,7 +144,7 @@ TEST(VarlenAttentionTest, TheBackwardPassKeepsNothingOfTheSizeOfTheKeyRows) {
   block.attention = spec;
   const at::Tensor qkv = at::randn({264, 12 * 32}).requires_grad_();
   PrepareAttention(layout, {block}, qkv);
-  ASSERT_EQ(layout.varlen.key_source_Q.size(0), 200 + 64 * 201);
+  ASSERT_EQ(layout.varlen.front().key_source_Q.size(0), 200 + 64 * 201);
   const LiveBytes bytes;
   const at::Tensor out = CausalAttention(layout, qkv, spec);
   EXPECT_LE(bytes.now(), 2 * static_cast<std::int64_t>(out.nbytes()));
