@@ -384,6 +384,10 @@ Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
   if (device.cuda) {
     BUTTRESS_ASSIGN_OR_RETURN(device.index,
                               OpenGpu(worker.gpu, "this worker", "local.worker.device: cpu"));
+    Log(kWarn,
+        "the embedded engine samples on a GPU for tests; in production vLLM samples, many times "
+        "as fast",
+        {{"set", "local.worker.engine: vllm"}});
   }
   BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, OpenDevice(device));
