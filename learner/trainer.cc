@@ -14,6 +14,7 @@
 #include "lib/base/os/memory.h"
 #include "lib/base/report/log.h"
 #include "lib/policy/adapters/adapted_model.h"
+#include "lib/policy/device_copy.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/weights/finite_check.h"
 #include "lib/rl/loss/kl.h"
@@ -381,7 +382,7 @@ LossOutput Trainer::Loss(MicroBatch& batch, const TokenLogprobs& current, StepSt
   const LossInput input = MakeLossInput(batch, current);
   if (KlLossCoef(options) > 0) {
     const at::Tensor constant_M =
-        torch::tensor(batch.constant).to(current.logprobs_M.device(), at::kBool);
+        ToDevice(torch::tensor(batch.constant), current.logprobs_M.device()).to(at::kBool);
     sums.AddKlMass(KlGradientMass(input, options, constant_M));
   }
   return ComputeLoss(input, options);
@@ -394,19 +395,20 @@ at::Tensor Trainer::LogprobsOf(Transformer& model, const TokenBatch& tokens) con
 }
 
 LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current) const {
-  const at::Device device = current.logprobs_M.device();
+  const auto on_device = [&](const auto& values) {
+    return ToDevice(torch::tensor(values), current.logprobs_M.device());
+  };
   LossInput input;
   input.logprobs_M = current.logprobs_M;
   input.entropy_M = current.entropy_M;
-  input.sampler_logprobs_M = torch::tensor(batch.sampler_logprobs).to(device);
-  input.advantages_M = torch::tensor(batch.advantages).to(device);
-  input.weights_M = torch::tensor(batch.weights).to(device);
-  input.lengths_C = torch::tensor(batch.lengths).to(device);
-  if (!batch.marked.empty()) input.marked_M = torch::tensor(batch.marked).to(device, at::kBool);
-  if (!batch.old_logprobs.empty())
-    input.old_logprobs_M = torch::tensor(batch.old_logprobs).to(device);
+  input.sampler_logprobs_M = on_device(batch.sampler_logprobs);
+  input.advantages_M = on_device(batch.advantages);
+  input.weights_M = on_device(batch.weights);
+  input.lengths_C = on_device(batch.lengths);
+  if (!batch.marked.empty()) input.marked_M = on_device(batch.marked).to(at::kBool);
+  if (!batch.old_logprobs.empty()) input.old_logprobs_M = on_device(batch.old_logprobs);
   if (!batch.reference_logprobs.empty()) {
-    input.ref_logprobs_M = torch::tensor(batch.reference_logprobs).to(device);
+    input.ref_logprobs_M = on_device(batch.reference_logprobs);
   } else if (reference_ != nullptr) {
     const AdaptersOff start(*reference_);
     input.ref_logprobs_M = LogprobsOf(*reference_, batch.tokens);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "lib/base/report/check.h"
+#include "lib/policy/device_copy.h"
 #include "lib/rl/advantage/advantage.h"
 
 namespace buttress {
@@ -66,11 +67,11 @@ void TokenBatch::Add(std::span<const std::int32_t> prompt, std::span<const std::
 ModelPass TokenBatch::Run(Transformer& model, const PassOptions& options) const {
   const auto indices = at::TensorOptions().dtype(at::kLong);
   const at::Device device = model.weights().embedding_VD.device();
-  return ModelPass(
-      model,
-      {torch::tensor(tokens_, indices).to(device), lengths_, prefixes_,
-       torch::tensor(rows_, indices).to(device), torch::tensor(targets_, indices).to(device)},
-      options);
+  return ModelPass(model,
+                   {ToDevice(torch::tensor(tokens_, indices), device), lengths_, prefixes_,
+                    ToDevice(torch::tensor(rows_, indices), device),
+                    ToDevice(torch::tensor(targets_, indices), device)},
+                   options);
 }
 
 TokenBatch FillerTokens() {

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/policy/device_copy.h"
+
 namespace buttress {
 namespace {
 
@@ -58,7 +60,7 @@ class RepeatFunction : public torch::autograd::Function<RepeatFunction> {
 };
 
 at::Tensor Indices(const std::vector<std::int64_t>& values, at::Device device) {
-  return torch::tensor(values, torch::kInt64).to(device);
+  return ToDevice(torch::tensor(values, torch::kInt64), device);
 }
 
 std::size_t Index(std::int64_t i) { return static_cast<std::size_t>(i); }
