@@ -31,7 +31,7 @@ void AddNumbers(Transformer& model, const nlohmann::json& request, Named& result
     for (std::size_t i = 0; i < logits.size(); ++i)
       results.emplace_back("logits." + std::to_string(i), logits[i]);
   }
-  ModelPass pass(model, tokens, {request["temperature"], 64});
+  ModelPass pass(model, tokens, {.temperature = request["temperature"].get<double>()});
   const at::Tensor& logprobs = pass.output().logprobs_M;
   results.emplace_back("logprobs", logprobs.detach());
   NamedGradients gradients(model);

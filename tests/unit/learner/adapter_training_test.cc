@@ -4,11 +4,11 @@
 
 #include <filesystem>
 
-#include "learner/output/checkpoint.h"
 #include "learner/trainer.h"
 #include "lib/policy/adapters/adapted_model.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/learner/fake_source.h"
+#include "tests/unit/learner/local_checkpoints.h"
 
 namespace buttress {
 namespace {
@@ -112,9 +112,9 @@ TEST_F(AdapterTrainingTest, AResumedRunHasTheBitsOfOneThatWasNot) {
   const std::string folder = JoinPath(dir.path(), "checkpoint");
   CheckpointState state;
   state.step = 2;
-  ASSERT_TRUE(CheckpointStore(folder).Save(state, model->parameters(), trainer->optimizer()).ok());
+  ASSERT_TRUE(LocalCheckpoints(folder).Save(state, model->units(), trainer->optimizer()).ok());
   Make();
-  ASSERT_TRUE(CheckpointStore(folder).Load(model->parameters(), trainer->optimizer()).has_value());
+  ASSERT_TRUE(LocalCheckpoints(folder).Load(model->units(), trainer->optimizer()).has_value());
   Train(3, 5);
   ExpectEqual(Copies(), expected);
 }
