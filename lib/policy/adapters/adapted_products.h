@@ -13,8 +13,8 @@
 namespace buttress {
 
 // Adds scale * (x A^T) B^T to the products of `base`, in float32, and rounds once. Differentiable
-// in x, A, B and what `base` is differentiable in. With tile_rows > 0, which excludes gradients, the
-// bits of a row do not depend on the number of rows (ApplyInTiles).
+// in x, A, B and what `base` is differentiable in. With tile_rows > 0, which excludes gradients,
+// the bits of a row do not depend on the number of rows (ApplyInTiles).
 class AdaptedProducts final : public BlockProducts {
  public:
   // The arguments must outlive it. REQUIRES: one MLP if it has an adapter.

@@ -4,8 +4,9 @@
 #   tests/run.sh --with vllm [float32 | bfloat16 | qwen3 | lora | restarts]     without: all
 #
 # float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
-# of a model of that family, in float32. lora trains ten of adapters. restarts trains with two servers, kills one, then the
-# other, then both (SIGKILL), and starts them again each time. Logs and runs are in runs/with-vllm/.
+# of a model of that family, in float32. lora trains ten of adapters. restarts trains with two
+# servers, kills one, then the other, then both (SIGKILL), and starts them again each time. Logs and
+# runs are in runs/with-vllm/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -76,8 +77,7 @@ start_alone() { # DTYPE FLAG...
   wait_server "$1" "$port" "${servers[0]}"
 }
 
-# Starts a server and runs the oracle tests against it. Its
-# port is in `port`.
+# Starts a server and runs the oracle tests against it. Its port is in `port`.
 start_and_ask() { # DTYPE
   start_alone "$1"
   BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_API_KEY_FILE=$root/$out/key \
