@@ -53,6 +53,28 @@ double LargestRun(const std::vector<double>& units, std::size_t count) {
   return largest;
 }
 
+// The adapters of each block (run.lora).
+std::vector<double> AdapterSizes(const LoraConfig& lora, const ModelConfig& model) {
+  const auto has = [&lora](LoraTarget target) {
+    return std::ranges::any_of(lora.targets, [target](LoraTarget named) {
+      return named == target || named == LoraTarget::kAll;
+    });
+  };
+  std::vector<double> sizes;
+  for (const BlockSpec& block : model.blocks) {
+    const std::int64_t q = block.attention.q_width(), kv = block.attention.kv_width();
+    std::int64_t widths = 0;  // of inputs and outputs
+    if (has(LoraTarget::kQ)) widths += block.D + q;
+    if (has(LoraTarget::kK)) widths += block.D + kv;
+    if (has(LoraTarget::kV)) widths += block.D + kv;
+    if (has(LoraTarget::kO)) widths += q + block.D;
+    for (const LoraTarget target : {LoraTarget::kGate, LoraTarget::kUp, LoraTarget::kDown})
+      if (has(target)) widths += block.D + block.F;
+    sizes.push_back(Whole(lora.rank * widths));
+  }
+  return sizes;
+}
+
 // The units in the order of a pass, which multiplies with a tied table twice.
 std::vector<double> TablesOf(const ModelConfig& model, std::vector<double> units) {
   if (model.tie_word_embeddings) units.back() += units.front();
@@ -296,21 +318,26 @@ std::vector<double> UnitSizes(const ModelConfig& model) {
 MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
                              const MicroBatchShape& shape, std::int64_t ranks, ZeroStage stage) {
   const bool floats = config.run.model.dtype == ModelDtype::kFloat32;
-  const bool stochastic = !floats && config.run.optim.precision == OptimPrecision::kStochastic;
+  const bool lora = config.run.lora.on();  // adapters are float32, and all that is trained
+  const bool stochastic =
+      !floats && !lora && config.run.optim.precision == OptimPrecision::kStochastic;
   const bool cuda = config.local.learner.device == ComputeDevice::kCuda;
   const std::vector<double> units = UnitSizes(model);
-  const double all = std::accumulate(units.begin(), units.end(), 0.0);
-  const double largest = *std::ranges::max_element(units);
-  const double ranks_of = Whole(ranks);
-  const auto part = [&](bool divided) { return divided ? all / ranks_of : all; };
+  const std::vector<double> trained = lora ? AdapterSizes(config.run.lora, model) : units;
+  const double largest = *std::ranges::max_element(trained);
+  const auto part = [&](const std::vector<double>& sizes, bool divided) {
+    const double all = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+    return divided ? all / Whole(ranks) : all;
+  };
+  const double whole = lora ? LargestRun(trained, 3) : WholeGradients(model, units);
   const bool third = stage == ZeroStage::k3 && ranks > 1;
   const double value = floats ? 4 : 2;
   MemoryPlan plan;
-  plan.weights = value * part(third);
-  plan.gradients = kFloat * (part(true) + (ranks > 1 ? WholeGradients(model, units) : 0));
-  plan.masters = floats || stochastic ? 0 : kFloat * part(stage != ZeroStage::k0);
-  plan.moments = (stochastic ? 4 : 8) * part(stage != ZeroStage::k0);
-  plan.reference = config.run.algorithm.kl_coef > 0 ? value * part(third) : 0;
+  plan.weights = value * part(units, third) + (lora ? kFloat * part(trained, third) : 0);
+  plan.gradients = kFloat * (part(trained, true) + (ranks > 1 ? whole : 0));
+  plan.masters = floats || lora || stochastic ? 0 : kFloat * part(trained, stage != ZeroStage::k0);
+  plan.moments = (stochastic ? 4 : 8) * part(trained, stage != ZeroStage::k0);
+  plan.reference = config.run.algorithm.kl_coef > 0 && !lora ? value * part(units, third) : 0;
   plan.gathered = third ? value * LargestRun(TablesOf(model, units), 2) : 0;
   plan.update = stochastic && cuda ? std::min(kUpdateChunk, largest) * kUpdateBytes : 0;
   if (stage == ZeroStage::k0 && ranks > 1) plan.update += kFloat * largest;

@@ -57,6 +57,22 @@ TEST(LearnerMemoryTest, TheUnitsHaveTheParametersOfTheModel) {
   EXPECT_EQ(UnitSizes(tied).back(), 3584);
 }
 
+// Nothing but weights of the model, and float32 weights, gradients and moments of the adapters.
+TEST(LearnerMemoryTest, OfAFrozenModelOnlyAdaptersHaveState) {
+  RunConfig config = OnGpus();
+  config.run.algorithm.kl_coef = 0.1;
+  config.run.lora.rank = 16;
+  MemoryPlan plan = PlanOf(config);
+  const double adapters = 40370176;  // as peft counts them
+  EXPECT_EQ(plan.weights, 2 * 7615616512.0 + 4 * adapters);
+  EXPECT_EQ(plan.gradients, 4 * adapters);
+  EXPECT_EQ(plan.moments, 8 * adapters);
+  EXPECT_EQ(plan.masters + plan.reference, 0);
+  config.run.lora.targets = {LoraTarget::kQ, LoraTarget::kV};
+  plan = PlanOf(config, 4, ZeroStage::k1);
+  EXPECT_EQ(plan.moments, 8 * 28 * 16 * (2 * 3584.0 + 3584 + 512) / 4);
+}
+
 TEST(LearnerMemoryTest, AParameterTakesTheBytesOfItsPrecision) {
   RunConfig config = OnGpus();
   const double all = SumOf(UnitSizes(SevenBillion()));
