@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/train/drawn_groups.h"
+#include "learner/output/checkpoint.h"
 #include "learner/rank_device.h"
 #include "learner/step/shards.h"
 #include "learner/trainer.h"
@@ -36,6 +37,7 @@ struct Flags {
   std::int64_t steps = 5;
   std::int64_t plan_ranks = 0;
   bool fixed = false;
+  std::string checkpoint;  // folder
 };
 
 // Waits for the work that was given to the GPU.
@@ -132,6 +134,33 @@ class TensorBytes {
   const ModelDevice device_;
 };
 
+// Writes a checkpoint to `folder` while another step is trained.
+Result<nlohmann::ordered_json> MeasureCheckpoint(const std::string& folder, std::int64_t step,
+                                                 const Transformer& model, Trainer& trainer,
+                                                 Collective& control) {
+  CheckpointStore store(folder, control, kTimeout);
+  CheckpointState state;
+  state.step = step;
+  const double begin = MonotonicSeconds();
+  BUTTRESS_RETURN_IF_ERROR(store.Begin(state, model.units(), trainer.optimizer()));
+  const double begun = MonotonicSeconds();
+  double paused = begun - begin;
+  trainer.CallBeforeUpdates([&] {
+    const double stopped = MonotonicSeconds();
+    store.BeforeUpdate();
+    paused += MonotonicSeconds() - stopped;
+    return OkStatus();
+  });
+  BUTTRESS_RETURN_IF_ERROR(trainer.Step(step, [] { return false; }).status());
+  const double stepped = MonotonicSeconds();
+  BUTTRESS_ASSIGN_OR_RETURN(const auto saved, store.Finish(/*wait=*/true));
+  return nlohmann::ordered_json{{"bytes", saved->state.bytes},
+                                {"paused", paused},
+                                {"written", saved->seconds},
+                                {"step", stepped - begin},
+                                {"share", paused / (stepped - begin)}};
+}
+
 nlohmann::ordered_json PlanRow(const Flags& flags, const ModelConfig& model, std::int64_t ranks) {
   const MemoryPlan plan =
       PlanLearnerMemory(flags.config, model, FullMicroBatch(flags.config, model), ranks,
@@ -187,6 +216,11 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
   }
   if (sums.skipped > 0) return DataLoss("gradients were not finite");
   const double peak = bytes.peak();
+  nlohmann::ordered_json checkpoint;
+  if (!flags.checkpoint.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(
+        checkpoint, MeasureCheckpoint(flags.checkpoint, flags.steps + 2, *model, trainer, control));
+  }
   const double product = MatrixProductRate(model->units().front().flat.scalar_type(), own.device);
   const auto ranks = static_cast<double>(control.size());
   return nlohmann::ordered_json{
@@ -208,6 +242,7 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
       {"peak_bytes", learner.device == ComputeDevice::kCuda ? peak : ResidentPeak()},
       {"state_bytes", state},
       {"tensor_peak_bytes", peak},
+      {"checkpoint", checkpoint},
       {"plan", PlanRow(flags, config, control.size())}};
 }
 
@@ -219,7 +254,7 @@ Status Run(Flags& flags) {
     flags.groups.completion.least = flags.groups.completion.most;
   }
   flags.groups.vocabulary = model.vocab_size;
-  run.steps = flags.steps + 1;
+  run.steps = flags.steps + 2;
   run.batch.prompts = flags.groups.groups;
   run.sampling.group_size = flags.groups.completions;
   run.sampling.max_tokens = flags.groups.completion.most;
@@ -265,6 +300,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--steps", flags.steps, "measured steps, after one that is not; 0: that one")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--checkpoint", flags.checkpoint,
+                 "folder to write a checkpoint to, while one more step is trained");
   count("--plan", flags.plan_ranks, "print the memory plan for so many ranks, and train nothing");
 }
 

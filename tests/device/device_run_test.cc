@@ -97,9 +97,11 @@ void StartOnDevice(LaunchedRun& run) {
   run.Start();
 }
 
+// Weights, masters and moments of both ranks.
 std::string FinalWeights(const LaunchedRun& run) {
-  return TextOf(
-      JoinPath(CheckpointFolderOf(JoinPath(run.out(), "checkpoint"), kSteps), "model.safetensors"));
+  const std::string folder = CheckpointFolderOf(JoinPath(run.out(), "checkpoint"), kSteps);
+  return TextOf(JoinPath(folder, "rank-0.safetensors")) +
+         TextOf(JoinPath(folder, "rank-1.safetensors"));
 }
 
 TEST(DeviceRunTest, ARunOfTwoRanksPublishesAndResumesWithTheSameBits) {

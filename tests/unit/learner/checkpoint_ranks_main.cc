@@ -54,7 +54,7 @@ Status Run(Collective& group, char** argv, bool hide) {
   BUTTRESS_ASSIGN_OR_RETURN(optim.precision, FindChoice<OptimPrecision>(argv[5]));
   const at::NoGradGuard no_grad;
   const auto model = SmallModel(dtype, 7, ShareOf(group, stage));
-  AdamW optimizer(model->units(), optim, 1, DividesOptimizer(stage));
+  AdamW optimizer(model->units(), optim, 1, {DividesOptimizer(stage)});
   const bool hidden = hide && group.rank() == group.size() - 1;
   CheckpointStore store(std::string(argv[1]) + (hidden ? "-elsewhere" : ""), group, kTimeout);
   BUTTRESS_ASSIGN_OR_RETURN(const auto found, store.Find());
