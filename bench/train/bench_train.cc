@@ -101,6 +101,18 @@ double MatrixProductRate(at::ScalarType dtype, ModelDevice device) {
   return best;
 }
 
+// [[prompt tokens, [tokens of each completion]], ...] of the groups of a step.
+nlohmann::json LengthsOf(const std::vector<v1::Group>& groups) {
+  nlohmann::json lengths = nlohmann::json::array();
+  for (const v1::Group& group : groups) {
+    nlohmann::json completions;
+    for (int i = 0; i < Completions(group.head()); ++i)
+      completions.push_back(TokensOf(group, i).size());
+    lengths.push_back({group.head().prompt_tokens(), completions});
+  }
+  return lengths;
+}
+
 // The most resident bytes of the process.
 double ResidentPeak() {
   std::ifstream status("/proc/self/status");
@@ -194,6 +206,7 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
   StepMeasurements sums;
   double seconds = 0;
   Work work;
+  nlohmann::json lengths;
   for (std::int64_t step = 1; step <= flags.steps + 1; ++step) {
     Settle(own.device);
     const double begin = MonotonicSeconds();
@@ -203,6 +216,7 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
     seconds += MonotonicSeconds() - begin;
     std::vector<v1::Group> groups;
     for (std::int64_t k = 0; k < flags.groups.groups; ++k) groups.push_back(source.Group(step, k));
+    lengths.push_back(LengthsOf(groups));
     const Work one = WorkOf(groups, config);
     work.rows += one.rows;
     work.trained += one.trained;
@@ -243,7 +257,8 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
       {"state_bytes", state},
       {"tensor_peak_bytes", peak},
       {"checkpoint", checkpoint},
-      {"plan", PlanRow(flags, config, control.size())}};
+      {"plan", PlanRow(flags, config, control.size())},
+      {"lengths", lengths}};
 }
 
 Status Run(Flags& flags) {

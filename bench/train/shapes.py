@@ -44,6 +44,24 @@ CONFIGS = {
                                      tie_word_embeddings=False)},
 }
 
+# Options of bench_train: the groups of a step and the tokens of a micro-batch.
+LOADS = {
+    "tiny": dict(groups=4, group_size=4, least_prompt=4, most_prompt=16, least=4, most=64,
+                 micro_batch_tokens=512),
+    "half": dict(groups=2, group_size=16, least_prompt=32, most_prompt=64, least=16, most=128,
+                 micro_batch_tokens=2048),
+    "qwen3-0.6b": dict(groups=4, group_size=16, least_prompt=128, most_prompt=512, least=100,
+                       most=4096, micro_batch_tokens=16384),
+    "qwen2.5-1.5b": dict(groups=4, group_size=16, least_prompt=128, most_prompt=512, least=100,
+                         most=4096, micro_batch_tokens=16384),
+}
+
+
+def load_flags(case):
+    """The options of bench_train for the load of a case."""
+    return [word for name, value in LOADS[case].items()
+            for word in ("--" + name.replace("_", "-"), str(value))]
+
 
 def write_model(folder, case):
     """Writes the model of a case into `folder`, a pathlib.Path."""

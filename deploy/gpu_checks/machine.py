@@ -33,15 +33,16 @@ class Machine:
             if self.gpus[0].startswith("none: "):
                 self.why_no_gpu = self.gpus[0].removeprefix("none: ")
 
-    def run(self, *words):
-        """Runs a program to its end and returns its stdout. Failed has the last lines of it."""
+    def run(self, *words, stdin=None):
+        """Runs a program to its end and returns its stdout. Failed has the last lines of it.
+        `stdin` is a text."""
         command = [str(word) for word in words]
         if "/" not in command[0]:
             command[0] = str(self.bin / command[0])
         name = pathlib.Path(command[0]).name
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT,
-                                  timeout=TIMEOUT_SECONDS)
+                                  timeout=TIMEOUT_SECONDS, input=stdin)
         except OSError as error:
             raise Failed(f"{name}: {error}") from error
         except subprocess.TimeoutExpired as error:

@@ -46,17 +46,24 @@ def measure(machine):
     case = case_of(machine)
     folder = machine.folder / case
     shapes.write_model(folder, case)
-    sequences, length = shapes.LOADS[case]
-    rows = machine.json_rows(program, folder, "--device", machine.device, "--sequences", sequences,
-                             "--length", length, "--steps", STEPS, "--threads", os.cpu_count())
+    rows = machine.json_rows(program, folder, "--device", machine.device,
+                             *shapes.load_flags(case), "--steps", STEPS, "--threads",
+                             os.cpu_count())
     return folder, rows[0]
 
 
 def ours(machine):
     folder, row = measure(machine)
     machine.measured = row
-    return f"{folder.name}, {row['tokens']:,} tokens: " + describe(machine, row, row["flops"],
-                                                                   row["product_flops"])
+    load = shapes.LOADS[folder.name]
+    whole = sum(row["phases"].values())
+    phases = ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in row["phases"].items())
+    plan, state = row["plan"], row["state_bytes"] / 2**20
+    passes = row["tensor_peak_bytes"] / 2**20 - state
+    return (f"{folder.name}, groups of {load['group_size']}, {load['least']} to {load['most']} "
+            f"tokens: " + describe(machine, row, row["flops"], row["product_flops"]) +
+            f" ({phases}; weights and optimizer {state:,.0f} MiB, gradients and passes "
+            f"{passes:,.0f} MiB, {plan['peak'] / row['tensor_peak_bytes']:.2f} of it planned)")
 
 
 def peer_python(device):
@@ -80,10 +87,9 @@ def beside_transformers(machine):
     if mine is None:
         raise Skipped("the speed of training was not measured")
     case = case_of(machine)
-    sequences, length = shapes.LOADS[case]
     printed = machine.run(peer_python(machine.device), ROOT / "bench/train/transformers_step.py",
-                          machine.folder / case, machine.device, sequences, length, STEPS,
-                          os.cpu_count())
+                          machine.folder / case, machine.device, os.cpu_count(),
+                          shapes.LOADS[case]["micro_batch_tokens"], stdin=json.dumps(mine))
     row = json.loads(printed)
     if not row["tokens_per_second"] > 0:
         raise Failed(f"transformers printed {row}")
