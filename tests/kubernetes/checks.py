@@ -218,7 +218,7 @@ def engines_have_their_gpus(all_):
         pod = deployment["spec"]["template"]["spec"]
         gpus = sum(c["resources"]["limits"].get("nvidia.com/gpu", 0) for c in pod["containers"])
         section = all_.run()["local"].get(sections[deployment["metadata"]["name"]], {})
-        needed = section.get("device") == "cuda"
+        needed = section.get("device") == "cuda" or section.get("engine") == "vllm"
         if gpus != int(needed):
             yield f"{at}: {gpus} GPUs, expected {int(needed)}"
 
