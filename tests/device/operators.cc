@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "tests/device/runtime.h"
+#include "tests/support/fakes/cpu_flash_attention.h"
 
 namespace test_device {
 namespace {
@@ -127,9 +128,10 @@ std::optional<c10::IValue> Written(const c10::FunctionSchema& schema, std::size_
 }
 
 bool Waits(const c10::FunctionSchema& schema) {
-  static constexpr std::string_view kShapeDependsOnValues[] = {
-      "aten::_unique2", "aten::nonzero", "aten::masked_select", "aten::repeat_interleave"};
-  const auto& names = kShapeDependsOnValues;
+  static constexpr std::string_view names[] = {
+      "aten::_unique2", "aten::nonzero", "aten::masked_select", "aten::repeat_interleave",
+      // Lengths of zero are not those of the rows.
+      "aten::_flash_attention_forward", "aten::_flash_attention_backward"};
   return std::find(std::begin(names), std::end(names), schema.name()) != std::end(names) ||
          std::any_of(schema.returns().begin(), schema.returns().end(), [](const auto& result) {
            return result.type()->kind() != c10::TypeKind::TensorType &&
@@ -257,6 +259,8 @@ at::Tensor WideProduct(const at::Tensor& a, const at::Tensor& b, at::ScalarType 
 void RecordStream(at::Tensor& tensor, at::Stream stream) {
   UseOnStream(tensor.storage().mutable_data(), StreamOf(stream.device_index(), stream.id()));
 }
+
+TORCH_LIBRARY_IMPL(aten, CPU, m) { buttress::RegisterCpuFlashAttention(m); }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&RunLate>());

@@ -101,7 +101,7 @@ class VarlenFunction : public torch::autograd::Function<VarlenFunction> {
 }  // namespace
 
 bool UsesVarlenAttention(const at::Tensor& qkv, const AttentionSpec& spec) {
-  const bool runs = PortableOnly::active() || (qkv.is_cuda() && qkv.scalar_type() == at::kBFloat16);
+  const bool runs = PortableOnly::active() || (!qkv.is_cpu() && qkv.scalar_type() == at::kBFloat16);
   return runs && spec.score_cap == 0 && spec.C <= kLargestHead && spec.C % kHeadMultiple == 0;
 }
 

@@ -54,6 +54,7 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
   learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
   learner.collective_timeout_ms = 20000;
   learner.zero = config.local.learner.zero;
+  learner.offload = config.local.learner.offload;
   learner.recompute = config.local.learner.recompute;
   BUTTRESS_ASSIGN_OR_RETURN(
       const RankDevice own,
