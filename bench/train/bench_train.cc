@@ -130,20 +130,15 @@ class TensorBytes {
   }
 
  public:
-  explicit TensorBytes(ModelDevice device) : device_(device) {
-    new LiveBytes();  // allocates until the process ends
-  }
+  explicit TensorBytes(ModelDevice device) : device_(device) {}
 
-  double now() const {
-    return static_cast<double>(device_.cuda ? OfGpu().current : LiveBytes::now());
-  }
+  double now() const { return static_cast<double>(device_.cuda ? OfGpu().current : live_.now()); }
 
-  double peak() const {
-    return static_cast<double>(device_.cuda ? OfGpu().peak : LiveBytes::peak());
-  }
+  double peak() const { return static_cast<double>(device_.cuda ? OfGpu().peak : live_.peak()); }
 
  private:
   const ModelDevice device_;
+  const LiveBytes live_;
 };
 
 // Writes a checkpoint to `folder` while another step is trained.

@@ -61,6 +61,7 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
       OpenRankDevice({.kind = kind, .use_nccl = kind == ComputeDevice::kCuda && group.size() > 1},
                      group));
   const UnitShare share = ShareOf(group, learner.zero);
+  const LiveBytes live;
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, ModelOf(run.model, own.device, share));
   BUTTRESS_ASSIGN_OR_RETURN(const auto reference, ModelOf(run.model, own.device, share));
   FakeSource source(run);
@@ -68,8 +69,8 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
                   group, own.nccl ? *own.nccl : group, source);
   // Between the backward pass and the update there are no activations.
   std::int64_t held = 0;
-  trainer.CallBeforeUpdates([&held] {
-    held = std::max(held, LiveBytes::now());
+  trainer.CallBeforeUpdates([&] {
+    held = std::max(held, live.now());
     return OkStatus();
   });
   for (std::int64_t step = 1; step <= kSteps; ++step) {
@@ -129,7 +130,6 @@ int Compare(const std::string& path_a, const std::string& path_b, double bound) 
 }
 
 int Main(int argc, char** argv) {
-  new LiveBytes();  // allocates until the process ends
   if (argc == 5 && std::strcmp(argv[1], "--compare") == 0)
     return Compare(argv[2], argv[3], std::atof(argv[4]));
   const bool differ = argc == 2 && std::strcmp(argv[1], "--differ") == 0;
