@@ -149,11 +149,11 @@ class PassMemory {
 
   double longest() const { return shape_.prompt_tokens + shape_.completion_tokens; }
 
-  // What RMSNorm keeps in addition to its input in the dtype of the model: the scale of a row and,
-  // by operators, products in float32 and before the weight.
+  // What RMSNorm keeps in addition to its input in the dtype of the model: the scale of a row. By
+  // operators, which multiply by 1 + w on GPUs, also input and product in float32.
   double Norm(double rows, double width) const {
-    if (kernels_) return kFloat * rows;
-    return rows * (kFloat + width * (kFloat + (floats_ ? 0 : bytes_)));
+    if (kernels_ || !model_.final_norm.adds_one) return kFloat * rows;
+    return rows * (kFloat + width * (kFloat + (floats_ ? 0 : kFloat)));
   }
 
   bool Short(const AttentionSpec& spec) const {
@@ -244,7 +244,8 @@ class PassMemory {
     double kept = Values(4 * D + q + 2 * kv) + 2 * Norm(N_, D) + attention.kept + Mlp(block);
     if (block.qk_norm && kernels_)
       kept += Values(q + 2 * kv) + kFloat * N_ * Whole(spec.H + spec.K);
-    if (block.qk_norm && !kernels_) kept += (floats_ ? 2 : 1) * Norm(N_, q + kv);
+    if (block.qk_norm && !kernels_)
+      kept += Values(q + kv) + Norm(N_ * Whole(spec.H + spec.K), Whole(spec.C));
     if (!kernels_) kept += 2 * kFloat * N_ * Whole(spec.C);  // sines and cosines
     if (block.post_norms) kept += 2 * (Values(D) + Norm(N_, D));
     // In the forward pass the MLP comes last; in the backward pass it comes first, and frees what
@@ -269,7 +270,8 @@ class PassMemory {
     const double capped = model_.logit_cap > 0 ? 2 * block : 0;
     const double rounded = floats_ ? 0 : M_ * columns * bytes_ + columns * D() * kFloat;
     // Logits, and their exponentials; those of the start model come while the policy keeps its own.
-    const double forward = kept + 2 * block + capped + rounded;
+    const double floats = floats_ ? 0 : (M_ + columns) * D() * kFloat;
+    const double forward = kept + 2 * block + capped + floats;
     const double gradients = M_ * D() * kFloat + columns * D() * (bytes_ + kFloat);
     return std::max(forward, kept + (bonus ? 2 : 1) * block + capped + rounded + gradients);
   }
