@@ -77,7 +77,8 @@ def main():
         taken, planned = row["tensor_peak_bytes"], row["plan"]["peak"]
         holds = abs(planned - taken) <= MOST * taken
         good &= holds
-        what = f"{case}, {load}, {precision}{'' if recompute == 'none' else ', recompute ' + recompute}"
+        again = "" if recompute == "none" else ", recompute " + recompute
+        what = f"{case}, {load}, {precision}{again}"
         print(f"{what:58} {taken / MIB:9.2f} {planned / MIB:9.2f} {planned / taken:7.3f}"
               f"{'' if holds else '  off'}", flush=True)
         if options.parts:
