@@ -53,8 +53,8 @@ void CheckMemory(const RunConfig& config, const ModelFacts& model, const Process
                  const MachineMemory& machine, Findings& findings);
 
 // Driver, number of GPUs against the processes that compute on them, and the memory of each GPU
-// against what its process needs: an error if a full micro-batch of a rank does not fit. Where nothing of the run computes on a GPU, the check says that
-// it was skipped.
+// against what its process needs: an error if a full micro-batch of a rank does not fit. Where
+// nothing of the run computes on a GPU, the check says that it was skipped.
 void CheckGpus(const RunConfig& config, const ModelFacts& model, const ProcessCounts& processes,
                Findings& findings);
 
