@@ -92,8 +92,8 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
   return OkStatus();
 }
 
-// Broadcasts what rank 0 alone knows: epoch, id and length of the run; and the weights and optimizer
-// state that a run starts with. Those of a checkpoint have been read by every rank.
+// Broadcasts what rank 0 alone knows: epoch, id and length of the run; and the weights and
+// optimizer state that a run starts with. Those of a checkpoint have been read by every rank.
 Status LearnerJob::ShareState(CheckpointState& state) {
   std::int64_t numbers[] = {static_cast<std::int64_t>(state.learner_epoch), source_.steps()};
   BUTTRESS_RETURN_IF_ERROR(
@@ -188,8 +188,8 @@ Status LearnerJob::LastCheckpoint() {
   return checkpoints_.Finish(/*wait=*/true, version_, publication_.get());
 }
 
-// Leaves the weights for the evaluator where it is due. Where they are divided, every rank gives its
-// parts.
+// Leaves the weights for the evaluator where it is due. Where they are divided, every rank gives
+// its parts.
 Status LearnerJob::OfferEvaluation() {
   std::int64_t due = leads() && reports_.EvaluationIsDue(version_) ? 1 : 0;
   if (model_.share().weights)

@@ -105,8 +105,8 @@ struct StochasticAdamWTensors {
   at::Tensor second;  // moment
 };
 
-// Makes one update, on CPUs with the kernel and elsewhere with StochasticAdamWByOperators. `index` is
-// that of the first value in its parameter.
+// Makes one update, on CPUs with the kernel and elsewhere with StochasticAdamWByOperators. `index`
+// is that of the first value in its parameter.
 void StochasticAdamWStep(const StochasticAdamWTensors& tensors, const AdamWFactors& factors,
                          RoundingKey key, std::int64_t index = 0);
 

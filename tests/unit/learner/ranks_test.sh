@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ranks_test.sh PROGRAM GOLDEN: two and three ranks train the same weights as one rank, whatever the loss,
-# up to the rounding of their sums. The program itself checks that the ranks of a job have equal
-# weights, bit for bit.
+# ranks_test.sh PROGRAM GOLDEN: two and three ranks train the same weights as one rank, whatever the
+# loss, up to the rounding of their sums. The program itself checks that the ranks of a job have
+# equal weights, bit for bit.
 set -euo pipefail
 program=$1 golden=$2
 folder=$(mktemp -d)
@@ -40,7 +40,8 @@ for settings in \
 done
 
 # What the ranks divide changes no bit of the weights: with tied tables and without, experts,
-# rounds in which a rank has no tokens, several updates, a reference model and passes that run twice.
+# rounds in which a rank has no tokens, several updates, a reference model and passes that run
+# twice.
 # stages RANKS DTYPE PRECISION [SETTING=VALUE ...]
 stages() {
   local ranks=$1 stage
