@@ -18,9 +18,9 @@ constexpr double kFloat = 4, kIndex = 8;  // bytes
 // Of a GPU: the context and kernels of CUDA, workspaces of cuBLAS, buffers of NCCL.
 constexpr double kCudaLibraries = 2.0 * (1 << 30);
 
-// The sizes of the code that computes: short_kernels.h, logprobs.cc, embedding_and_head.cc and
+// The sizes of the code that computes: short_kernels.h, packed_layout.h, logprobs.cc and
 // optimizer.cc.
-constexpr double kShortLength = 64, kShortHead = 128;
+constexpr double kShortLength = 64, kShortHead = 128, kVarlenKeys = 65536;
 constexpr double kVocabularyBlock = 4096, kBlockLogits = 1 << 26, kKeptLogits = 1 << 27;
 constexpr double kUpdateChunk = 1 << 22, kUpdateBytes = 80;
 
@@ -163,7 +163,7 @@ class PassMemory {
 
   // Whether rows are copied into rectangles, with a mask for sequences behind a prefix.
   bool Padded(const AttentionSpec& spec) const {
-    return !Short(spec) && (kernels_ || spec.score_cap > 0);
+    return !Short(spec) && (kernels_ || floats_ || spec.score_cap > 0);
   }
 
   // The keys and values of completions, in rows: those of the prompt come with each.
@@ -199,8 +199,10 @@ class PassMemory {
     if (Short(spec)) return result;
     const double key_rows = KeyRows();
     if (!Padded(spec)) {
-      result.kept += key_rows * 2 * kv * bytes_;
-      result.backward += key_rows * 2 * kv * bytes_;
+      // Gathered for the sequences of a part, and again for their gradients.
+      const double gathered = std::min(key_rows, kVarlenKeys) * 2 * kv * bytes_;
+      result.forward = gathered;
+      result.backward += 2 * gathered + (prefixed() ? N_ * 2 * kv * kFloat : 0);
       return result;
     }
     // Keys and values are repeated for the query heads that share them.
