@@ -341,6 +341,9 @@ MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
   plan.gradients = kFloat * (part(trained, true) + (ranks > 1 ? whole : 0));
   plan.masters = floats || lora || stochastic ? 0 : kFloat * part(trained, stage != ZeroStage::k0);
   plan.moments = (stochastic ? 4 : 8) * part(trained, stage != ZeroStage::k0);
+  const Offload offload = config.local.learner.offload;
+  if (offload == Offload::kDisk || (offload == Offload::kHost && cuda))
+    plan.masters = plan.moments = 0;
   plan.reference = config.run.algorithm.kl_coef > 0 && !lora ? value * part(units, third) : 0;
   plan.gathered = third ? value * LargestRun(TablesOf(model, units), 2) : 0;
   plan.update = stochastic && cuda ? std::min(kUpdateChunk, largest) * kUpdateBytes : 0;

@@ -119,6 +119,21 @@ TEST(LearnerMemoryTest, RecomputeKeepsTheInputsOfBlocks) {
 }
 
 // Keys and values of a shared prompt come with each completion behind it.
+TEST(LearnerMemoryTest, OffloadedStateIsNotInTheMemoryOfTheDevice) {
+  RunConfig config = OnGpus();
+  const auto state = [&](Offload offload) {
+    config.local.learner.offload = offload;
+    const MemoryPlan plan =
+        PlanLearnerMemory(config, SevenBillion(), {1, 1, 8, 8}, 1, ZeroStage::k0);
+    return plan.masters + plan.moments;
+  };
+  EXPECT_GT(state(Offload::kNone), 80 * kOneGiB);
+  EXPECT_EQ(state(Offload::kHost), 0);
+  EXPECT_EQ(state(Offload::kDisk), 0);
+  config.local.learner.device = ComputeDevice::kCpu;
+  EXPECT_GT(state(Offload::kHost), 80 * kOneGiB);
+}
+
 // CPUs keep the keys and values of a prompt for each of its completions; flash attention gathers a
 // bounded number of them when it needs them.
 TEST(LearnerMemoryTest, SharedPromptsTakeMoreThanTheirRowsOnCpusOnly) {
