@@ -316,9 +316,12 @@ Status RunSft(const SftOptions& options, Collective& control) {
   SftRun run(options, control, tensors, *model, std::move(sets));
   BUTTRESS_RETURN_IF_ERROR(run.Train());
   const bool writes = control.rank() == 0;
-  if (writes || model->share().weights)
-    BUTTRESS_RETURN_IF_ERROR(SaveModelFolder(*model, options.model, options.out, writes));
-  return own.nccl ? own.nccl->End() : OkStatus();
+  const bool gives_parts = model->share().weights;
+  // A large model takes longer to write than ranks may wait in a collective, so those that give
+  // parts leave after the last of them without End.
+  if (own.nccl && !gives_parts) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
+  if (!writes && !gives_parts) return OkStatus();
+  return SaveModelFolder(*model, options.model, options.out, writes);
 }
 
 }  // namespace buttress
