@@ -69,6 +69,15 @@ inline constexpr ChoiceRow<Recompute> kChoices<Recompute>[] = {
     {Recompute::kBlock, "block", "whole blocks, from their inputs"},
 };
 
+// Where the start model is that the policy is compared with.
+enum class ReferencePlace : std::uint8_t { kDevice, kDisk };
+
+template <>
+inline constexpr ChoiceRow<ReferencePlace> kChoices<ReferencePlace>[] = {
+    {ReferencePlace::kDevice, "device", "on the device, divided as `zero` says"},
+    {ReferencePlace::kDisk, "disk", "in its files, which are read block by block in every pass"},
+};
+
 // The first four are set, or none. Without them every port is plain text and must listen on
 // loopback.
 struct SecurityConfig {
@@ -228,8 +237,12 @@ struct LearnerConfig {
   bool share_gpu = false;
   ZeroStage zero = ZeroStage::k0;
   Offload offload = Offload::kNone;
+  ReferencePlace reference = ReferencePlace::kDevice;
+  std::int64_t context_parallel = 1;
+  bool expert_parallel = false;
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
+  std::int64_t micro_batch_mib = 0;
   Recompute recompute = Recompute::kNone;
   std::int64_t collective_timeout_ms = 60000;
   std::int64_t stuck_timeout_ms = 1800000;
@@ -248,10 +261,20 @@ struct LearnerConfig {
       "ranks may share a GPU, which tests a job of many on a machine with few; slow");
     v("zero", zero, "what a rank holds a part of");
     v("offload", offload, "where the state of the optimizer is: masters and moments");
+    v("reference", reference, "where the start model is, for algorithm.kl_coef above 0");
+    v("context_parallel", context_parallel,
+      "ranks that divide the rows of each micro-batch between them, for sequences that one rank "
+      "cannot hold; divides the number of ranks, and the attention heads of the model",
+      AtLeast(1));
+    v("expert_parallel", expert_parallel,
+      "divide the experts of each block over the ranks, which exchange rows instead of weights");
     v("threads", threads, "torch threads of a rank", AtLeast(1));
     v("micro_batch_tokens", micro_batch_tokens,
       "tokens of one forward and backward pass at most (a longer completion goes alone)",
       AtLeast(1));
+    v("micro_batch_mib", micro_batch_mib,
+      "memory in MiB that the planned activations of such a pass take at most; 0: no bound",
+      AtLeast(0));
     v("recompute", recompute, "what the backward pass computes again instead of keeping it");
     v("collective_timeout_ms", collective_timeout_ms,
       "a rank from which no heartbeat comes for so long is gone, which ends the job",
