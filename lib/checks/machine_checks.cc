@@ -57,7 +57,8 @@ std::int64_t BytesOfParameter(const RunSettings& run) {
   return run.optim.precision == OptimPrecision::kStochastic ? 2 + 4 : 2 + 12;
 }
 
-double NeededBytes(const RunSettings& run, std::int64_t parameters) {
+double NeededBytes(const RunConfig& config, std::int64_t parameters) {
+  const RunSettings& run = config.run;
   const std::int64_t weights = run.model.dtype == ModelDtype::kFloat32 ? 4 : 2;
   const std::int64_t checkpoints = run.checkpoints.keep_last + run.checkpoints.keep_best;
   // The trained model, and a version that is published while another is read; the best model and
@@ -69,7 +70,11 @@ double NeededBytes(const RunSettings& run, std::int64_t parameters) {
                        static_cast<double>(checkpoints * BytesOfParameter(run) + models * weights);
   const double tokens = static_cast<double>(run.batch.prompts * run.sampling.group_size) *
                         static_cast<double>(run.sampling.max_tokens);
-  const double steps = static_cast<double>(2 * run.checkpoint_interval + run.batch.max_age + 1);
+  // Payloads are deleted once a checkpoint has settled them.
+  const std::int64_t kept = config.local.coordinator.keep_payloads
+                                ? run.steps
+                                : std::min(run.steps, 2 * run.checkpoint_interval);
+  const double steps = static_cast<double>(kept + run.batch.max_age + 1);
   return model + tokens * steps * static_cast<double>(kBytesOfToken);
 }
 
@@ -171,7 +176,7 @@ void CheckDisk(const RunConfig& config, std::int64_t parameters, Findings& findi
 
   if (::statvfs(part.c_str(), &disk) != 0) return;  // no figure, no verdict
   const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
-  const double needed = NeededBytes(config.run, parameters);
+  const double needed = NeededBytes(config, parameters);
   const std::string figures =
       fmt::format("{} free, about {} needed", SizeText(free), SizeText(needed));
   if (free < needed) {

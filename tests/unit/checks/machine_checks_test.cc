@@ -53,6 +53,10 @@ TEST(MachineChecksTest, TheDiskMustHoldTheModelAndTheFolderMustBeOne) {
   EXPECT_THAT(fits.list().back().text, HasSubstr(" MiB needed"));
   CheckDisk(config, std::int64_t{1} << 50, too_large);
   EXPECT_THAT(TextOfErrors(too_large), HasSubstr("GiB needed for two checkpoints"));
+  config.run.checkpoint_interval = std::int64_t{1} << 40;  // payloads of no more than all steps
+  Findings few_steps;
+  CheckDisk(config, 1000, few_steps);
+  EXPECT_EQ(TextOfErrors(few_steps), "");
   ASSERT_TRUE(WriteFileAtomic(dir.path() + "/new", "").ok());
   CheckDisk(config, 1000, no_folder);
   EXPECT_THAT(TextOfErrors(no_folder), HasSubstr("/new is no folder"));
