@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace buttress {
 namespace {
@@ -46,8 +47,10 @@ class LocalCollective : public Collective {
     return CompletedWork(Copy(in, out));
   }
 
-  std::unique_ptr<Work> AllToAll(Buffer in, Buffer out) override {
-    return CompletedWork(Copy(in, out));
+  std::unique_ptr<Work> AllToAll(Buffer in, const std::vector<std::int64_t>& sent, Buffer out,
+                                 const std::vector<std::int64_t>& received) override {
+    Status status = CheckExchange(in, sent, out, received, 1);
+    return CompletedWork(status.ok() ? Copy(in, out) : std::move(status));
   }
 
   std::unique_ptr<Work> Broadcast(Buffer, int root) override {
@@ -86,6 +89,23 @@ std::int64_t SizeOf(DType dtype) {
 
 std::unique_ptr<Work> CompletedWork(Status status) {
   return std::make_unique<Completed>(std::move(status));
+}
+
+Status CheckExchange(const Buffer& in, const std::vector<std::int64_t>& sent, const Buffer& out,
+                     const std::vector<std::int64_t>& received, int size) {
+  const auto fits = [size](const Buffer& buffer, const std::vector<std::int64_t>& counts) {
+    return counts.size() == static_cast<std::size_t>(size) &&
+           std::ranges::all_of(counts, [](std::int64_t count) { return count >= 0; }) &&
+           std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == buffer.count;
+  };
+  if (fits(in, sent) && fits(out, received) && in.dtype == out.dtype) return OkStatus();
+  return InvalidArgument(
+      "all-to-all: the counts by rank must sum to those of the buffers, which are of one dtype");
+}
+
+std::unique_ptr<Work> Collective::AllToAll(Buffer in, Buffer out) {
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(size()), in.count / size());
+  return AllToAll(in, counts, out, counts);
 }
 
 Result<std::string> BroadcastBytes(Collective& collective, std::string bytes, int root,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/base/report/status.h"
 #include "lib/collectives/liveness.h"
@@ -48,6 +49,10 @@ class Work {
 // Returns a collective that is complete; its Wait returns `status`.
 std::unique_ptr<Work> CompletedWork(Status status);
 
+// kInvalidArgument unless the counts of an all-to-all of `size` ranks fit its buffers.
+Status CheckExchange(const Buffer& in, const std::vector<std::int64_t>& sent, const Buffer& out,
+                     const std::vector<std::int64_t>& received, int size);
+
 // A group of ranks. Every rank makes the same calls in the same order, those of Wait and Join
 // included, with equal counts and dtypes. On CPUs a sum is made from rank 0 upwards, that of
 // bfloat16 in float32 and rounded once, so that AllReduceSum and ReduceScatterSum give equal bits.
@@ -71,9 +76,14 @@ class Collective {
   // out.count == in.count * size().
   virtual std::unique_ptr<Work> AllGather(Buffer in, Buffer out) = 0;
 
-  // Gives part r of `in` to rank r, and fills `out` with what the ranks give, in rank order.
-  // REQUIRES: in.count == out.count, a multiple of size().
-  virtual std::unique_ptr<Work> AllToAll(Buffer in, Buffer out) = 0;
+  // Gives part r of `in`, the next sent[r] elements, to rank r, and fills `out` with what the ranks
+  // give, in rank order, received[r] elements of rank r. REQUIRES: the counts of a buffer sum to
+  // its own, and what a rank sends is what the other receives.
+  virtual std::unique_ptr<Work> AllToAll(Buffer in, const std::vector<std::int64_t>& sent,
+                                         Buffer out, const std::vector<std::int64_t>& received) = 0;
+
+  // The same with equal parts. REQUIRES: in.count == out.count, a multiple of size().
+  std::unique_ptr<Work> AllToAll(Buffer in, Buffer out);
 
   // Replaces the buffer of every rank with that of `root`.
   virtual std::unique_ptr<Work> Broadcast(Buffer inout, int root) = 0;

@@ -196,6 +196,20 @@ struct Division {
   std::vector<int> counts, begins, row_counts, row_begins;
 };
 
+// Parts of a buffer by rank, with the counts of MPI.
+struct Parts {
+  explicit Parts(const std::vector<std::int64_t>& by_rank) {
+    int begin = 0;
+    for (const std::int64_t count : by_rank) {
+      counts.push_back(static_cast<int>(count));
+      begins.push_back(begin);
+      begin += counts.back();
+    }
+  }
+
+  std::vector<int> counts, begins;
+};
+
 class MpiCollective : public Collective {
  public:
   MpiCollective(MPI_Comm comm, bool owned, Milliseconds timeout)
@@ -269,16 +283,21 @@ class MpiCollective : public Collective {
     });
   }
 
-  std::unique_ptr<Work> AllToAll(Buffer in, Buffer out) override {
-    if (in.count != out.count || in.count % size_ != 0 || in.dtype != out.dtype) {
-      return CompletedWork(InvalidArgument(
-          "all-to-all: in.count and out.count must be equal multiples of size, of one dtype"));
-    }
-    return Post("all-to-all", {in, out}, [&](MPI_Request* request) {
-      const MPI_Datatype type = TypeOf(in.dtype);
-      const int part = Count(in) / size_;
-      return MPI_Ialltoall(in.data, part, type, out.data, part, type, comm_, request);
-    });
+  std::unique_ptr<Work> AllToAll(Buffer in, const std::vector<std::int64_t>& sent, Buffer out,
+                                 const std::vector<std::int64_t>& received) override {
+    Status status = CheckExchange(in, sent, out, received, size_);
+    if (!status.ok()) return CompletedWork(std::move(status));
+    if (status = Check({in, out}); !status.ok()) return CompletedWork(std::move(status));
+    const auto from = std::make_shared<const Parts>(sent);
+    const auto to = std::make_shared<const Parts>(received);
+    return Post(
+        "all-to-all", {in, out},
+        [&](MPI_Request* request) {
+          const MPI_Datatype type = TypeOf(in.dtype);
+          return MPI_Ialltoallv(in.data, from->counts.data(), from->begins.data(), type, out.data,
+                                to->counts.data(), to->begins.data(), type, comm_, request);
+        },
+        [from, to](MPI_Request*) { return MPI_SUCCESS; });  // MPI reads them until then
   }
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {

@@ -230,23 +230,25 @@ class NcclCollective : public Collective {
                 });
   }
 
-  std::unique_ptr<Work> AllToAll(Buffer in, Buffer out) override {
-    if (in.count != out.count || in.count % size_ != 0 || in.dtype != out.dtype) {
-      return CompletedWork(InvalidArgument(
-          "all-to-all: in.count and out.count must be equal multiples of size, of one dtype"));
-    }
-    const std::size_t part = Count(in) / static_cast<std::size_t>(size_);
-    const std::size_t bytes = part * static_cast<std::size_t>(SizeOf(in.dtype));
-    return Post(
-        "all-to-all", {in, out}, [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
-          ncclGroupStart();
-          for (int peer = 0; peer < size_; ++peer) {
-            const std::size_t begin = static_cast<std::size_t>(peer) * bytes;
-            ncclSend(static_cast<const char*>(in.data) + begin, part, type, peer, comm, stream);
-            ncclRecv(static_cast<char*>(out.data) + begin, part, type, peer, comm, stream);
-          }
-          return ncclGroupEnd();
-        });
+  std::unique_ptr<Work> AllToAll(Buffer in, const std::vector<std::int64_t>& sent, Buffer out,
+                                 const std::vector<std::int64_t>& received) override {
+    Status status = CheckExchange(in, sent, out, received, size_);
+    if (!status.ok()) return CompletedWork(std::move(status));
+    return Post("all-to-all", {in, out},
+                [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
+                  const auto* from = static_cast<const char*>(in.data);
+                  auto* to = static_cast<char*>(out.data);
+                  ncclGroupStart();
+                  for (int peer = 0; peer < size_; ++peer) {
+                    const std::int64_t gives = sent[static_cast<std::size_t>(peer)];
+                    const std::int64_t takes = received[static_cast<std::size_t>(peer)];
+                    ncclSend(from, static_cast<std::size_t>(gives), type, peer, comm, stream);
+                    ncclRecv(to, static_cast<std::size_t>(takes), type, peer, comm, stream);
+                    from += gives * SizeOf(in.dtype);
+                    to += takes * SizeOf(in.dtype);
+                  }
+                  return ncclGroupEnd();
+                });
   }
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {

@@ -264,6 +264,25 @@ TEST_F(CollectiveSuite, AllToAllExchangesThePartsOfTheRanks) {
   EXPECT_EQ(Get<std::int32_t>(out), expected);
 }
 
+// Rank a gives rank b a + 2b values, so that rank 0 gives itself none.
+TEST_F(CollectiveSuite, AllToAllExchangesPartsOfDifferentSizes) {
+  std::vector<std::int32_t> values, expected;
+  std::vector<std::int64_t> sent, received;
+  for (int r = 0; r < size(); ++r) {
+    sent.push_back(rank() + 2 * r);
+    received.push_back(r + 2 * rank());
+    values.insert(values.end(), static_cast<std::size_t>(sent.back()), 100 * rank() + r);
+    expected.insert(expected.end(), static_cast<std::size_t>(received.back()), 100 * r + rank());
+  }
+  values.push_back(-1);  // no part: of one rank, nothing else is there
+  Buffer in = Put(values);
+  Buffer out = Put(std::vector<std::int32_t>(expected.size() + 1, -1));
+  --in.count;
+  --out.count;
+  ASSERT_TRUE(group().AllToAll(in, sent, out, received)->Wait(kTimeout).ok());
+  EXPECT_EQ(Get<std::int32_t>(out), expected);
+}
+
 TEST_F(CollectiveSuite, BroadcastCopiesTheBufferOfTheRoot) {
   for (int root = 0; root < size(); ++root) {
     const Buffer buffer = Put(std::vector<double>(100, 1.5 * rank()));
@@ -329,6 +348,9 @@ TEST_F(CollectiveSuite, InvalidCountsAndRootsAreRefusedAndTheGroupStaysUsable) {
   EXPECT_EQ(group().AllGather(in, out)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(group().ReduceScatterSum(out, in)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(group().AllToAll(in, out)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(size()), 2);
+  EXPECT_EQ(group().AllToAll(in, counts, out, counts)->Wait(kTimeout).code(),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(group().Broadcast(in, size())->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
   ASSERT_TRUE(group().Barrier().ok());
 }
