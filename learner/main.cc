@@ -160,7 +160,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json"),
                          JoinPath(config.local.out, "learner")};
   BUTTRESS_ASSIGN_OR_RETURN(options.learner.zero, PlanRankMemory(config, own, control));
-  const UnitShare share = ShareOf(tensors, options.learner.zero);
+  const UnitShare share = ShareOf(tensors, options.learner.zero, local.expert_parallel);
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, LoadModel(config.run.model, own.device, share));
   BUTTRESS_RETURN_IF_ERROR(CheckFinite(model->held_values(),
                                        "the start model " + config.run.model.path,
@@ -270,6 +270,9 @@ void AddSft(CLI::App& app, SftOptions& options) {
   AddChoice(app, "--device", options.device, "device of the ranks");
   app.add_flag("--share-gpu", options.share_gpu, "ranks may share a GPU; slow, for tests");
   AddChoice(app, "--zero", options.zero, "what a rank holds a part of");
+  app.add_flag(
+      "--expert-parallel", options.expert_parallel,
+      "with --zero 3: divide the experts of each block over the ranks, which exchange rows");
   app.add_option("--threads", options.threads, "torch threads per rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -302,6 +302,12 @@ Status RunSft(const SftOptions& options, Collective& control) {
     return InvalidArgument("--held-out and --held-out-share exclude each other");
   if (options.zero == ZeroStage::kAuto)
     return InvalidArgument("--zero auto plans runs of `learner`; name a stage, 0 to 3");
+  if (options.expert_parallel) {
+    if (options.zero != ZeroStage::k3) return InvalidArgument("--expert-parallel needs --zero 3");
+    BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
+    BUTTRESS_RETURN_IF_ERROR(
+        CanDivideExperts(config, control.size()).Annotate("--expert-parallel"));
+  }
   const bool cuda = options.device == ComputeDevice::kCuda;
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
                             OpenRankDevice({.kind = options.device,
@@ -310,8 +316,9 @@ Status RunSft(const SftOptions& options, Collective& control) {
                                             .timeout = kCollectiveTimeout},
                                            control));
   Collective& tensors = own.nccl ? *own.nccl : control;
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model,
-                            MakeModel(options, own.device, ShareOf(tensors, options.zero)));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto model,
+      MakeModel(options, own.device, ShareOf(tensors, options.zero, options.expert_parallel)));
   BUTTRESS_ASSIGN_OR_RETURN(SftSets sets, LoadSets(options, model->config(), control.rank() == 0));
   SftRun run(options, control, tensors, *model, std::move(sets));
   BUTTRESS_RETURN_IF_ERROR(run.Train());

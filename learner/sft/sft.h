@@ -31,6 +31,7 @@ struct SftOptions {
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
   ZeroStage zero = ZeroStage::k0;
+  bool expert_parallel = false;
   LoraConfig lora;
 };
 

@@ -69,11 +69,24 @@ void GradReducer::Clear() {
 }
 
 void GradReducer::Allocate(std::size_t unit) {
+  if (units_[unit].stays_divided) return AllocatePart(unit);
   if (whole_[unit].defined()) return;
   ReturnFreedMemory();  // of activations, which a buffer is too large to reuse
   const at::Tensor& flat = units_[unit].flat;
   whole_[unit] = at::zeros({flat.numel()}, flat.options().dtype(at::kFloat).requires_grad(false));
   views_[unit] = ViewsOf(units_[unit], whole_[unit]);
+}
+
+void GradReducer::AllocatePart(std::size_t index) {
+  at::Tensor& part = parts_[index];
+  if (part.defined()) return;
+  const ParameterUnit& unit = units_[index];
+  part = at::zeros_like(unit.part, unit.part.options().dtype(at::kFloat));
+  views_[index].resize(unit.parameters.size());
+  for (const ParameterPiece& piece : PiecesOf(unit, part, unit.part_begin)) {
+    const at::IntArrayRef shape = unit.parameters[piece.index].second.sizes();
+    views_[index][piece.index] = piece.values.view(shape);
+  }
 }
 
 at::Tensor& GradReducer::Of(std::size_t unit, std::size_t index) {
@@ -99,6 +112,7 @@ void GradReducer::AddRowsAt(std::size_t unit, std::size_t index, const at::Tenso
 void GradReducer::Done(std::size_t unit) {
   if (!units_[unit].trainable) return;
   Allocate(unit);
+  if (units_[unit].stays_divided) return;
   if (collective_.size() == 1) {
     parts_[unit] = whole_[unit];
     return;

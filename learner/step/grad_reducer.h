@@ -26,7 +26,8 @@ Buffer BufferOf(const at::Tensor& tensor);
 // A round is one pass on every rank. As soon as a unit's gradient of the round is complete, the
 // ranks reduce it, and each keeps the sum of its own part (UnitShare), to which later rounds add.
 // So the order of all sums is the same whatever else the ranks divide, and of whole units a rank
-// holds only those of which a sum is on its way. Not thread-safe.
+// holds only those of which a sum is on its way. Of a unit that stays divided, the gradient of the
+// part is the sum, because the rows of all ranks came to it. Not thread-safe.
 class GradReducer final : public GradientSink {
  public:
   // `collective` must outlive the reducer. REQUIRES: the units are padded for its ranks.
@@ -79,6 +80,7 @@ class GradReducer final : public GradientSink {
   // The gradient of a parameter in this round.
   at::Tensor& Of(std::size_t unit, std::size_t index);
   void Allocate(std::size_t unit);
+  void AllocatePart(std::size_t unit);
   void TakeSum();
 
   const std::vector<ParameterUnit> units_;

@@ -34,9 +34,10 @@ Status UpdateReplica(const Transformer& model, const GradReducer& reducer, AdamW
 
 }  // namespace
 
-UnitShare ShareOf(const Collective& collective, ZeroStage stage) {
+UnitShare ShareOf(const Collective& collective, ZeroStage stage, bool expert_parallel) {
   BUTTRESS_CHECK(stage != ZeroStage::kAuto, "the stage is chosen before the model is loaded");
-  return {collective.rank(), collective.size(), stage == ZeroStage::k3 && collective.size() > 1};
+  const bool divided = stage == ZeroStage::k3 && collective.size() > 1;
+  return {collective.rank(), collective.size(), divided, divided && expert_parallel};
 }
 
 ShardedUnits::ShardedUnits(const std::vector<ParameterUnit>& units, Collective& collective,
@@ -67,11 +68,25 @@ void ShardedUnits::Release(std::size_t unit) {
   entry.has_memory = false;
 }
 
+void ShardedUnits::Exchange(const at::Tensor& in, const std::vector<std::int64_t>& sent,
+                            const at::Tensor& out, const std::vector<std::int64_t>& received) {
+  const auto values = [](const at::Tensor& rows, std::vector<std::int64_t> counts) {
+    const std::int64_t width = rows.dim() > 1 ? rows.size(1) : 1;
+    for (std::int64_t& count : counts) count *= width;
+    return counts;
+  };
+  const Status status =
+      collective_.AllToAll(BufferOf(in), values(in, sent), BufferOf(out), values(out, received))
+          ->Join(timeout_);
+  if (!status.ok()) throw StatusError(status.Annotate("rows of experts"));
+}
+
 std::unique_ptr<ShardedUnits> ShardModel(Transformer& model, Collective& collective,
                                          std::chrono::milliseconds timeout) {
   if (!model.share().weights) return nullptr;
   auto units = std::make_unique<ShardedUnits>(model.units(), collective, timeout);
   model.GatherBy(units.get());
+  if (model.share().experts) model.ExchangeBy(units.get());
   return units;
 }
 

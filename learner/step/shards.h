@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -12,19 +13,21 @@
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/config/local_config.h"
+#include "lib/policy/layers/mlp.h"
 #include "lib/policy/transformer.h"
 
 namespace buttress {
 
-// The share of a rank in the model.
-UnitShare ShareOf(const Collective& collective, ZeroStage stage);
+// The share of a rank in the model. Experts are divided only with the weights (stage 3).
+UnitShare ShareOf(const Collective& collective, ZeroStage stage, bool expert_parallel = false);
 
 // Whether each rank has a part of the optimizer state. With one rank, the part is all of it.
 inline bool DividesOptimizer(ZeroStage stage) { return stage != ZeroStage::k0; }
 
-// Gathers the units of a model of which each rank holds a part (stage 3). Collectives run on the
-// device's stream; the host waits only where the back end has no streams. Not thread-safe.
-class ShardedUnits final : public UnitGatherer {
+// Gathers the units of a model of which each rank holds a part (stage 3), and exchanges the rows of
+// experts that stay divided. Collectives run on the device's stream; the host waits only where the
+// back end has no streams. Not thread-safe.
+class ShardedUnits final : public UnitGatherer, public ExpertPeers {
  public:
   // The arguments must outlive the object.
   ShardedUnits(const std::vector<ParameterUnit>& units, Collective& collective,
@@ -33,6 +36,13 @@ class ShardedUnits final : public UnitGatherer {
   void Gather(std::size_t unit) override;
   void Release(std::size_t unit) override;
   void Prefetch(std::size_t unit) override;
+
+  int rank() const override { return collective_.rank(); }
+
+  int ranks() const override { return collective_.size(); }
+
+  void Exchange(const at::Tensor& in, const std::vector<std::int64_t>& sent, const at::Tensor& out,
+                const std::vector<std::int64_t>& received) override;
 
  private:
   struct Entry {

@@ -36,6 +36,17 @@ double BlockParameters(const BlockSpec& block) {
                block.experts.count * block.D);
 }
 
+double ExpertParameters(const BlockSpec& block) {
+  return Whole(block.experts.count * 3 * block.F * block.D);
+}
+
+// The units of UnitSizes without their experts.
+std::vector<double> WithoutExperts(std::vector<double> units, const ModelConfig& model) {
+  for (std::size_t i = 0; i < model.blocks.size(); ++i)
+    units[1 + i] -= ExpertParameters(model.blocks[i]);
+  return units;
+}
+
 // The largest parameter of a block.
 double LargestMatrix(const BlockSpec& block) {
   return Whole(block.D * std::max(block.F, block.attention.q_width()));
@@ -231,7 +242,9 @@ class PassMemory {
     const double F = Whole(block.F), width = kernels_ ? 3 * F : 4 * F;
     if (block.experts.count == 0) return Values(width);
     const double chosen = Whole(block.experts.top_k), experts = Whole(block.experts.count);
-    return Values(chosen * (width + 2 * Whole(block.D))) +
+    // Rows that are exchanged, as they come and sorted.
+    const double copies = config_.local.learner.expert_parallel ? 4 : 2;
+    return Values(chosen * (width + copies * Whole(block.D))) +
            N_ * ((floats_ ? 0 : kFloat * Whole(block.D)) + 2 * kFloat * experts +
                  4 * kIndex * chosen);
   }
@@ -328,13 +341,16 @@ MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
   const bool cuda = config.local.learner.device == ComputeDevice::kCuda;
   const std::vector<double> units = UnitSizes(model);
   const std::vector<double> trained = lora ? AdapterSizes(config.run.lora, model) : units;
+  const bool third = stage == ZeroStage::k3 && ranks > 1;
+  // Experts that stay divided are never gathered but for publishing.
+  const bool experts = third && config.local.learner.expert_parallel;
+  const std::vector<double> gathered = experts ? WithoutExperts(units, model) : units;
   const double largest = *std::ranges::max_element(trained);
   const auto part = [&](const std::vector<double>& sizes, bool divided) {
     const double all = std::accumulate(sizes.begin(), sizes.end(), 0.0);
     return divided ? all / Whole(ranks) : all;
   };
-  const double whole = lora ? LargestRun(trained, 3) : WholeGradients(model, units);
-  const bool third = stage == ZeroStage::k3 && ranks > 1;
+  const double whole = lora ? LargestRun(trained, 3) : WholeGradients(model, gathered);
   const double value = floats ? 4 : 2;
   MemoryPlan plan;
   plan.weights = value * part(units, third) + (lora ? kFloat * part(trained, third) : 0);
@@ -345,9 +361,10 @@ MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
   if (offload == Offload::kDisk || (offload == Offload::kHost && cuda))
     plan.masters = plan.moments = 0;
   plan.reference = config.run.algorithm.kl_coef > 0 && !lora ? value * part(units, third) : 0;
-  plan.gathered = third ? value * LargestRun(TablesOf(model, units), 2) : 0;
+  plan.gathered = third ? value * LargestRun(TablesOf(model, gathered), 2) : 0;
   plan.update = stochastic && cuda ? std::min(kUpdateChunk, largest) * kUpdateBytes : 0;
   if (stage == ZeroStage::k0 && ranks > 1) plan.update += kFloat * largest;
+  if (experts) plan.update = std::max(plan.update, value * LargestRun(units, 1));
   plan.libraries = cuda ? kCudaLibraries : 0;
   PassMemory(config, model, shape).AddTo(plan);
   return plan;
@@ -396,11 +413,17 @@ std::string AdviceFor(const MemoryPlan& plan, const RunConfig& config) {
 
 Result<ZeroStage> ChooseZeroStage(const RunConfig& config, const ModelConfig& model,
                                   std::int64_t ranks, double bytes) {
+  const bool experts = config.local.learner.expert_parallel;
+  if (experts) {
+    const Status divide = CanDivideExperts(model, ranks);
+    if (!divide.ok()) return divide.Annotate("local.learner.expert_parallel");
+  }
   if (config.local.learner.zero != ZeroStage::kAuto) return config.local.learner.zero;
   const MicroBatchShape shape = FullMicroBatch(config, model);
   MemoryPlan plan;
   for (const ZeroStage stage : {ZeroStage::k0, ZeroStage::k1, ZeroStage::k2, ZeroStage::k3}) {
     if (ranks == 1 && stage != ZeroStage::k0) break;
+    if (experts && ranks > 1 && stage != ZeroStage::k3) continue;
     plan = PlanLearnerMemory(config, model, shape, ranks, stage);
     if (plan.peak() <= bytes) return stage;
   }

@@ -1,5 +1,7 @@
 #include "lib/policy/model_config.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -151,6 +153,26 @@ Result<ModelConfig> LoadModelConfig(const std::string& folder) {
   }
   BUTTRESS_RETURN_IF_ERROR(CheckTokens(config, path));
   return config;
+}
+
+Status CanDivideExperts(const ModelConfig& model, std::int64_t ranks) {
+  constexpr std::int64_t kAlignment = 64;  // of the parts of a unit: kUnitAlignment
+  bool some = false;
+  for (const BlockSpec& block : model.blocks) {
+    const std::int64_t experts = block.experts.count;
+    if (experts == 0) continue;
+    some = true;
+    const std::int64_t values = experts / ranks * 3 * block.D * block.F;
+    if (experts % ranks == 0 && values % kAlignment == 0) continue;
+    return InvalidArgument(fmt::format(
+        "{} ranks cannot divide the {} experts of a block equally, in parts of a multiple of {} "
+        "values; take a number of ranks that divides them, or set local.learner.expert_parallel: "
+        "false",
+        ranks, experts, kAlignment));
+  }
+  if (some) return OkStatus();
+  return InvalidArgument("a model of " + model.architecture +
+                         " without experts; set local.learner.expert_parallel: false");
 }
 
 }  // namespace buttress

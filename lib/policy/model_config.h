@@ -31,4 +31,8 @@ struct ModelConfig {
 // that changes the arithmetic and is not supported, or is not known; kDataLoss a malformed field.
 Result<ModelConfig> LoadModelConfig(const std::string& folder);
 
+// kInvalidArgument unless `ranks` processes can divide the experts of each block, whole experts to
+// each of them (UnitShare::experts).
+Status CanDivideExperts(const ModelConfig& model, std::int64_t ranks);
+
 }  // namespace buttress

@@ -15,12 +15,14 @@ at::Tensor Cut(const at::Tensor& x) {
   return x.detach().requires_grad_(at::GradMode::is_enabled());
 }
 
-// The gradients in `input` and in the parameters of the unit, those undefined that `output` does
-// not depend on.
-variable_list GradientsIn(const ParameterUnit& unit, const at::Tensor& input,
-                          const at::Tensor& output, const at::Tensor& grad_output) {
+// The gradients in `input` and in the parameters of the unit and `experts`, those undefined that
+// `output` does not depend on.
+variable_list GradientsIn(const ParameterUnit& unit, const std::vector<ParameterPiece>& experts,
+                          const at::Tensor& input, const at::Tensor& output,
+                          const at::Tensor& grad_output) {
   variable_list inputs = {input};
   for (const auto& [name, parameter] : unit.parameters) inputs.push_back(parameter);
+  for (const ParameterPiece& expert : experts) inputs.push_back(expert.values);
   return torch::autograd::grad({output}, inputs, {grad_output}, /*retain_graph=*/std::nullopt,
                                /*create_graph=*/false, /*allow_unused=*/true);
 }
@@ -39,7 +41,8 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
   for (std::size_t block = 0; block < model.blocks(); ++block) {
     Graph graph{Cut(hidden_ND), {}, {}};
     const HeldUnit held = model.Hold(model.unit_of_block(block));
-    model.Prefetch(model.unit_of_block(block) + 1);
+    model.Prefetch(block + 1 < model.blocks() ? model.unit_of_block(block + 1)
+                                              : model.unit_of_norm());
     graph.output = RunBlock(block, options.recompute, graph);
     hidden_ND = graph.output;
     if (options.recompute != Recompute::kNone) graph.output.reset();
@@ -87,7 +90,7 @@ at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink&
   const std::size_t unit = model_.unit_of_norm();
   const HeldUnit norm = model_.Hold(unit);
   const HeldUnit table = model_.Hold(model_.unit_of_head());
-  model_.Prefetch(unit - 1);
+  model_.Prefetch(model_.unit_of_block(model_.blocks() - 1));
   const bool trained = model_.units()[unit].trainable;
   // The gradient of a tied head belongs to the embedding.
   const bool tied = model_.config().tie_word_embeddings;
@@ -109,24 +112,30 @@ at::Tensor ModelPass::BlockBackward(std::size_t block, const at::Tensor& grad_ND
                                     GradientSink& sink) {
   const std::size_t weights = model_.unit_of_block(block);
   const HeldUnit held = model_.Hold(weights);
-  if (block > 0) model_.Prefetch(weights - 1);
+  if (block > 0) model_.Prefetch(model_.unit_of_block(block - 1));
   // A block trains either its parameters or its adapters.
   const std::size_t unit = model_.adapters() == nullptr ? weights : model_.unit_of_adapters(block);
   const HeldUnit trained = model_.Hold(unit);
   Graph graph = std::exchange(blocks_[block], {});
   const ParameterUnit& parameters = model_.units()[unit];
+  const std::vector<ParameterPiece> experts =
+      unit == weights ? model_.own_experts(block) : std::vector<ParameterPiece>();
   variable_list found;
   if (graph.middle.defined()) {
     const at::Tensor middle_ND = Cut(graph.middle);
-    found = GradientsIn(parameters, middle_ND, model_.RunMlp(block, middle_ND), grad_ND);
-    const variable_list first = GradientsIn(parameters, graph.input, graph.middle, found[0]);
+    found = GradientsIn(parameters, experts, middle_ND, model_.RunMlp(block, middle_ND), grad_ND);
+    const variable_list first = GradientsIn(parameters, {}, graph.input, graph.middle, found[0]);
     for (std::size_t i = 0; i < first.size(); ++i)
       if (first[i].defined()) found[i] = first[i];
   } else {
     if (!graph.output.defined()) graph.output = model_.RunBlock(block, layout_, graph.input);
-    found = GradientsIn(parameters, graph.input, graph.output, grad_ND);
+    found = GradientsIn(parameters, experts, graph.input, graph.output, grad_ND);
   }
-  for (std::size_t i = 1; i < found.size(); ++i) sink.Add(unit, i - 1, found[i]);
+  const std::size_t first_expert = 1 + parameters.parameters.size();
+  for (std::size_t i = 0; i < experts.size(); ++i)
+    sink.Add(unit + 1, experts[i].index, found[first_expert + i]);
+  if (!experts.empty()) sink.Done(unit + 1);
+  for (std::size_t i = 1; i < first_expert; ++i) sink.Add(unit, i - 1, found[i]);
   sink.Done(unit);
   return found[0];
 }

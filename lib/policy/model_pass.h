@@ -25,7 +25,8 @@ class GradientSink {
   virtual ~GradientSink() = default;
 
   // Adds the gradient of parameter `index` of unit `unit` (Transformer::units()), which has the
-  // shape and the dtype of the parameter.
+  // shape and the dtype of the parameter. Of a unit that stays divided, the process has those of
+  // its part.
   virtual void Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) = 0;
 
   // The same for rows [first, first + gradient.size(0)) of a matrix.

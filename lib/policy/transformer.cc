@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
+#include <c10/util/accumulate.h>
 #include <torch/types.h>
 
 #include "lib/base/text/random.h"
@@ -44,8 +45,13 @@ std::vector<ParameterUnit> UnitsOf(const NamedTensors& parameters, const Decoder
   };
   std::vector<ParameterUnit> units = {unit("embedding", 1, weights.embedding_flat)};
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    units.push_back(unit("block " + std::to_string(i), BlockTensors(config.blocks[i]).size(),
+    const BlockSpec& spec = config.blocks[i];
+    const std::size_t experts = share.experts ? ExpertTensors(spec) : 0;
+    units.push_back(unit("block " + std::to_string(i), BlockTensors(spec).size() - experts,
                          weights.layers[i].flat));
+    if (experts == 0) continue;
+    units.push_back(unit("experts " + std::to_string(i), experts, weights.layers[i].experts_flat));
+    units.back().stays_divided = true;
   }
   units.push_back(
       unit("head", static_cast<std::size_t>(parameters.end() - next), weights.head_flat));
@@ -79,9 +85,36 @@ Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device 
       share_(share),
       parameters_(NamedParameters(weights_, config_)),
       units_(UnitsOf(parameters_, weights_, config_, share)),
+      used_(weights_.layers),
+      own_experts_(weights_.layers.size()),
       ropes_(RopeTables(config_, device)),
       device_(device) {
   for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
+  std::size_t next = 1;
+  for (const LayerWeights& layer : weights_.layers) {
+    unit_of_block_.push_back(next);
+    next += layer.experts_flat.defined() ? 2 : 1;
+  }
+  unit_of_block_.push_back(next);
+  if (share_.experts) FindOwnExperts();
+}
+
+void Transformer::FindOwnExperts() {
+  for (std::size_t i = 0; i < blocks(); ++i) {
+    if (!weights_.layers[i].experts_flat.defined()) continue;
+    const ParameterUnit& unit = units_[unit_of_block(i) + 1];
+    const std::vector<BlockTensor> list = BlockTensors(config_.blocks[i]);
+    const std::size_t first = list.size() - unit.parameters.size();
+    used_[i].mlps.assign(config_.blocks[i].mlps(), {});
+    for (ParameterPiece& piece : PiecesOf(unit, unit.part, unit.part_begin)) {
+      const at::IntArrayRef shape = unit.parameters[piece.index].second.sizes();
+      TORCH_CHECK(piece.values.numel() == c10::multiply_integers(shape),
+                  "an expert lies across the parts of two processes");
+      piece.values = piece.values.view(shape).detach().requires_grad_(true);
+      list[first + piece.index].role(used_[i]) = piece.values;
+      own_experts_[i].push_back(std::move(piece));
+    }
+  }
 }
 
 void Transformer::FillParameters(const std::function<void(std::size_t, const at::Tensor&)>& fill) {
@@ -180,7 +213,7 @@ at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,
 at::Tensor Transformer::RunAttention(std::size_t block, const PackedLayout& layout,
                                      const at::Tensor& hidden_ND) {
   PackedRows rows(layout);
-  const LayerWeights& w = weights_.layers[block];
+  const LayerWeights& w = used_[block];
   return WithProducts(block, [&](const BlockProducts& products) {
     return AttentionForward(config_.blocks[block], block, w, products, ropes_, rows, hidden_ND);
   });
@@ -188,12 +221,12 @@ at::Tensor Transformer::RunAttention(std::size_t block, const PackedLayout& layo
 
 at::Tensor Transformer::RunMlp(std::size_t block, const at::Tensor& middle_ND) const {
   return WithProducts(block, [&](const BlockProducts& products) {
-    return MlpForward(config_.blocks[block], weights_.layers[block], products, middle_ND);
+    return MlpForward(config_.blocks[block], used_[block], products, middle_ND);
   });
 }
 
 at::Tensor Transformer::WithProducts(std::size_t block, const ProductsUser& use) const {
-  const ParameterProducts products(weights_.layers[block]);
+  const ParameterProducts products(used_[block], peers_);
   if (!adapters_ || !use_adapters_) return use(products);
   const HeldUnit adapters = Hold(unit_of_adapters(block));
   return use(AdaptedProducts(products, adapters_->layers[block], adapters_->config.scale()));
@@ -205,6 +238,8 @@ void Transformer::Adapt(Adapters adapters) {
     unit.trainable = false;
     for (auto& [name, tensor] : unit.parameters) tensor.requires_grad_(false);
   }
+  for (std::vector<ParameterPiece>& experts : own_experts_)
+    for (ParameterPiece& piece : experts) piece.values.requires_grad_(false);
   parameters_.clear();
   for (std::size_t i = 0; i < blocks(); ++i) {
     const std::vector<AdapterTensor> tensors = AdapterTensors(config_.blocks[i], adapters.config);

@@ -29,6 +29,7 @@
 namespace buttress {
 
 class BlockProducts;
+class ExpertPeers;
 
 // The device of a model: a CPU, or GPU `index`.
 struct ModelDevice {
@@ -128,14 +129,20 @@ class Transformer {
 
   // The units that the steps above and Logits read. The steps hold them themselves; a backward pass
   // holds what its graph has kept.
-  std::size_t unit_of_block(std::size_t block) const { return 1 + block; }
+  std::size_t unit_of_block(std::size_t block) const { return unit_of_block_[block]; }
 
-  std::size_t unit_of_norm() const { return 1 + blocks(); }
+  std::size_t unit_of_norm() const { return unit_of_block_.back(); }
 
   std::size_t unit_of_head() const { return config_.tie_word_embeddings ? 0 : unit_of_norm(); }
 
   // REQUIRES: the model has adapters.
-  std::size_t unit_of_adapters(std::size_t block) const { return 2 + blocks() + block; }
+  std::size_t unit_of_adapters(std::size_t block) const { return unit_of_norm() + 1 + block; }
+
+  // The experts of a block that this process has where they stay divided (UnitShare::experts):
+  // leaves [F, D] or [D, F], views of the part of unit unit_of_block(block) + 1.
+  const std::vector<ParameterPiece>& own_experts(std::size_t block) const {
+    return own_experts_[block];
+  }
 
   HeldUnit Hold(std::size_t unit) const { return {gatherer_, unit}; }
 
@@ -145,6 +152,9 @@ class Transformer {
 
   // REQUIRES: `gatherer` outlives the calls that need weights. Null where all weights are held.
   void GatherBy(UnitGatherer* gatherer) { gatherer_ = gatherer; }
+
+  // REQUIRES: UnitShare::experts; `peers` outlives the passes.
+  void ExchangeBy(ExpertPeers* peers) { peers_ = peers; }
 
   const UnitShare& share() const { return share_; }
 
@@ -174,8 +184,9 @@ class Transformer {
   // The values that this process holds: parameters(), or by unit its parts.
   NamedTensors held_values() const;
 
-  // All parameters by unit: the embedding, the blocks, the head, and then the adapters of the
-  // blocks. Those that are trainable hold the tensors of parameters() in the same order.
+  // All parameters by unit: the embedding, the blocks, each with its experts behind it where they
+  // stay divided, the head, and then the adapters of the blocks. Those that are trainable hold the
+  // tensors of parameters() in the same order.
   const std::vector<ParameterUnit>& units() const { return units_; }
 
  private:
@@ -186,6 +197,7 @@ class Transformer {
   void FillParameters(const std::function<void(std::size_t, const at::Tensor&)>& fill);
 
   void KeepPart(const ParameterUnit& unit) const;
+  void FindOwnExperts();
 
   // Calls `use` with the products of a block, with those of its adapters if they are in use.
   using ProductsUser = std::function<at::Tensor(const BlockProducts& products)>;
@@ -196,7 +208,11 @@ class Transformer {
   const UnitShare share_;
   NamedTensors parameters_;
   std::vector<ParameterUnit> units_;
+  std::vector<std::size_t> unit_of_block_;  // and behind the last one that of the norm
+  std::vector<LayerWeights> used_;          // by block: what a pass reads
+  std::vector<std::vector<ParameterPiece>> own_experts_;  // by block
   UnitGatherer* gatherer_ = nullptr;
+  ExpertPeers* peers_ = nullptr;
   std::optional<Adapters> adapters_;
   bool use_adapters_ = true;
   std::vector<RopeTable> ropes_;

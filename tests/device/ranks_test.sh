@@ -32,6 +32,13 @@ for settings in \
   "$program" --compare "$folder/cpu" "$folder/gpu" $bound
 done
 
+# Experts that stay divided exchange rows.
+settings="run.model.path=experts run.optim.eps=1e-3"
+train 1 "$folder/cpu" float32 fp32_master $settings
+train 2 --gpu "$folder/gpu" float32 fp32_master $settings local.learner.zero=3 \
+  local.learner.expert_parallel=true
+"$program" --compare "$folder/cpu" "$folder/gpu" 1e-6
+
 # What the ranks divide changes no bit.
 for stage in 0 1 2 3; do
   train 2 --gpu "$folder/stage$stage" bfloat16 stochastic local.learner.zero=$stage

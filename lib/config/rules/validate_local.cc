@@ -16,6 +16,9 @@ void CheckPrograms(const LocalSettings& local, Rules& rules) {
   rules.Require(local.learner.stuck_timeout_ms >= local.learner.collective_timeout_ms,
                 "learner.stuck_timeout_ms",
                 ToText(local.learner.collective_timeout_ms) + " or more");
+  rules.Require(!local.learner.expert_parallel || local.learner.zero == ZeroStage::k3 ||
+                    local.learner.zero == ZeroStage::kAuto,
+                "learner.expert_parallel", "false, or local.learner.zero: 3 or auto");
   const CollectiveKind collective = local.learner.collective;
   const bool on_gpu = local.learner.device == ComputeDevice::kCuda;
   rules.Require(

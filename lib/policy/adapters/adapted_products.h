@@ -28,6 +28,8 @@ class AdaptedProducts final : public BlockProducts {
   at::Tensor GateUp(std::size_t mlp, const at::Tensor& x_ND) const override;
   at::Tensor Down(std::size_t mlp, const at::Tensor& gated_NF) const override;
 
+  ExpertPeers* peers() const override { return base_.peers(); }
+
  private:
   // An adapter of a joint product. Its outputs begin so many of its widths before the end of the
   // row, or at the beginning if that is 0.

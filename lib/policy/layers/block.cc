@@ -23,7 +23,7 @@ at::Tensor Mlp(const BlockSpec& spec, const BlockProducts& products, const at::T
     return products.Down(mlp, Gate(products.GateUp(mlp, rows), spec.activation));
   };
   if (spec.experts.count == 0) return run(0, x_ND);
-  return MixExperts(spec.experts, products.Router(x_ND), x_ND, run);
+  return MixExperts(spec.experts, products.Router(x_ND), x_ND, run, products.peers());
 }
 
 }  // namespace

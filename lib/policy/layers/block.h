@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/policy/layers/block_spec.h"
+#include "lib/policy/layers/mlp.h"
 #include "lib/policy/layers/rope.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/weights/decoder_weights.h"
@@ -30,12 +31,16 @@ class BlockProducts {
   // Of MLP `mlp`: [N, 2F], and [N, F] to [N, D].
   virtual at::Tensor GateUp(std::size_t mlp, const at::Tensor& x_ND) const = 0;
   virtual at::Tensor Down(std::size_t mlp, const at::Tensor& gated_NF) const = 0;
+
+  // The processes that divide the MLPs, which here are those of this process; null if it has all.
+  virtual ExpertPeers* peers() const { return nullptr; }
 };
 
 // Multiplies with the parameters. Differentiable. `weights` must outlive it.
 class ParameterProducts final : public BlockProducts {
  public:
-  explicit ParameterProducts(const LayerWeights& weights) : w_(weights) {}
+  explicit ParameterProducts(const LayerWeights& weights, ExpertPeers* peers = nullptr)
+      : w_(weights), peers_(peers) {}
 
   at::Tensor Qkv(const at::Tensor& x_ND) const override;
   at::Tensor Out(const at::Tensor& attended) const override;
@@ -43,8 +48,11 @@ class ParameterProducts final : public BlockProducts {
   at::Tensor GateUp(std::size_t mlp, const at::Tensor& x_ND) const override;
   at::Tensor Down(std::size_t mlp, const at::Tensor& gated_NF) const override;
 
+  ExpertPeers* peers() const override { return peers_; }
+
  private:
   const LayerWeights& w_;
+  ExpertPeers* const peers_;
 };
 
 // The rows of a pass, and what their queries attend to: the rows of packed sequences, or a cache.

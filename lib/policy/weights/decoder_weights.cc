@@ -55,4 +55,8 @@ std::vector<BlockTensor> BlockTensors(const BlockSpec& spec) {
   return list;
 }
 
+std::size_t ExpertTensors(const BlockSpec& spec) {
+  return 3 * static_cast<std::size_t>(spec.experts.count);
+}
+
 }  // namespace buttress

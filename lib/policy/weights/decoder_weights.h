@@ -32,7 +32,8 @@ struct LayerWeights {
   at::Tensor router_weight;      // [E, D]
   std::vector<MlpWeights> mlps;  // one, or one for each expert
   at::Tensor mlp_out_norm_D;
-  at::Tensor flat;  // the buffer of all of them (parameter_unit.h)
+  at::Tensor flat;          // the buffer of all of them (parameter_unit.h)
+  at::Tensor experts_flat;  // UnitShare::experts: that of the MLPs
 };
 
 struct DecoderWeights {
@@ -51,7 +52,11 @@ struct BlockTensor {
   std::vector<std::int64_t> shape;
 };
 
-// Returns the tensors of a block in the order of the checkpoint.
+// Returns the tensors of a block in the order of the checkpoint. Those of experts come last, expert
+// by expert.
 std::vector<BlockTensor> BlockTensors(const BlockSpec& spec);
+
+// The tensors of the experts among them.
+std::size_t ExpertTensors(const BlockSpec& spec);
 
 }  // namespace buttress

@@ -23,12 +23,16 @@ struct UnitShare {
   // Whether the process holds its part of the weights only (ZeRO stage 3), and whole units for as
   // long as a pass needs them (Transformer::Hold).
   bool weights = false;
+  // Whether the experts of a block are a unit of their own, which stays divided in every pass: each
+  // process computes with the experts of its part. REQUIRES: `weights`, and experts that fill equal
+  // parts (CanDivideExperts).
+  bool experts = false;
 };
 
 // What is gathered, reduced, updated, published and checkpointed as one: the embedding, a block,
 // the last norm with the head, which is not listed if it is tied, or the adapters of a block.
 struct ParameterUnit {
-  std::string name;  // "embedding", "block 3", "head", "adapters 3"
+  std::string name;  // "embedding", "block 3", "experts 3", "head", "adapters 3"
 
   // Leaf tensors, which require grad if they are trainable, views of `flat`, with their names in
   // the checkpoint and in its order.
@@ -45,6 +49,10 @@ struct ParameterUnit {
   std::int64_t part_begin = 0;  // its first value in `flat`
 
   bool trainable = true;  // false: neither gradient nor optimizer state
+
+  // Whether each process computes with its part alone (UnitShare::experts), so that the gradient of
+  // the part is complete without those of the others.
+  bool stays_divided = false;
 
   std::int64_t size() const { return flat.numel(); }
 };

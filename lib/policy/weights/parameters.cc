@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
@@ -35,15 +36,22 @@ Status Check(const TensorView& view, at::IntArrayRef shape, const std::string& f
 
 }  // namespace
 
-LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options, int ranks) {
-  const std::vector<BlockTensor> list = BlockTensors(spec);
-  std::vector<std::vector<std::int64_t>> shapes;
-  for (const BlockTensor& tensor : list) shapes.push_back(tensor.shape);
-  std::vector<at::Tensor> tensors(list.size());
+LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options,
+                        const UnitShare& share) {
   LayerWeights block;
   block.mlps.resize(spec.mlps());
-  block.flat = EmptyUnit(shapes, ranks, options, tensors);
-  for (std::size_t i = 0; i < list.size(); ++i) list[i].role(block) = tensors[i];
+  const std::vector<BlockTensor> all = BlockTensors(spec);
+  const auto fill = [&](std::span<const BlockTensor> list) {
+    std::vector<std::vector<std::int64_t>> shapes;
+    for (const BlockTensor& tensor : list) shapes.push_back(tensor.shape);
+    std::vector<at::Tensor> tensors(list.size());
+    const at::Tensor flat = EmptyUnit(shapes, share.ranks, options, tensors);
+    for (std::size_t i = 0; i < list.size(); ++i) list[i].role(block) = tensors[i];
+    return flat;
+  };
+  const std::size_t experts = share.experts ? ExpertTensors(spec) : 0;
+  block.flat = fill(std::span(all).first(all.size() - experts));
+  if (experts > 0) block.experts_flat = fill(std::span(all).last(experts));
   return block;
 }
 
@@ -61,8 +69,9 @@ DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at:
   weights.embedding_flat =
       keep(EmptyUnit({table}, share.ranks, options, {&weights.embedding_VD, 1}));
   for (const BlockSpec& spec : config.blocks) {
-    weights.layers.push_back(EmptyBlock(spec, options, share.ranks));
-    keep(weights.layers.back().flat);
+    const LayerWeights& block = weights.layers.emplace_back(EmptyBlock(spec, options, share));
+    keep(block.flat);
+    if (block.experts_flat.defined()) keep(block.experts_flat);
   }
   std::vector<at::Tensor> head(2);
   std::vector<std::vector<std::int64_t>> shapes = {{D}};

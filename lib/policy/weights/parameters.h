@@ -24,8 +24,9 @@ namespace buttress {
 DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device,
                             const UnitShare& share = {});
 
-// The same for one block.
-LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options, int ranks = 1);
+// The same for one block, with memory.
+LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options,
+                        const UnitShare& share = {});
 
 // Returns the name and the tensor of each parameter in the order of the checkpoint. A tied head is
 // not listed.

@@ -172,6 +172,27 @@ TEST(LearnerMemoryTest, AutoTakesTheLowestStageThatFits) {
   EXPECT_EQ(*stage(8, kOneGiB), ZeroStage::k2);
 }
 
+TEST(LearnerMemoryTest, ExpertsThatStayDividedAreNotGathered) {
+  RunConfig config = OnGpus();
+  ModelConfig model = SevenBillion();
+  model.vocab_size = 4096;  // experts outweigh the tables
+  for (BlockSpec& block : model.blocks) block.experts = {32, 4, true}, block.F /= 32;
+  const auto plan = [&] {
+    return PlanLearnerMemory(config, model, FullMicroBatch(config, model), 8, ZeroStage::k3);
+  };
+  const MemoryPlan gathered = plan();
+  config.local.learner.expert_parallel = true;
+  EXPECT_LT(plan().gathered, gathered.gathered / 2);
+  EXPECT_LT(plan().gradients, gathered.gradients);
+  EXPECT_EQ(plan().weights, gathered.weights);
+  config.local.learner.zero = ZeroStage::kAuto;
+  EXPECT_EQ(*ChooseZeroStage(config, model, 8, 500 * kOneGiB), ZeroStage::k3);
+  EXPECT_THAT(ChooseZeroStage(config, model, 5, 500 * kOneGiB).status().message(),
+              HasSubstr("5 ranks cannot divide the 32 experts of a block equally"));
+  EXPECT_THAT(ChooseZeroStage(config, SevenBillion(), 8, 500 * kOneGiB).status().message(),
+              HasSubstr("without experts"));
+}
+
 TEST(LearnerMemoryTest, WhatFitsNowhereIsSaidWithWhatToChange) {
   RunConfig config = OnGpus();
   config.local.learner.zero = ZeroStage::kAuto;

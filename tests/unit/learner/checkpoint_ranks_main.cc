@@ -1,7 +1,8 @@
-// FOLDER STEP ZERO DTYPE PRECISION [--hide]: every rank reads the newest checkpoint of FOLDER,
+// FOLDER STEP ZERO DTYPE PRECISION [--hide | --experts]: every rank reads the newest checkpoint of FOLDER,
 // unless it is empty, checks each value of weights, masters and moments, and writes the checkpoint
 // of STEP. The values depend on parameter and position alone, so that they are known at any number
-// of ranks. With --hide the last rank has a folder of its own, as on another machine.
+// of ranks. With --hide the last rank has a folder of its own, as on another machine. With --experts
+// the model has experts, which stay divided at stage 3.
 #include <torch/types.h>
 
 #include <cstdio>
@@ -47,13 +48,15 @@ Status CheckValues(const Transformer& model, const AdamW& optimizer) {
   return status;
 }
 
-Status Run(Collective& group, char** argv, bool hide) {
+Status Run(Collective& group, char** argv, bool hide, bool experts) {
   BUTTRESS_ASSIGN_OR_RETURN(const ZeroStage stage, FindChoice<ZeroStage>(argv[3]));
   BUTTRESS_ASSIGN_OR_RETURN(const ModelDtype dtype, FindChoice<ModelDtype>(argv[4]));
   OptimConfig optim;
   BUTTRESS_ASSIGN_OR_RETURN(optim.precision, FindChoice<OptimPrecision>(argv[5]));
   const at::NoGradGuard no_grad;
-  const auto model = SmallModel(dtype, 7, ShareOf(group, stage));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model,
+                            Transformer::Random(experts ? SmallExpertsConfig() : SmallModelConfig(),
+                                                dtype, {}, 7, ShareOf(group, stage, experts)));
   AdamW optimizer(model->units(), optim, 1, {DividesOptimizer(stage)});
   const bool hidden = hide && group.rank() == group.size() - 1;
   CheckpointStore store(std::string(argv[1]) + (hidden ? "-elsewhere" : ""), group, kTimeout);
@@ -81,11 +84,12 @@ Status Run(Collective& group, char** argv, bool hide) {
 
 int Main(int argc, char** argv) {
   const bool hide = argc == 7 && std::strcmp(argv[6], "--hide") == 0;
-  if (argc != 6 && !hide) return 2;
+  const bool experts = argc == 7 && std::strcmp(argv[6], "--experts") == 0;
+  if (argc != 6 && !hide && !experts) return 2;
   at::set_num_threads(1);
   auto group = MakeMpiCollective(kTimeout);
   if (!group.ok()) return 1;
-  const Status status = Run(**group, argv, hide);
+  const Status status = Run(**group, argv, hide, experts);
   if (status.ok()) return 0;
   std::fprintf(stderr, "rank %d: %s\n", (*group)->rank(), status.ToString().c_str());
   (*group)->Abort();

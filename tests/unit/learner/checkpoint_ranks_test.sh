@@ -6,7 +6,7 @@ program=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# pass RANKS FOLDER STEP ZERO DTYPE PRECISION [--hide]
+# pass RANKS FOLDER STEP ZERO DTYPE PRECISION [--hide | --experts]
 pass() {
   local ranks=$1
   shift
@@ -21,6 +21,11 @@ pass 1 "$run" 3 0 float32 fp32_master
 run=$folder/bfloat16/checkpoint
 pass 3 "$run" 1 0 bfloat16 fp32_master
 pass 2 "$run" 2 1 bfloat16 fp32_master
+# Experts that stay divided, and that do not.
+run=$folder/experts/checkpoint
+pass 2 "$run" 1 3 bfloat16 fp32_master --experts
+pass 1 "$run" 2 0 bfloat16 fp32_master --experts
+pass 4 "$run" 3 3 bfloat16 fp32_master --experts
 
 # The last rank is on another machine: the others write and read for it.
 for stage in 0 3; do

@@ -25,10 +25,13 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 
-// The model of the path, the small one, or one whose weights outweigh a few tokens.
+// The model of the path, the small one, with experts or without, or one whose weights outweigh a few
+// tokens.
 Result<std::unique_ptr<Transformer>> ModelOf(const ModelPathConfig& model, ModelDevice device,
                                              const UnitShare& share) {
   if (model.path == "unused") return SmallModel(model.dtype, 7, share, device);
+  if (model.path == "experts")
+    return Transformer::Random(SmallExpertsConfig(), model.dtype, device, 7, share);
   if (model.path == "larger") {
     ModelConfig config = SmallModelConfig();
     config.hidden_size = 64;
@@ -54,13 +57,14 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
   learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
   learner.collective_timeout_ms = 20000;
   learner.zero = config.local.learner.zero;
+  learner.expert_parallel = config.local.learner.expert_parallel;
   learner.offload = config.local.learner.offload;
   learner.recompute = config.local.learner.recompute;
   BUTTRESS_ASSIGN_OR_RETURN(
       const RankDevice own,
       OpenRankDevice({.kind = kind, .use_nccl = kind == ComputeDevice::kCuda && group.size() > 1},
                      group));
-  const UnitShare share = ShareOf(group, learner.zero);
+  const UnitShare share = ShareOf(group, learner.zero, learner.expert_parallel);
   const LiveBytes live;
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, ModelOf(run.model, own.device, share));
   BUTTRESS_ASSIGN_OR_RETURN(const auto reference, ModelOf(run.model, own.device, share));

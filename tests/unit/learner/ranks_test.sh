@@ -61,6 +61,19 @@ stages 2 float32 fp32_master $b.updates=2 $b.epochs=3 $b.kl_stop=1e-4 $a.kl_coef
   $a.old_policy=learner run.optim.lr=1e-3
 stages 4 float32 fp32_master $b.updates=3 $b.mini_batch=completions $a.kl_coef=0.05
 
+# Experts that stay divided give the same weights as gathered ones, up to the rounding of the sums.
+divided="$exact run.model.path=experts local.learner.zero=3"
+for settings in \
+  "$a.kl_coef=0.05 $a.kl_in=reward" \
+  "$b.updates=3 $b.mini_batch=completions local.learner.recompute=selective"; do
+  train 1 "$folder/experts1" float32 fp32_master $divided $settings
+  for ranks in 2 4; do
+    train $ranks "$folder/experts$ranks" float32 fp32_master $divided $settings \
+      local.learner.expert_parallel=true
+    "$program" --compare "$folder/experts1" "$folder/experts$ranks" $bound
+  done
+done
+
 # What a rank holds of weights, gradients, moments and masters is its part, and at most 15 % more.
 # held RANKS STAGE PRECISION
 held() {

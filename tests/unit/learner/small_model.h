@@ -31,6 +31,14 @@ inline ModelConfig SmallModelConfig() {
   return config;
 }
 
+// With experts in all blocks but the first.
+inline ModelConfig SmallExpertsConfig() {
+  ModelConfig config = SmallModelConfig();
+  for (BlockSpec& block : config.blocks) block.experts = {8, 2, true};
+  config.blocks.front().experts = {};
+  return config;
+}
+
 inline std::unique_ptr<Transformer> SmallModel(ModelDtype dtype = ModelDtype::kFloat32,
                                                std::uint64_t seed = 7, const UnitShare& share = {},
                                                ModelDevice device = {}) {
