@@ -130,6 +130,7 @@ Placement Place(const Plan& plan, const TrainedRows& trained, const AdvantageOut
   placement.ranks = options.ranks;
   placement.updates = static_cast<std::int32_t>(options.run.batch.updates);
   placement.micro_batch_tokens = options.micro_batch_tokens;
+  placement.bound = options.bound;
   placement.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.run.algorithm);
   return PlaceGroups(loads, trained.input.group_offsets, placement);
 }

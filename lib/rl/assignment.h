@@ -18,6 +18,7 @@
 #include "lib/rl/advantage/advantage.h"
 #include "lib/rl/batch_measurements.h"
 #include "lib/rl/collapse/collapse_metrics.h"
+#include "lib/rl/micro_batch_shape.h"
 
 namespace buttress {
 
@@ -59,6 +60,7 @@ struct AssignmentOptions {
   RunSettings run;
   std::int64_t micro_batch_tokens = 0;
   std::int32_t ranks = 1;
+  MicroBatchBound bound = {};
 
   // Whether groups without a signal are left out of the loss, its denominators and the statistics
   // of the estimator.

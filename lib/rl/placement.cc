@@ -51,18 +51,60 @@ std::vector<std::size_t> ByDescendingWeight(std::span<const std::int64_t> weight
   return order;
 }
 
-// Joins items into bins of at most `capacity` tokens: first fit by descending size. An item that is
-// larger is alone in its bin. `fixed` tokens come once with each bin.
+// What may run together.
+class Bounds {
+ public:
+  Bounds(std::span<const CompletionLoad> completions, std::span<const std::int32_t> group_offsets,
+         const PlacementOptions& options)
+      : completions_(completions), options_(options), group_of_row_(completions.size()) {
+    for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+      for (std::int32_t row = group_offsets[k]; row < group_offsets[k + 1]; ++row)
+        group_of_row_[Index(row)] = k;
+    }
+  }
+
+  bool Hold(const PlacedRows& one, const PlacedRows& other) const {
+    if (one.forward_tokens + other.forward_tokens > options_.micro_batch_tokens) return false;
+    if (!options_.bound.bytes) return true;
+    std::vector<std::int32_t> rows = one.completions;
+    rows.insert(rows.end(), other.completions.begin(), other.completions.end());
+    std::sort(rows.begin(), rows.end());
+    return options_.bound.Holds(ShapeOf(rows));
+  }
+
+ private:
+  MicroBatchShape ShapeOf(std::span<const std::int32_t> rows) const {
+    MicroBatchShape shape;
+    std::vector<std::int64_t> lengths;
+    for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+      const std::size_t group = group_of_row_[Index(rows[begin])];
+      std::int64_t trained = 0;
+      lengths.clear();
+      for (; end < rows.size() && group_of_row_[Index(rows[end])] == group; ++end) {
+        lengths.push_back(completions_[Index(rows[end])].completion_tokens);
+        trained += completions_[Index(rows[end])].trained_tokens;
+      }
+      shape.AddGroup(completions_[Index(rows[begin])].prompt_tokens, lengths, trained);
+    }
+    return shape;
+  }
+
+  const std::span<const CompletionLoad> completions_;
+  const PlacementOptions& options_;
+  std::vector<std::size_t> group_of_row_;  // [N]
+};
+
+// Joins items into bins within the bounds: first fit by descending size. An item that exceeds them
+// is alone in its bin. `fixed` tokens come once with each bin.
 std::vector<PlacedRows> FirstFit(std::span<const PlacedRows> items, std::int64_t fixed,
-                                 std::int64_t capacity) {
+                                 const Bounds& bounds) {
   std::vector<std::int64_t> sizes;
   sizes.reserve(items.size());
   for (const PlacedRows& item : items) sizes.push_back(item.forward_tokens);
   std::vector<PlacedRows> bins;
   for (const std::size_t i : ByDescendingWeight(sizes)) {
-    auto bin = std::find_if(bins.begin(), bins.end(), [&](const PlacedRows& other) {
-      return other.forward_tokens + sizes[i] <= capacity;
-    });
+    auto bin = std::find_if(bins.begin(), bins.end(),
+                            [&](const PlacedRows& other) { return bounds.Hold(other, items[i]); });
     if (bin == bins.end()) bin = bins.insert(bins.end(), PlacedRows{{}, fixed});
     bin->completions.insert(bin->completions.end(), items[i].completions.begin(),
                             items[i].completions.end());
@@ -71,14 +113,14 @@ std::vector<PlacedRows> FirstFit(std::span<const PlacedRows> items, std::int64_t
   return bins;
 }
 
-// Cuts a group into pieces of at most `capacity` tokens, the prompt included in each.
+// Cuts a group into pieces within the bounds, the prompt included in each.
 std::vector<PlacedRows> CutGroup(std::span<const CompletionLoad> completions,
-                                 std::span<const std::int32_t> rows, std::int64_t capacity) {
+                                 std::span<const std::int32_t> rows, const Bounds& bounds) {
   std::vector<PlacedRows> items;
   for (const std::int32_t row : rows)
     items.push_back({{row}, completions[Index(row)].completion_tokens});
   const std::int64_t prompt = rows.empty() ? 0 : completions[Index(rows[0])].prompt_tokens;
-  return FirstFit(items, prompt, capacity);
+  return FirstFit(items, prompt, bounds);
 }
 
 // What a group gives to one update, in pieces that fit a micro-batch.
@@ -89,14 +131,14 @@ struct GroupShare {
 };
 
 std::vector<GroupShare> ShareOut(std::span<const CompletionLoad> completions,
-                                 std::span<const std::int32_t> rows, std::int64_t capacity) {
+                                 std::span<const std::int32_t> rows, const Bounds& bounds) {
   std::map<std::int32_t, std::vector<std::int32_t>> rows_of_update;
   for (const std::int32_t row : rows) rows_of_update[completions[Index(row)].update].push_back(row);
   std::vector<GroupShare> shares;
   for (const auto& [update, own] : rows_of_update) {
     GroupShare& share = shares.emplace_back();
     share.update = Index(update);
-    share.pieces = CutGroup(completions, own, capacity);
+    share.pieces = CutGroup(completions, own, bounds);
     for (const PlacedRows& piece : share.pieces) share.forward_tokens += piece.forward_tokens;
   }
   return shares;
@@ -128,8 +170,8 @@ class RankLoads {
 // Joins the pieces that fall to update `update`.
 UpdatePlacement FillMicroBatches(std::span<const std::vector<GroupShare>> shares,
                                  std::span<const std::int32_t> rank_of_group, std::size_t update,
-                                 const PlacementOptions& options) {
-  std::vector<std::vector<PlacedRows>> rank_pieces(Index(options.ranks));
+                                 std::int32_t ranks, const Bounds& bounds) {
+  std::vector<std::vector<PlacedRows>> rank_pieces(Index(ranks));
   for (std::size_t k = 0; k < shares.size(); ++k) {
     for (const GroupShare& share : shares[k]) {
       if (share.update != update) continue;
@@ -139,8 +181,8 @@ UpdatePlacement FillMicroBatches(std::span<const std::vector<GroupShare>> shares
   }
   UpdatePlacement placement;
   for (const std::vector<PlacedRows>& of_rank : rank_pieces) {
-    std::vector<PlacedRows>& batches = placement.micro_batches.emplace_back(
-        FirstFit(of_rank, /*fixed=*/0, options.micro_batch_tokens));
+    std::vector<PlacedRows>& batches =
+        placement.micro_batches.emplace_back(FirstFit(of_rank, /*fixed=*/0, bounds));
     for (PlacedRows& batch : batches) std::sort(batch.completions.begin(), batch.completions.end());
     placement.rounds = std::max(placement.rounds, static_cast<std::int32_t>(batches.size()));
   }
@@ -167,13 +209,14 @@ Placement PlaceGroups(std::span<const CompletionLoad> completions,
                       const PlacementOptions& options) {
   BUTTRESS_CHECK(options.ranks >= 1 && options.updates >= 1 && options.micro_batch_tokens >= 1,
                  "ranks, updates and micro_batch_tokens are at least 1");
+  const Bounds bounds(completions, group_offsets, options);
   const std::size_t groups = group_offsets.size() - 1;
   std::vector<std::vector<GroupShare>> shares(groups);
   std::vector<std::int64_t> weights(groups, 0);
   for (std::size_t k = 0; k < groups; ++k) {
-    shares[k] = ShareOut(completions,
-                         RowsToRun(completions, group_offsets[k], group_offsets[k + 1], options),
-                         options.micro_batch_tokens);
+    shares[k] =
+        ShareOut(completions,
+                 RowsToRun(completions, group_offsets[k], group_offsets[k + 1], options), bounds);
     for (const GroupShare& share : shares[k]) weights[k] += share.forward_tokens;
   }
   Placement placement;
@@ -183,7 +226,8 @@ Placement PlaceGroups(std::span<const CompletionLoad> completions,
     if (!shares[k].empty()) placement.rank_of_group[k] = loads.Add(shares[k]);
   }
   for (std::size_t update = 0; update < Index(options.updates); ++update) {
-    placement.updates.push_back(FillMicroBatches(shares, placement.rank_of_group, update, options));
+    placement.updates.push_back(
+        FillMicroBatches(shares, placement.rank_of_group, update, options.ranks, bounds));
   }
   return placement;
 }

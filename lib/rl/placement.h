@@ -8,6 +8,7 @@
 
 #include "lib/base/text/random.h"
 #include "lib/config/run_config.h"
+#include "lib/rl/micro_batch_shape.h"
 
 namespace buttress {
 
@@ -33,6 +34,7 @@ struct PlacementOptions {
   std::int32_t ranks = 1;
   std::int32_t updates = 1;
   std::int64_t micro_batch_tokens = 16384;
+  MicroBatchBound bound = {};
   // Whether groups whose advantages are all 0 are run; they have a gradient only if the KL or the
   // entropy coefficient is above 0.
   bool run_zero_advantage_groups = false;
@@ -67,11 +69,11 @@ struct Placement {
 // to the rank that so far has the fewest in the updates of the group. Where every group is in one
 // update, the heaviest rank has at most 4/3 of the least possible load of an update.
 //
-// Micro-batches: at most micro_batch_tokens forward tokens each; a completion that is longer with
-// its prompt is alone in its micro-batch. The completions of a group stay together, because they
-// share the forward pass of the prompt: a group that fits is placed whole, first fit by descending
-// size; a longer group is cut into pieces that are filled in the same way. Ties go to the smaller
-// index.
+// Micro-batches: at most micro_batch_tokens forward tokens each, and no more bytes than `bound`; a
+// completion that exceeds either with its prompt is alone in its micro-batch. The completions of a
+// group stay together, because they share the forward pass of the prompt: a group that fits is
+// placed whole, first fit by descending size; a longer group is cut into pieces that are filled in
+// the same way. Ties go to the smaller index.
 //
 // REQUIRES: the options are at least 1; the completions of a group have one prompt, and no more
 // trained tokens than tokens.

@@ -114,6 +114,77 @@ TEST(PlaceGroupsProperty, RunsEachCompletionThatMustRunExactlyOnce) {
   }
 }
 
+// The sequences of `rows`, which are ascending.
+MicroBatchShape ShapeOf(const Batch& batch, const std::vector<std::int32_t>& rows) {
+  MicroBatchShape shape;
+  for (std::size_t k = 0; k + 1 < batch.offsets.size(); ++k) {
+    std::vector<std::int64_t> lengths;
+    std::int64_t prompt = 0, trained = 0;
+    for (const std::int32_t row : rows) {
+      if (row < batch.offsets[k] || row >= batch.offsets[k + 1]) continue;
+      const CompletionLoad& load = batch.loads[static_cast<std::size_t>(row)];
+      lengths.push_back(load.completion_tokens);
+      prompt = load.prompt_tokens;
+      trained += load.trained_tokens;
+    }
+    if (!lengths.empty()) shape.AddGroup(prompt, lengths, trained);
+  }
+  return shape;
+}
+
+// Rows, a part for each pair of a row and a key, and scored tokens.
+double Bytes(const MicroBatchShape& shape) {
+  double bytes = 3 * static_cast<double>(shape.scored);
+  for (const auto& [rows, prefix] : shape.sequences)
+    bytes += static_cast<double>(rows * (16 + prefix + rows));
+  return bytes;
+}
+
+TEST(PlaceGroupsProperty, AMicroBatchTakesNoMoreThanItsBoundUnlessItIsOneCompletion) {
+  RandomStream random({20260101, 3});
+  std::size_t alone = 0, bounded = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    const Batch batch = RandomBatch(random);
+    PlacementOptions options = {.ranks = static_cast<std::int32_t>(1 + random.Below(3)),
+                                .micro_batch_tokens = 2000,
+                                .run_zero_advantage_groups = true};
+    const Placement unbounded = PlaceGroups(batch.loads, batch.offsets, options);
+    options.bound = {Bytes, 1e12};  // which is out of reach
+    const Placement same = PlaceGroups(batch.loads, batch.offsets, options);
+    ASSERT_EQ(same.rank_of_group, unbounded.rank_of_group);
+    options.bound.most = static_cast<double>(1 + random.Below(200000));
+    const Placement placement = PlaceGroups(batch.loads, batch.offsets, options);
+    const Placement again = PlaceGroups(batch.loads, batch.offsets, options);
+    std::vector<int> seen(batch.loads.size(), 0);
+    for (std::size_t rank = 0; rank < placement.updates[0].micro_batches.size(); ++rank) {
+      const auto of_rank = [rank](const Placement& of) {
+        return of.updates[0].micro_batches[rank];
+      };
+      const std::vector<PlacedRows> batches = of_rank(placement), repeated = of_rank(again);
+      ASSERT_EQ(batches.size(), repeated.size());
+      for (std::size_t m = 0; m < batches.size(); ++m) {
+        EXPECT_EQ(batches[m].completions, repeated[m].completions);
+        for (const std::int32_t row : batches[m].completions) ++seen[static_cast<std::size_t>(row)];
+        const double bytes = Bytes(ShapeOf(batch, batches[m].completions));
+        const bool holds = bytes <= options.bound.most;
+        EXPECT_TRUE(holds || batches[m].completions.size() == 1);
+        (holds ? bounded : alone) += 1;
+      }
+      const std::vector<PlacedRows> one = of_rank(unbounded), other = of_rank(same);
+      ASSERT_EQ(one.size(), other.size());
+      for (std::size_t m = 0; m < one.size(); ++m)
+        EXPECT_EQ(one[m].completions, other[m].completions);
+    }
+    for (std::size_t k = 0; k + 1 < batch.offsets.size(); ++k) {
+      for (auto row = static_cast<std::size_t>(batch.offsets[k]);
+           row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row)
+        ASSERT_EQ(seen[row], MustRun(batch, k, row, options) ? 1 : 0);
+    }
+  }
+  EXPECT_GT(alone, 100u);
+  EXPECT_GT(bounded, 1000u);
+}
+
 TEST(PlaceGroupsProperty, RanksDifferByAtMostTheHeaviestGroup) {
   RandomStream random({20260101, 2});
   for (int trial = 0; trial < 500; ++trial) {

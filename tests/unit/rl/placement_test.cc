@@ -79,6 +79,29 @@ TEST(PlaceGroupsTest, CutsAGroupThatDoesNotFit) {
             (std::vector<std::int32_t>{0, 2}));
 }
 
+// Prompts of 6 and completions of 5, 4, 3, 2: the largest group that may run together has two.
+TEST(PlaceGroupsTest, CutsAGroupThatExceedsTheBytes) {
+  std::vector<CompletionLoad> loads = {Load(2), Load(3), Load(4), Load(5)};
+  for (CompletionLoad& load : loads) load.prompt_tokens = 6;
+  loads[3].trained_tokens = 1;
+  std::vector<MicroBatchShape> asked;
+  PlacementOptions options;
+  options.bound = {[&](const MicroBatchShape& shape) {
+                     asked.push_back(shape);
+                     return static_cast<double>(shape.sequences.size());
+                   },
+                   3};
+  const Placement placement = PlaceGroups(loads, std::vector<std::int32_t>{0, 4}, options);
+  const std::vector<PlacedRows>& batches = placement.updates[0].micro_batches[0];
+  ASSERT_EQ(batches.size(), 2U);
+  EXPECT_EQ(batches[0].completions, (std::vector<std::int32_t>{2, 3}));
+  EXPECT_EQ(batches[1].completions, (std::vector<std::int32_t>{0, 1}));
+  // The prompt and behind it all tokens of each completion but the last.
+  using Sequence = MicroBatchShape::Sequence;
+  EXPECT_EQ(asked[0].sequences, (std::vector<Sequence>{{6, 0}, {3, 6}, {4, 6}}));
+  EXPECT_EQ(asked[0].scored, 4 + 1);
+}
+
 TEST(PlaceGroupsTest, LeavesOutGroupsWithoutAdvantagesUnlessOptionsAskForThem) {
   const std::vector<CompletionLoad> loads = {Load(2, false), Load(2, false), Load(3, false),
                                              Load(3, true)};
