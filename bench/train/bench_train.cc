@@ -22,6 +22,7 @@
 #include "lib/checks/learner_memory.h"
 #include "lib/collectives/launcher.h"
 #include "lib/config/choice_option.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/transformer.h"
 #include "tests/support/live_bytes.h"
 
@@ -168,6 +169,14 @@ Result<nlohmann::ordered_json> MeasureCheckpoint(const std::string& folder, std:
                                 {"share", paused / (stepped - begin)}};
 }
 
+// The largest value of a rank.
+Result<double> LargestOf(double own, Collective& control) {
+  std::vector<double> all(static_cast<std::size_t>(control.size()));
+  const Buffer gathered{all.data(), std::ssize(all), DType::kFloat64};
+  BUTTRESS_RETURN_IF_ERROR(control.AllGather({&own, 1, DType::kFloat64}, gathered)->Wait(kTimeout));
+  return *std::ranges::max_element(all);
+}
+
 nlohmann::ordered_json PlanRow(const Flags& flags, const ModelConfig& model, std::int64_t ranks) {
   const MemoryPlan plan =
       PlanLearnerMemory(flags.config, model, FullMicroBatch(flags.config, model), ranks,
@@ -195,9 +204,10 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto model,
       Transformer::Random(config, run.model.dtype, own.device, 1, ShareOf(tensors, learner.zero)));
+  if (run.lora.on()) BUTTRESS_RETURN_IF_ERROR(StartAdapters(run.lora, 1, *model));
   DrawnGroups source(flags.groups);
   Trainer trainer({run, learner, "/dev/null"}, *model, nullptr, control, tensors, source);
-  const double state = bytes.now();
+  BUTTRESS_ASSIGN_OR_RETURN(const double state, LargestOf(bytes.now(), control));
   StepMeasurements sums;
   double seconds = 0;
   Work work;
@@ -224,7 +234,7 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
     sums.skipped += done.measured.skipped;
   }
   if (sums.skipped > 0) return DataLoss("gradients were not finite");
-  const double peak = bytes.peak();
+  BUTTRESS_ASSIGN_OR_RETURN(const double peak, LargestOf(bytes.peak(), control));
   nlohmann::ordered_json checkpoint;
   if (!flags.checkpoint.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(
@@ -300,6 +310,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--entropy-coef", run.algorithm.entropy_coef, "weight of the entropy bonus");
   count("--threads", learner.threads, "torch threads of a rank");
   count("--micro-batch-tokens", learner.micro_batch_tokens, "of a forward and backward pass");
+  count("--micro-batch-mib", learner.micro_batch_mib, "of its planned activations");
+  count("--lora-rank", run.lora.rank, "train adapters of this rank");
   count("--groups", flags.groups.groups, "of a step");
   count("--group-size", flags.groups.completions, "completions of a group");
   count("--least-prompt", flags.groups.prompt.least, "tokens of a prompt");

@@ -1,17 +1,21 @@
 """Holds the memory plan of a learner rank (lib/checks/learner_memory.h) against the most bytes of
-tensors that its training steps hold: groups of 16 behind shared prompts, long contexts, with and
-without recompute, float32, bfloat16 with float32 masters, and bfloat16 with stochastic rounding.
-Ends with 1 where plan and steps differ by more than 10 %.
+tensors that its training steps hold, of several ranks on the one that holds most: groups of 16
+behind shared prompts, long contexts, with and without recompute, float32, bfloat16 with float32
+masters, bfloat16 with stochastic rounding, and adapters. Ends with 1 where plan and steps differ by
+more than 10 %.
 
-    bench/train/memory.py [--device cuda] [--cases half ...] [--quick]     needs bench_train
+    bench/train/memory.py [--device cuda] [--cases half ...] [--ranks 1 2 4 --stages 0 1 2 3]
+                          [--lora-ranks 0 8] [--quick]                      needs bench_train
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+from typing import NamedTuple
 
 import shapes
 
@@ -23,31 +27,68 @@ PRECISIONS = {
     "fp32_master": ["--precision", "fp32_master"],
     "stochastic": ["--precision", "stochastic"],
 }
+RECOMPUTES = ["none", "selective", "block"]
 # Completions of a group; tokens of a prompt, of a completion and of a micro-batch.
 LOADS = {
     "short answers": (16, 20, 24, 2048),
     "shared prompts": (16, 512, 128, 2560),
     "long context": (2, 64, 2000, 2064),
 }
-QUICK = [("quickstart", "shared prompts", precision, recompute)
-         for precision in ("float32", "fp32_master")
-         for recompute in ("none", "selective", "block")]
 
 
-def flags_of(load):
-    group, prompt, completion, micro_batch = LOADS[load]
+class Case(NamedTuple):
+    """What is trained, and how."""
+    model: str
+    load: str
+    precision: str
+    recompute: str = "none"
+    ranks: int = 1
+    stage: int = 0
+    lora_rank: int = 0
+
+    def runs(self):
+        """One rank divides nothing, and adapters are float32 whatever the precision."""
+        return ((self.ranks > 1 or self.stage == 0)
+                and (self.lora_rank == 0 or self.precision != "stochastic"))
+
+    def __str__(self):
+        parts = [self.model, self.load, self.precision]
+        if self.recompute != "none":
+            parts.append("recompute " + self.recompute)
+        if self.ranks > 1:
+            parts.append(f"{self.ranks} ranks, zero {self.stage}")
+        if self.lora_rank > 0:
+            parts.append(f"LoRA {self.lora_rank}")
+        return ", ".join(parts)
+
+
+QUICK = [
+    *(Case("quickstart", "shared prompts", precision, recompute)
+      for precision in ("float32", "fp32_master") for recompute in RECOMPUTES),
+    Case("quickstart", "shared prompts", "fp32_master", ranks=2, stage=3),
+    Case("quickstart", "shared prompts", "fp32_master", lora_rank=8),
+]
+
+
+def flags_of(case):
+    group, prompt, completion, micro_batch = LOADS[case.load]
     # Two micro-batches of whole groups: the second comes on top of the gradients of the first.
     in_one = (micro_batch - prompt) // completion
     groups = 2 if in_one <= group else 2 * (micro_batch // (prompt + group * completion))
-    return ["--fixed", "--groups", groups, "--group-size", group, "--most-prompt", prompt, "--most",
-            completion, "--micro-batch-tokens", micro_batch, "--steps", 0]
+    lora = ["--lora-rank", case.lora_rank] if case.lora_rank > 0 else []
+    return ["--fixed", "--groups", case.ranks * groups, "--group-size", group, "--most-prompt",
+            prompt, "--most", completion, "--micro-batch-tokens", micro_batch, "--steps", 0,
+            *PRECISIONS[case.precision], "--recompute", case.recompute, "--zero", case.stage, *lora]
 
 
-def measure(program, folder, load, precision, recompute, device):
-    command = [program, folder, "--device", device, *flags_of(load), *PRECISIONS[precision],
-               "--recompute", recompute]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                          check=False)
+def measure(program, case, device):
+    ranks = [] if case.ranks == 1 else ["mpirun", "--allow-run-as-root", "--oversubscribe",
+                                        "--bind-to", "none", "-np", case.ranks]
+    with tempfile.TemporaryDirectory() as folder:
+        shapes.write_model(pathlib.Path(folder), case.model)
+        command = [*ranks, program, folder, "--device", device, *flags_of(case)]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                              check=False)
     if done.returncode != 0:
         sys.exit(done.stderr[-3000:])
     return json.loads(done.stdout)
@@ -61,25 +102,26 @@ def main():
     options.add_argument("--loads", nargs="*", choices=list(LOADS), default=list(LOADS))
     options.add_argument("--precisions", nargs="*", choices=list(PRECISIONS),
                          default=list(PRECISIONS))
+    options.add_argument("--recomputes", nargs="*", choices=RECOMPUTES, default=RECOMPUTES)
+    options.add_argument("--ranks", nargs="*", type=int, default=[1])
+    options.add_argument("--stages", nargs="*", type=int, choices=range(4), default=[0])
+    options.add_argument("--lora-ranks", nargs="*", type=int, default=[0])
     options.add_argument("--program", default=BENCH)
     options.add_argument("--quick", action="store_true", help="the quickstart's model, one load")
     options.add_argument("--parts", action="store_true", help="the parts of each plan")
     options = options.parse_args()
     cases = QUICK if options.quick else [
-        (case, load, precision, recompute) for case in options.cases for load in options.loads
-        for precision in options.precisions for recompute in ("none", "selective", "block")]
-    print(f"{'MiB':58} {'steps':>9} {'plan':>9} {'ratio':>7}")
+        Case(*values) for values in itertools.product(
+            options.cases, options.loads, options.precisions, options.recomputes, options.ranks,
+            options.stages, options.lora_ranks)]
+    print(f"{'MiB':78} {'steps':>9} {'plan':>9} {'ratio':>7}")
     good = True
-    for case, load, precision, recompute in cases:
-        with tempfile.TemporaryDirectory() as folder:
-            shapes.write_model(pathlib.Path(folder), case)
-            row = measure(options.program, folder, load, precision, recompute, options.device)
+    for case in filter(Case.runs, cases):
+        row = measure(options.program, case, options.device)
         taken, planned = row["tensor_peak_bytes"], row["plan"]["peak"]
         holds = abs(planned - taken) <= MOST * taken
         good &= holds
-        again = "" if recompute == "none" else ", recompute " + recompute
-        what = f"{case}, {load}, {precision}{again}"
-        print(f"{what:58} {taken / MIB:9.2f} {planned / MIB:9.2f} {planned / taken:7.3f}"
+        print(f"{str(case):78} {taken / MIB:9.2f} {planned / MIB:9.2f} {planned / taken:7.3f}"
               f"{'' if holds else '  off'}", flush=True)
         if options.parts:
             parts = {name: round(b / MIB, 2) for name, b in row["plan"]["parts"].items()}

@@ -5,7 +5,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
+#include <initializer_list>
 #include <numeric>
 
 #include "lib/checks/findings.h"
@@ -20,7 +21,7 @@ constexpr double kCudaLibraries = 2.0 * (1 << 30);
 
 // The sizes of the code that computes: short_kernels.h, packed_layout.h, logprobs.cc and
 // optimizer.cc.
-constexpr double kShortLength = 64, kShortHead = 128, kVarlenKeys = 65536;
+constexpr double kShortLength = 64, kShortHead = 128, kVarlenKeys = 65536, kLeastFill = 0.8;
 constexpr double kVocabularyBlock = 4096, kBlockLogits = 1 << 26, kKeptLogits = 1 << 27;
 constexpr double kUpdateChunk = 1 << 22, kUpdateBytes = 80;
 
@@ -64,25 +65,28 @@ double LargestRun(const std::vector<double>& units, std::size_t count) {
   return largest;
 }
 
-// The adapters of each block (run.lora).
+bool HasAdapter(const LoraConfig& lora, LoraTarget target) {
+  return std::ranges::any_of(lora.targets, [target](LoraTarget named) {
+    return named == target || named == LoraTarget::kAll;
+  });
+}
+
+// The adapters of a block (run.lora).
+double AdapterSize(const LoraConfig& lora, const BlockSpec& block) {
+  const std::int64_t q = block.attention.q_width(), kv = block.attention.kv_width();
+  std::int64_t widths = 0;  // of inputs and outputs
+  if (HasAdapter(lora, LoraTarget::kQ)) widths += block.D + q;
+  if (HasAdapter(lora, LoraTarget::kK)) widths += block.D + kv;
+  if (HasAdapter(lora, LoraTarget::kV)) widths += block.D + kv;
+  if (HasAdapter(lora, LoraTarget::kO)) widths += q + block.D;
+  for (const LoraTarget target : {LoraTarget::kGate, LoraTarget::kUp, LoraTarget::kDown})
+    if (HasAdapter(lora, target)) widths += block.D + block.F;
+  return Whole(lora.rank * widths);
+}
+
 std::vector<double> AdapterSizes(const LoraConfig& lora, const ModelConfig& model) {
-  const auto has = [&lora](LoraTarget target) {
-    return std::ranges::any_of(lora.targets, [target](LoraTarget named) {
-      return named == target || named == LoraTarget::kAll;
-    });
-  };
   std::vector<double> sizes;
-  for (const BlockSpec& block : model.blocks) {
-    const std::int64_t q = block.attention.q_width(), kv = block.attention.kv_width();
-    std::int64_t widths = 0;  // of inputs and outputs
-    if (has(LoraTarget::kQ)) widths += block.D + q;
-    if (has(LoraTarget::kK)) widths += block.D + kv;
-    if (has(LoraTarget::kV)) widths += block.D + kv;
-    if (has(LoraTarget::kO)) widths += q + block.D;
-    for (const LoraTarget target : {LoraTarget::kGate, LoraTarget::kUp, LoraTarget::kDown})
-      if (has(target)) widths += block.D + block.F;
-    sizes.push_back(Whole(lora.rank * widths));
-  }
+  for (const BlockSpec& block : model.blocks) sizes.push_back(AdapterSize(lora, block));
   return sizes;
 }
 
@@ -106,27 +110,96 @@ struct LayerBytes {
   double backward = 0;
 };
 
+// The inputs of which products are kept for the gradient of a matrix or of an adapter.
+struct KeptInputs {
+  explicit KeptInputs(const LoraConfig& lora)
+      : qkv(Of(lora, {LoraTarget::kQ, LoraTarget::kK, LoraTarget::kV})),
+        out(Of(lora, {LoraTarget::kO})),
+        gate_up(Of(lora, {LoraTarget::kGate, LoraTarget::kUp})),
+        down(Of(lora, {LoraTarget::kDown})) {}
+
+  static bool Of(const LoraConfig& lora, std::initializer_list<LoraTarget> targets) {
+    return !lora.on() || std::ranges::any_of(targets, [&lora](LoraTarget target) {
+      return HasAdapter(lora, target);
+    });
+  }
+
+  bool qkv, out, gate_up, down;
+};
+
+// Sequences in padded rectangles, and all pairs of a row and a key in them.
+struct Rectangles {
+  double rows = 0;
+  double alone = 0;     // rows of sequences that continue no prompt
+  double key_rows = 0;  // of the others, with the prompt of each
+  double pairs = 0;
+  double pairs_behind = 0;  // prompts
+  double largest = 0;       // pairs of a rectangle
+  double later = 0;         // pairs of the rectangles that come after it
+};
+
+// As LayOutRectangles does.
+Rectangles PadSequences(const MicroBatchShape& shape) {
+  struct Sequence {
+    double keys, rows;  // keys: 0 of one that continues no prompt
+
+    auto operator<=>(const Sequence&) const = default;
+  };
+
+  std::vector<Sequence> order;
+  for (const auto& [rows, prefix] : shape.sequences)
+    order.push_back({prefix > 0 ? Whole(prefix + rows) : 0, Whole(rows)});
+  std::ranges::sort(order, std::greater());
+  Rectangles sums;
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    const Sequence& first = order[begin];
+    const auto joins = [&first](const Sequence& next) {
+      return (next.keys == 0) == (first.keys == 0) && next.rows <= first.rows &&
+             next.rows / first.rows >= kLeastFill &&
+             (next.keys == 0 || next.keys / first.keys >= kLeastFill);
+    };
+    while (end < order.size() && joins(order[end])) ++end;
+    const auto count = static_cast<double>(end - begin);
+    const double pairs = count * first.rows * (first.keys > 0 ? first.keys : first.rows);
+    sums.rows += count * first.rows;
+    (first.keys > 0 ? sums.key_rows : sums.alone) += count * std::max(first.keys, first.rows);
+    sums.pairs += pairs;
+    if (first.keys > 0) sums.pairs_behind += pairs;
+    sums.later = pairs > sums.largest ? 0 : sums.later + pairs;
+    sums.largest = std::max(sums.largest, pairs);
+  }
+  return sums;
+}
+
 // The forward and backward pass of a micro-batch.
 class PassMemory {
  public:
-  PassMemory(const RunConfig& config, const ModelConfig& model, const MicroBatchShape& shape)
-      : config_(config),
+  PassMemory(const RunSettings& run, const LearnerConfig& learner, const ModelConfig& model,
+             const MicroBatchShape& shape)
+      : run_(run),
+        recompute_(learner.recompute),
         model_(model),
-        shape_(shape),
-        kernels_(config.local.learner.device == ComputeDevice::kCpu),
-        floats_(config.run.model.dtype == ModelDtype::kFloat32),
+        kernels_(learner.device == ComputeDevice::kCpu),
+        floats_(run.model.dtype == ModelDtype::kFloat32),
         bytes_(floats_ ? 4 : 2),
-        N_(shape.rows()),
-        M_(shape.prompts * shape.completions * shape.completion_tokens) {}
+        keeps_(run.lora),
+        moved_(shape.sequences.size() > 1),
+        padded_(PadSequences(shape)),
+        N_(Whole(shape.rows())),
+        M_(Whole(shape.scored)) {
+    for (const auto& [rows, prefix] : shape.sequences) {
+      longest_ = std::max(longest_, Whole(rows + prefix));
+      prefixed_ = prefixed_ || prefix > 0;
+      keys_ += Whole(rows + prefix);
+    }
+  }
 
   void AddTo(MemoryPlan& plan) const {
     double kept = 0, block = 0, again = 0;  // what is computed again
     for (const BlockSpec& spec : model_.blocks) {
       const LayerBytes one = Block(spec);
-      const double end =
-          BlockParameters(spec) * bytes_ + (floats_ ? 0 : kFloat * LargestMatrix(spec)) - one.kept;
       kept += Kept(spec, one);
-      block = std::max({block, one.forward, one.backward, end});
+      block = std::max({block, one.forward, one.backward, Gradients(spec) - one.kept});
       again = std::max(again, one.kept - Kept(spec, one));
     }
     // The last norm keeps its input and the rows that predict scored tokens, before and after it.
@@ -137,13 +210,22 @@ class PassMemory {
   }
 
  private:
+  bool trained() const { return !run_.lora.on(); }
+
+  // The gradients that a block ends with.
+  double Gradients(const BlockSpec& spec) const {
+    if (!trained()) return kFloat * AdapterSize(run_.lora, spec);
+    return BlockParameters(spec) * bytes_ + (floats_ ? 0 : kFloat * LargestMatrix(spec));
+  }
+
   // What a block keeps from the forward pass to the backward pass.
   double Kept(const BlockSpec& spec, const LayerBytes& all) const {
-    const Recompute recompute = config_.local.learner.recompute;
-    if (recompute == Recompute::kBlock) return Values(spec.D);
+    if (recompute_ == Recompute::kBlock) return Values(spec.D);
     // The MLP, with the norm in front of it, begins from a copy of its input.
-    if (recompute == Recompute::kSelective)
-      return all.kept - Mlp(spec) - Values(spec.D) - Norm(N_, Whole(spec.D));
+    if (recompute_ == Recompute::kSelective) {
+      const double norm = keeps_.gate_up ? Values(spec.D) : 0;
+      return all.kept - Mlp(spec) - norm - Norm(N_, Whole(spec.D));
+    }
     return all.kept;
   }
 
@@ -154,12 +236,6 @@ class PassMemory {
 
   double Values(std::int64_t width) const { return Values(Whole(width)); }
 
-  bool prefixed() const { return shape_.completions > 1; }
-
-  double completions() const { return shape_.prompts * shape_.completions; }
-
-  double longest() const { return shape_.prompt_tokens + shape_.completion_tokens; }
-
   // What RMSNorm keeps in addition to its input in the dtype of the model: the scale of a row. By
   // operators, which multiply by 1 + w on GPUs, also input and product in float32.
   double Norm(double rows, double width) const {
@@ -168,8 +244,8 @@ class PassMemory {
   }
 
   bool Short(const AttentionSpec& spec) const {
-    return kernels_ && longest() <= kShortLength && Whole(spec.C) <= kShortHead &&
-           !spec.windowed(static_cast<std::int64_t>(longest())) && spec.score_cap == 0;
+    return kernels_ && longest_ <= kShortLength && Whole(spec.C) <= kShortHead &&
+           !spec.windowed(static_cast<std::int64_t>(longest_)) && spec.score_cap == 0;
   }
 
   // Whether rows are copied into rectangles, with a mask for sequences behind a prefix.
@@ -177,22 +253,11 @@ class PassMemory {
     return !Short(spec) && (kernels_ || floats_ || spec.score_cap > 0);
   }
 
-  // The keys and values of completions, in rows: those of the prompt come with each.
-  double KeyRows() const { return prefixed() ? completions() * longest() : 0; }
-
   // The mask of completions behind their prompts, in bits of bool that all blocks share.
   double Mask() const {
     const bool masks = std::ranges::any_of(
         model_.blocks, [&](const BlockSpec& block) { return Padded(block.attention); });
-    return masks ? PairsBehind() : 0;
-  }
-
-  // Pairs of a row and a key: of completions behind their prompts, and of all other sequences.
-  double PairsBehind() const { return KeyRows() * shape_.completion_tokens; }
-
-  double PairsAlone() const {
-    const double length = prefixed() ? shape_.prompt_tokens : longest();
-    return shape_.prompts * length * length;
+    return masks ? padded_.pairs_behind : 0;
   }
 
   // What a block keeps of its scores: the mask as numbers, or all scores if they are capped.
@@ -201,51 +266,51 @@ class PassMemory {
     return pairs * (Whole(spec.H) * (kFloat + bytes_ + (floats_ ? 0 : bytes_)) + 1);
   }
 
-  // Queries, keys and values are counted by the block.
+  // Queries, keys and values of the rows are counted by the block.
   LayerBytes Attention(const AttentionSpec& spec) const {
     const double q = Whole(spec.q_width()), kv = Whole(spec.kv_width());
     LayerBytes result;
     result.kept = Values(q) + kFloat * N_ * Whole(spec.H);
     result.backward = Values(2 * q + 2 * kv);  // the gradients of its output and its input
     if (Short(spec)) return result;
-    const double key_rows = KeyRows();
     if (!Padded(spec)) {
       // Gathered for the sequences of a part, and again for their gradients.
-      const double gathered = std::min(key_rows, kVarlenKeys) * 2 * kv * bytes_;
+      const double gathered = prefixed_ ? std::min(keys_, kVarlenKeys) * 2 * kv * bytes_ : 0;
       result.forward = gathered;
-      result.backward += 2 * gathered + (prefixed() ? N_ * 2 * kv * kFloat : 0);
+      result.backward += 2 * gathered + (prefixed_ ? N_ * 2 * kv * kFloat : 0);
       return result;
     }
+    const double filled = (padded_.rows - N_) * bytes_;  // of each value of a row
+    const double key_rows = padded_.key_rows;
     // Keys and values are repeated for the query heads that share them.
-    const double own = spec.H == spec.K ? 0
-                       : prefixed()     ? shape_.prompts * shape_.prompt_tokens
-                                        : N_;
+    const double own = spec.H == spec.K ? 0 : padded_.alone;
     const double repeated = (own + key_rows) * 2 * q * bytes_;
-    const bool moved = prefixed() || shape_.prompts > 1;  // into rectangles, and back
     const bool capped = spec.score_cap > 0;
-    const double behind = PairsBehind(), alone = PairsAlone();
-    const double scores = Scores(spec, capped ? behind + alone : behind);
-    result.kept += repeated + scores + (moved ? Values(q) : 0);
+    const double scores = Scores(spec, capped ? padded_.pairs : padded_.pairs_behind);
+    result.kept += repeated + scores + filled * (2 * q + 2 * kv);
+    if (moved_ && keeps_.out) result.kept += Values(q);  // back in the order of the rows
     // The gradients of repeated rows; then, when these rows are freed, their sums in float32.
-    const double sums = (key_rows * (bytes_ + kFloat) + (prefixed() ? N_ * kFloat : 0)) * 2 * kv;
-    result.backward += std::max(repeated, sums - scores - repeated - Values(2 * q));
+    const double sums = (key_rows * (bytes_ + kFloat) + (prefixed_ ? N_ * kFloat : 0)) * 2 * kv;
+    result.backward +=
+        filled * (2 * q + 2 * kv) + std::max(repeated, sums - scores - repeated - Values(2 * q));
     if (!capped) return result;
-    // Scores before and after the cap, with and without mask, of one kind of sequences at a time.
-    const double most = Whole(spec.H) * std::max(behind, alone);
-    result.forward = most * (floats_ ? 3 * kFloat : 3 * bytes_ + kFloat - bytes_) -
-                     Scores(spec, std::min(behind, alone));
+    // Scores before and after the cap, with and without mask, of one rectangle at a time.
+    const double most = Whole(spec.H) * padded_.largest;
+    result.forward =
+        most * (floats_ ? 3 * kFloat : 3 * bytes_ + kFloat - bytes_) - Scores(spec, padded_.later);
     result.backward += most * (floats_ ? 2 * kFloat : 2 * kFloat - bytes_);
     return result;
   }
 
   double Mlp(const BlockSpec& block) const {
-    const double F = Whole(block.F), width = kernels_ ? 3 * F : 4 * F;
+    const double F = Whole(block.F), D = Whole(block.D);
+    const double width = (kernels_ ? 2 : 3) * F + (keeps_.down ? F : 0);
     if (block.experts.count == 0) return Values(width);
     const double chosen = Whole(block.experts.top_k), experts = Whole(block.experts.count);
-    // Rows that are exchanged, as they come and sorted.
-    const double copies = config_.local.learner.expert_parallel ? 4 : 2;
-    return Values(chosen * (width + copies * Whole(block.D))) +
-           N_ * ((floats_ ? 0 : kFloat * Whole(block.D)) + 2 * kFloat * experts +
+    // Rows that are exchanged come, and are sorted.
+    const double copies = (keeps_.gate_up ? 2 : 1) + (learner_.expert_parallel ? 2 : 0);
+    return Values(chosen * (width + copies * D)) +
+           N_ * ((floats_ || !trained() ? 0 : kFloat * D) + 2 * kFloat * experts +
                  4 * kIndex * chosen);
   }
 
@@ -255,8 +320,10 @@ class PassMemory {
                  F = Whole(block.F * std::max<std::int64_t>(1, block.experts.top_k));
     const double q = Whole(spec.q_width()), kv = Whole(spec.kv_width());
     const LayerBytes attention = Attention(spec);
-    // Input, its norm, queries with keys and values; the sum, its norm.
-    double kept = Values(4 * D + q + 2 * kv) + 2 * Norm(N_, D) + attention.kept + Mlp(block);
+    // Input and sum, the norms of both; queries with keys and values.
+    const double norms = (keeps_.qkv ? D : 0) + (keeps_.gate_up ? D : 0);
+    double kept =
+        Values(2 * D + norms + q + 2 * kv) + 2 * Norm(N_, D) + attention.kept + Mlp(block);
     if (block.qk_norm && kernels_)
       kept += Values(q + 2 * kv) + kFloat * N_ * Whole(spec.H + spec.K);
     if (block.qk_norm && !kernels_)
@@ -265,18 +332,38 @@ class PassMemory {
     if (block.post_norms) kept += 2 * (Values(D) + Norm(N_, D));
     // In the forward pass the MLP comes last; in the backward pass it comes first, and frees what
     // it kept.
-    const double matrix = Whole(block.D * block.F) * bytes_;
+    const double matrix = trained() ? Whole(block.D * block.F) * bytes_ : 0;
     const double forward = attention.forward - Mlp(block) - Values(2 * D);
     const double mlp = Values(D + (kernels_ ? 2 : 3) * F) + matrix;
     const double mix = Values(D) + N_ * Whole(block.experts.top_k) * D * (2 * kFloat + bytes_);
     const double later = Values(D) + attention.backward - Mlp(block) + 3 * matrix;
-    return {kept, forward, std::max({mlp, mix, later})};
+    const LayerBytes adapters = Adapters(block);
+    return {kept, std::max(forward, adapters.forward),
+            std::max({mlp, mix, later, adapters.backward})};
+  }
+
+  // The products of adapters in float32, for the MLP, which has the widest rows.
+  LayerBytes Adapters(const BlockSpec& block) const {
+    if (trained() || block.experts.count > 0) return {};
+    const double D = Whole(block.D), F = Whole(block.F);
+    const double floats = kFloat * N_, copies = floats_ ? 0 : floats;  // of a value of each row
+    LayerBytes result;
+    // The product, what the adapters add to it, and their sum.
+    if (keeps_.gate_up)
+      result.forward = Values((floats_ ? 2 : 4) * F) + floats * 2 * F - Mlp(block);
+    // The input and its gradient, the gradient of an output times the scale.
+    if (keeps_.gate_up)
+      result.backward = Values(2 * D + 2 * F) + floats * (D + F) + copies * (D + F) - Mlp(block);
+    if (keeps_.down)
+      result.backward =
+          std::max(result.backward, Values(2 * D + F) + floats * (D + F) + copies * (D + F));
+    return result;
   }
 
   // Logits exist for a block of the vocabulary at a time, or all are kept if there are few
   // (lib/policy/logprobs.h).
   double Head() const {
-    const AlgorithmConfig& algorithm = config_.run.algorithm;
+    const AlgorithmConfig& algorithm = run_.algorithm;
     const double V = Whole(model_.vocab_size);
     const double columns = std::min({V, kVocabularyBlock, std::max(1.0, kBlockLogits / M_)});
     const double block = M_ * columns * kFloat;
@@ -287,19 +374,35 @@ class PassMemory {
     // Logits, and their exponentials; those of the start model come while the policy keeps its own.
     const double floats = floats_ ? 0 : (M_ + columns) * D() * kFloat;
     const double forward = kept + 2 * block + capped + floats;
-    const double gradients = M_ * D() * kFloat + columns * D() * (bytes_ + kFloat);
+    const double gradients =
+        M_ * D() * kFloat + (trained() ? columns * D() * (bytes_ + kFloat) : M_ * D() * bytes_);
     return std::max(forward, kept + (bonus ? 2 : 1) * block + capped + rounded + gradients);
   }
 
-  const RunConfig& config_;
+  const RunSettings& run_;
+  const Recompute recompute_;
   const ModelConfig& model_;
-  const MicroBatchShape shape_;
   const bool kernels_;  // the row kernels of CPUs, else operators
   const bool floats_;
   const double bytes_;
+  const KeptInputs keeps_;
+  const bool moved_;  // into rectangles, and back
+  const Rectangles padded_;
   const double N_;
   const double M_;
+  double longest_ = 0;     // position
+  bool prefixed_ = false;  // some sequence continues a prompt
+  double keys_ = 0;        // rows with the prompts that they are behind
 };
+
+// "local.learner.micro_batch_tokens (16384)", and the other bound if it is set.
+std::string BoundsOf(const LearnerConfig& learner) {
+  std::string text =
+      fmt::format("local.learner.micro_batch_tokens ({})", learner.micro_batch_tokens);
+  if (learner.micro_batch_mib > 0)
+    text += fmt::format(" or local.learner.micro_batch_mib ({})", learner.micro_batch_mib);
+  return text;
+}
 
 }  // namespace
 
@@ -307,21 +410,55 @@ double MemoryPlan::state() const {
   return weights + gradients + masters + moments + reference + gathered + libraries;
 }
 
-double MemoryPlan::peak() const {
-  return state() + std::max(activations + std::max(block, head), update);
-}
+double MemoryPlan::pass() const { return activations + std::max(block, head); }
+
+double MemoryPlan::peak() const { return state() + std::max(pass(), update); }
 
 MicroBatchShape FullMicroBatch(const RunConfig& config, const ModelConfig& model) {
   const SamplingConfig& sampling = config.run.sampling;
+  const MicroBatchBound bound = BoundOf(config.run, config.local.learner, model);
+  const std::int64_t T = sampling.max_tokens;
+  const std::int64_t P = std::max<std::int64_t>(
+      1, std::min(config.run.data.max_prompt_tokens, model.max_positions - T));
   MicroBatchShape shape;
-  shape.completion_tokens = Whole(sampling.max_tokens);
-  shape.prompt_tokens = Whole(std::max<std::int64_t>(
-      1, std::min(config.run.data.max_prompt_tokens, model.max_positions - sampling.max_tokens)));
-  const double most = Whole(config.local.learner.micro_batch_tokens);
-  const double fit = (most - shape.prompt_tokens) / shape.completion_tokens;
-  shape.completions = std::floor(std::clamp(fit, 1.0, Whole(sampling.group_size)));
-  shape.prompts = std::max(1.0, most / shape.rows());
+  std::int64_t left = config.local.learner.micro_batch_tokens;
+  // Adds `count` completions of so many tokens behind a prompt, if the bound holds with them.
+  const auto add = [&](std::int64_t prompt, std::int64_t count, std::int64_t tokens) {
+    const std::size_t sequences = shape.sequences.size();
+    shape.AddGroup(prompt, std::vector<std::int64_t>(static_cast<std::size_t>(count), tokens),
+                   count * tokens);
+    if (bound.Holds(shape)) {
+      left -= prompt + count * tokens;
+      return true;
+    }
+    shape.sequences.resize(sequences);
+    shape.scored -= count * tokens;
+    return false;
+  };
+  std::int64_t groups = 0;
+  for (std::int64_t count = sampling.group_size; groups < config.run.batch.prompts; ++groups) {
+    count = std::min(count, (left - P) / T);
+    while (count > 0 && !add(P, count, T)) --count;
+    if (count <= 0) break;
+  }
+  if (groups == 0) {
+    shape.AddGroup(P, std::vector<std::int64_t>{T}, T);
+  } else if (groups < config.run.batch.prompts && left > 1) {
+    const std::int64_t prompt = std::min(P, left - 1);
+    add(prompt, 1, left - prompt);
+  }
   return shape;
+}
+
+MicroBatchBound BoundOf(const RunSettings& run, const LearnerConfig& learner,
+                        const ModelConfig& model) {
+  if (learner.micro_batch_mib == 0) return {};
+  return {[run, learner, model](const MicroBatchShape& shape) {
+            MemoryPlan plan;
+            PassMemory(run, learner, model, shape).AddTo(plan);
+            return plan.pass();
+          },
+          static_cast<double>(learner.micro_batch_mib) * (1 << 20)};
 }
 
 std::vector<double> UnitSizes(const ModelConfig& model) {
@@ -366,7 +503,7 @@ MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
   if (stage == ZeroStage::k0 && ranks > 1) plan.update += kFloat * largest;
   if (experts) plan.update = std::max(plan.update, value * LargestRun(units, 1));
   plan.libraries = cuda ? kCudaLibraries : 0;
-  PassMemory(config, model, shape).AddTo(plan);
+  PassMemory(config.run, config.local.learner, model, shape).AddTo(plan);
   return plan;
 }
 
@@ -398,10 +535,9 @@ std::string AdviceFor(const MemoryPlan& plan, const RunConfig& config) {
   const LearnerConfig& learner = config.local.learner;
   const bool floats = config.run.model.dtype == ModelDtype::kFloat32;
   if (plan.peak() > 2 * plan.state()) {
-    if (plan.head > plan.activations + plan.block)
-      return fmt::format("lower local.learner.micro_batch_tokens ({})", learner.micro_batch_tokens);
+    if (plan.head > plan.activations + plan.block) return "lower " + BoundsOf(learner);
     return fmt::format(
-        "lower local.learner.micro_batch_tokens ({}){}", learner.micro_batch_tokens,
+        "lower {}{}", BoundsOf(learner),
         learner.recompute == Recompute::kBlock ? "" : " or set local.learner.recompute: block");
   }
   if (floats) return "set run.model.dtype: bfloat16";

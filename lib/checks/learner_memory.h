@@ -13,23 +13,18 @@
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/model_config.h"
+#include "lib/rl/micro_batch_shape.h"
 
 namespace buttress {
 
-// The sequences of a micro-batch: prompts, and behind each prompt completions that share its rows.
-// Not whole where the last of them is shorter.
-struct MicroBatchShape {
-  double prompts = 1;
-  double completions = 1;  // of each prompt
-  double prompt_tokens = 0;
-  double completion_tokens = 0;
-
-  double rows() const { return prompts * (prompt_tokens + completions * completion_tokens); }
-};
-
 // A micro-batch of the longest prompts and completions of the run: as many completions of a group
-// as fit, then as many groups.
+// as fit, then as many groups of a step; the last completion is shorter. A completion that does not
+// fit is alone.
 MicroBatchShape FullMicroBatch(const RunConfig& config, const ModelConfig& model);
+
+// local.learner.micro_batch_mib: the most that MemoryPlan::pass() of a micro-batch may be.
+MicroBatchBound BoundOf(const RunSettings& run, const LearnerConfig& learner,
+                        const ModelConfig& model);
 
 // Bytes of one rank.
 struct MemoryPlan {
@@ -47,6 +42,9 @@ struct MemoryPlan {
 
   // There whatever the tokens.
   double state() const;
+
+  // What a micro-batch takes: its activations, and the block or head that is computed.
+  double pass() const;
 
   // The most at one time. Block, head and update follow one another, and the update comes when no
   // activations are left.

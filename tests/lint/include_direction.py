@@ -7,8 +7,8 @@ from sources import CPP, PROGRAMS, check_files, files, finish
 LIBRARIES = {
     "base": set(),
     "checks": {
-        "base", "collectives", "config", "data", "http", "measure", "policy", "rpc", "tokenizer",
-        "verify", "weights"
+        "base", "collectives", "config", "data", "http", "measure", "policy", "rl", "rpc",
+        "tokenizer", "verify", "weights"
     },
     "collectives": {"base"},
     "config": {"base"},

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace buttress {
 namespace {
 
@@ -40,6 +42,13 @@ MemoryPlan PlanOf(const RunConfig& config, std::int64_t ranks = 1,
                   ZeroStage stage = ZeroStage::k0) {
   return PlanLearnerMemory(config, SevenBillion(), FullMicroBatch(config, SevenBillion()), ranks,
                            stage);
+}
+
+MicroBatchShape Group(std::size_t completions, std::int64_t prompt, std::int64_t tokens) {
+  MicroBatchShape shape;
+  shape.AddGroup(prompt, std::vector<std::int64_t>(completions, tokens),
+                 static_cast<std::int64_t>(completions) * tokens);
+  return shape;
 }
 
 double SumOf(const std::vector<double>& sizes) {
@@ -124,7 +133,7 @@ TEST(LearnerMemoryTest, OffloadedStateIsNotInTheMemoryOfTheDevice) {
   const auto state = [&](Offload offload) {
     config.local.learner.offload = offload;
     const MemoryPlan plan =
-        PlanLearnerMemory(config, SevenBillion(), {1, 1, 8, 8}, 1, ZeroStage::k0);
+        PlanLearnerMemory(config, SevenBillion(), Group(1, 8, 8), 1, ZeroStage::k0);
     return plan.masters + plan.moments;
   };
   EXPECT_GT(state(Offload::kNone), 80 * kOneGiB);
@@ -141,7 +150,7 @@ TEST(LearnerMemoryTest, SharedPromptsTakeMoreThanTheirRowsOnCpusOnly) {
   const auto of = [&](const MicroBatchShape& shape) {
     return PlanLearnerMemory(config, SevenBillion(), shape, 1, ZeroStage::k0).activations;
   };
-  const MicroBatchShape behind{1, 16, 8192, 512}, alone{1, 1, 8192, 8192};
+  const MicroBatchShape behind = Group(16, 8192, 513), alone = Group(1, 8192, 8193);
   EXPECT_EQ(behind.rows(), alone.rows());
   EXPECT_LT(of(behind), of(alone) + kOneGiB);
   config.local.learner.device = ComputeDevice::kCpu;
@@ -152,10 +161,59 @@ TEST(LearnerMemoryTest, AFullMicroBatchHasTheLongestOfTheRun) {
   RunConfig config = OnGpus();
   config.run.data.max_prompt_tokens = 1024;
   const MicroBatchShape shape = FullMicroBatch(config, SevenBillion());
-  EXPECT_EQ(shape.completions, 7);  // 1,024 + 7 x 2,048 of 16,384
-  EXPECT_EQ(shape.rows(), 16384);
+  // 1,024 + 7 x 2,048 of 16,384, and a last completion in the 1,024 that are left.
+  MicroBatchShape expected = Group(7, 1024, 2048);
+  expected.AddGroup(1023, std::vector<std::int64_t>{1}, 1);
+  EXPECT_EQ(shape.sequences, expected.sequences);
+  EXPECT_EQ(shape.scored, 7 * 2048 + 1);
+  config.run.batch.prompts = 1;
+  EXPECT_EQ(FullMicroBatch(config, SevenBillion()).sequences, Group(7, 1024, 2048).sequences);
   config.run.sampling.max_tokens = 20000;  // which goes alone
-  EXPECT_EQ(FullMicroBatch(config, SevenBillion()).rows(), 21024);
+  EXPECT_EQ(FullMicroBatch(config, SevenBillion()).rows(), 21023);
+}
+
+// The plan of a start shrinks with the bound, down to a completion that goes alone.
+TEST(LearnerMemoryTest, AFullMicroBatchTakesNoMoreThanItsBound) {
+  RunConfig config = OnGpus();
+  config.local.learner.recompute = Recompute::kBlock;
+  double before = PlanOf(config).pass();
+  for (const std::int64_t mib : {8192, 4096, 2048}) {
+    config.local.learner.micro_batch_mib = mib;
+    const double pass = PlanOf(config).pass();
+    EXPECT_LE(pass, static_cast<double>(mib << 20));
+    EXPECT_LT(pass, before);
+    before = pass;
+  }
+  config.local.learner.micro_batch_mib = 1;
+  const MicroBatchShape shape = FullMicroBatch(config, SevenBillion());
+  EXPECT_EQ(shape.sequences.size(), 1u);
+  EXPECT_EQ(shape.scored, 2048);
+}
+
+// Rows of one rectangle have the length of its longest sequence.
+TEST(LearnerMemoryTest, SequencesOfDifferentLengthsArePaddedOnCpus) {
+  RunConfig config = OnGpus();
+  const auto of = [&](std::vector<std::int64_t> lengths) {
+    MicroBatchShape shape;
+    for (const std::int64_t length : lengths)
+      shape.AddGroup(1, std::vector<std::int64_t>{length}, 0);
+    return PlanLearnerMemory(config, SevenBillion(), shape, 1, ZeroStage::k0).activations;
+  };
+  EXPECT_EQ(of({1000, 900}), of({950, 950}));
+  config.local.learner.device = ComputeDevice::kCpu;
+  EXPECT_GT(of({1000, 900}), of({950, 950}));
+  EXPECT_LT(of({1000, 700}), of({1000, 900}));
+}
+
+// Products of frozen weights keep no inputs, except where an adapter needs them.
+TEST(LearnerMemoryTest, AFrozenModelKeepsLess) {
+  RunConfig config = OnGpus();
+  const double all = PlanOf(config).activations;
+  config.run.lora.rank = 16;
+  EXPECT_EQ(PlanOf(config).activations, all);
+  config.run.lora.targets = {LoraTarget::kQ};
+  const double rows = static_cast<double>(FullMicroBatch(config, SevenBillion()).rows());
+  EXPECT_EQ(all - PlanOf(config).activations, 28 * rows * 2 * (3584 + 18944));
 }
 
 TEST(LearnerMemoryTest, AutoTakesTheLowestStageThatFits) {
@@ -204,6 +262,10 @@ TEST(LearnerMemoryTest, WhatFitsNowhereIsSaidWithWhatToChange) {
   EXPECT_THAT(error(8, 60 * kOneGiB),
               HasSubstr("lower local.learner.micro_batch_tokens (16384) or set "
                         "local.learner.recompute"));
+  config.local.learner.micro_batch_mib = 100000;
+  EXPECT_THAT(error(8, 60 * kOneGiB), HasSubstr("lower local.learner.micro_batch_tokens (16384) or "
+                                                "local.learner.micro_batch_mib (100000) or set"));
+  config.local.learner.micro_batch_mib = 0;
   config.local.learner.recompute = Recompute::kBlock;
   EXPECT_THAT(error(1, 80 * kOneGiB), HasSubstr("set run.optim.precision: stochastic"));
   config.run.optim.precision = OptimPrecision::kStochastic;
