@@ -209,7 +209,8 @@ Status OnCollective(Result<std::unique_ptr<Collective>> made, const std::string&
 
 std::string SizesToLower(const SftOptions& sft) {
   return c10::str("lower --micro-batch-tokens (", sft.micro_batch_tokens,
-                  "), or take --dtype bfloat16");
+                  ") or --micro-batch-mib (", sft.micro_batch_mib,
+                  "; 0: no bound), or take --dtype bfloat16");
 }
 
 int Report(const Status& status) {
@@ -279,6 +280,10 @@ void AddSft(CLI::App& app, SftOptions& options) {
   app.add_option("--micro-batch-tokens", options.micro_batch_tokens,
                  "most tokens of one forward and backward pass")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--micro-batch-mib", options.micro_batch_mib,
+                 "most MiB that the planned activations of such a pass take; 0: no bound")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }
 

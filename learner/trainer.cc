@@ -13,6 +13,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/os/memory.h"
 #include "lib/base/report/log.h"
+#include "lib/checks/learner_memory.h"
 #include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/device_copy.h"
 #include "lib/policy/exception_status.h"
@@ -54,7 +55,9 @@ class Stopwatch {
 
 std::string SizesToLower(const LearnerConfig& local) {
   return c10::str(
-      "lower local.learner.micro_batch_tokens (", local.micro_batch_tokens, "), ",
+      "lower local.learner.micro_batch_tokens (", local.micro_batch_tokens,
+      ") or micro_batch_mib (", local.micro_batch_mib,
+      local.micro_batch_mib == 0 ? ": no bound" : "", "), ",
       local.recompute == Recompute::kBlock ? "" : "set local.learner.recompute: block, ",
       "set run.optim.precision: stochastic, or set local.learner.zero: auto with more "
       "ranks");
@@ -63,7 +66,8 @@ std::string SizesToLower(const LearnerConfig& local) {
 Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* reference,
                  Collective& control, Collective& tensors, BatchSource& source)
     : options_(std::move(options)),
-      assignment_options_{options_.run, options_.learner.micro_batch_tokens, control.size()},
+      assignment_options_{options_.run, options_.learner.micro_batch_tokens, control.size(),
+                          BoundOf(options_.run, options_.learner, model.config())},
       timeout_(options_.learner.collective_timeout_ms),
       model_(model),
       reference_(reference),

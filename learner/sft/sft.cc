@@ -19,6 +19,7 @@
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
+#include "lib/checks/learner_memory.h"
 #include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -34,6 +35,16 @@ OptimConfig OptimOf(const SftOptions& options) {
   optim.warmup_steps = options.warmup_steps;
   optim.schedule = LrSchedule::kLinear;
   return optim;
+}
+
+MicroBatchBound SftBound(const SftOptions& options, const ModelConfig& model) {
+  RunSettings run;
+  run.model.dtype = options.dtype;
+  run.lora = options.lora;
+  LearnerConfig learner;
+  learner.device = options.device;
+  learner.micro_batch_mib = options.micro_batch_mib;
+  return BoundOf(run, learner, model);
 }
 
 bool HasWeights(const std::string& folder) {
@@ -149,6 +160,7 @@ class SftRun {
          SftSets sets)
       : options_(options),
         optim_(OptimOf(options)),
+        bound_(SftBound(options, model.config())),
         control_(control),
         tensors_(tensors),
         model_(model),
@@ -210,7 +222,7 @@ class SftRun {
   Result<std::vector<TokenBatch>> PackRounds(const std::vector<const SftExample*>& mine) {
     std::vector<TokenBatch> rounds;
     for (const SftExample* example : mine) {
-      if (rounds.empty() || IsFull(rounds.back(), *example)) rounds.emplace_back();
+      if (rounds.empty() || !Fits(rounds.back(), *example)) rounds.emplace_back();
       rounds.back().Add(example->prompt, example->response, example->trained);
     }
     auto own = static_cast<std::int64_t>(rounds.size());
@@ -226,9 +238,13 @@ class SftRun {
     return (tokens.empty() ? FillerTokens() : tokens).Run(model_, {});
   }
 
-  bool IsFull(const TokenBatch& micro_batch, const SftExample& example) const {
-    return !micro_batch.empty() &&
-           micro_batch.input_tokens() + example.tokens() > options_.micro_batch_tokens;
+  // Returns whether the example may run with the micro-batch.
+  bool Fits(const TokenBatch& micro_batch, const SftExample& example) const {
+    if (micro_batch.input_tokens() + example.tokens() > options_.micro_batch_tokens) return false;
+    if (!bound_.bytes) return true;
+    TokenBatch both = micro_batch;
+    both.Add(example.prompt, example.response, example.trained);
+    return bound_.Holds(both.shape());
   }
 
   Status Step(std::int64_t step) {
@@ -278,6 +294,7 @@ class SftRun {
 
   const SftOptions& options_;
   const OptimConfig optim_;
+  const MicroBatchBound bound_;
   Collective& control_;
   Collective& tensors_;
   Transformer& model_;

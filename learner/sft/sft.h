@@ -30,6 +30,7 @@ struct SftOptions {
   bool share_gpu = false;  // ranks may share a GPU
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
+  std::int64_t micro_batch_mib = 0;  // as local.learner.micro_batch_mib
   ZeroStage zero = ZeroStage::k0;
   bool expert_parallel = false;
   LoraConfig lora;

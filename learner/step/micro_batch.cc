@@ -64,6 +64,17 @@ void TokenBatch::Add(std::span<const std::int32_t> prompt, std::span<const std::
   }
 }
 
+MicroBatchShape TokenBatch::shape() const {
+  MicroBatchShape shape;
+  for (std::size_t i = 0; i < lengths_.size(); ++i) {
+    const std::int64_t prefix = prefixes_[i];
+    shape.sequences.push_back(
+        {lengths_[i], prefix < 0 ? 0 : lengths_[static_cast<std::size_t>(prefix)]});
+  }
+  shape.scored = trained_tokens();
+  return shape;
+}
+
 ModelPass TokenBatch::Run(Transformer& model, const PassOptions& options) const {
   const auto indices = at::TensorOptions().dtype(at::kLong);
   const at::Device device = model.weights().embedding_VD.device();

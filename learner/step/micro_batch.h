@@ -12,6 +12,7 @@
 #include "lib/experience/types.h"
 #include "lib/policy/model_pass.h"
 #include "lib/policy/transformer.h"
+#include "lib/rl/micro_batch_shape.h"
 
 namespace buttress {
 
@@ -31,6 +32,8 @@ class TokenBatch {
   std::int64_t input_tokens() const { return static_cast<std::int64_t>(tokens_.size()); }
 
   std::int64_t trained_tokens() const { return static_cast<std::int64_t>(targets_.size()); }
+
+  MicroBatchShape shape() const;
 
   // Runs the model over the sequences, which are scored one after another.
   ModelPass Run(Transformer& model, const PassOptions& options) const;

@@ -11,6 +11,7 @@
 #include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
+#include "tests/support/live_bytes.h"
 
 namespace buttress {
 namespace {
@@ -108,6 +109,29 @@ TEST_F(SftTest, AdaptersMemorizeAndAreWrittenAsAFolderOfPeft) {
   ASSERT_TRUE(model.ok());
   const Status added = AddAdapters(Path("adapter"), **model);
   EXPECT_TRUE(added.ok()) << added.ToString();
+}
+
+// Micro-batches of fewer bytes give the same losses.
+TEST_F(SftTest, MicroBatchesTakeNoMoreBytesThanTheBound) {
+  WriteData("{\"prompt\":\"1+2=\",\"response\":\"3\"}\n{\"prompt\":\"4+4=\",\"response\":\"8\"}\n");
+  options.held_out = options.data.path;
+  options.batch = 1024;
+  options.steps = 2;
+  const auto group = MakeLocalCollective();
+  const auto train = [&](std::int64_t mib, std::int64_t& taken) {
+    options.micro_batch_mib = mib;
+    testing::internal::CaptureStdout();
+    const LiveBytes bytes;
+    const Status status = RunSft(options, *group);
+    taken = bytes.peak();
+    const std::string text = testing::internal::GetCapturedStdout();
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return HeldOutLosses(text);
+  };
+  std::int64_t whole = 0, split = 0;
+  EXPECT_EQ(train(0, whole), train(1, split));
+  EXPECT_GT(whole, 4 << 20);
+  EXPECT_LT(split, 2 << 20);
 }
 
 TEST_F(SftTest, TurnsOfTheAssistantAreTrainedAndTheHeldOutLossIsShown) {
