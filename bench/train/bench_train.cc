@@ -312,6 +312,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
   count("--micro-batch-tokens", learner.micro_batch_tokens, "of a forward and backward pass");
   count("--micro-batch-mib", learner.micro_batch_mib, "of its planned activations");
   count("--lora-rank", run.lora.rank, "train adapters of this rank");
+  const auto target = [&run](const std::string& name) {
+    const Result<LoraTarget> found = FindChoice<LoraTarget>(name);
+    if (!found.ok()) throw CLI::ValidationError("--lora-target", found.status().message());
+    run.lora.targets = {*found};
+  };
+  app.add_option_function<std::string>("--lora-target", target, "the matrix that has them [all]");
   count("--groups", flags.groups.groups, "of a step");
   count("--group-size", flags.groups.completions, "completions of a group");
   count("--least-prompt", flags.groups.prompt.least, "tokens of a prompt");

@@ -5,7 +5,7 @@ masters, bfloat16 with stochastic rounding, and adapters. Ends with 1 where plan
 more than 10 %.
 
     bench/train/memory.py [--device cuda] [--cases half ...] [--ranks 1 2 4 --stages 0 1 2 3]
-                          [--lora-ranks 0 8] [--quick]                      needs bench_train
+                          [--lora-ranks 0 8 --lora-targets all q_proj] [--quick]   needs bench_train
 """
 
 import argparse
@@ -33,6 +33,7 @@ LOADS = {
     "short answers": (16, 20, 24, 2048),
     "shared prompts": (16, 512, 128, 2560),
     "long context": (2, 64, 2000, 2064),
+    "few tokens": (4, 16, 32, 144),
 }
 
 
@@ -45,11 +46,13 @@ class Case(NamedTuple):
     ranks: int = 1
     stage: int = 0
     lora_rank: int = 0
+    lora_target: str = "all"
 
     def runs(self):
         """One rank divides nothing, and adapters are float32 whatever the precision."""
         return ((self.ranks > 1 or self.stage == 0)
-                and (self.lora_rank == 0 or self.precision != "stochastic"))
+                and (self.precision != "stochastic" if self.lora_rank > 0 else
+                     self.lora_target == "all"))
 
     def __str__(self):
         parts = [self.model, self.load, self.precision]
@@ -58,7 +61,7 @@ class Case(NamedTuple):
         if self.ranks > 1:
             parts.append(f"{self.ranks} ranks, zero {self.stage}")
         if self.lora_rank > 0:
-            parts.append(f"LoRA {self.lora_rank}")
+            parts.append(f"LoRA {self.lora_rank} of {self.lora_target}")
         return ", ".join(parts)
 
 
@@ -72,13 +75,15 @@ QUICK = [
 
 def flags_of(case):
     group, prompt, completion, micro_batch = LOADS[case.load]
-    # Two micro-batches of whole groups: the second comes on top of the gradients of the first.
+    # Three micro-batches of whole groups or more: the second comes on top of the gradients of the
+    # first, and the third, of several ranks, on top of two sums.
     in_one = (micro_batch - prompt) // completion
-    groups = 2 if in_one <= group else 2 * (micro_batch // (prompt + group * completion))
-    lora = ["--lora-rank", case.lora_rank] if case.lora_rank > 0 else []
+    groups = 3 if in_one <= group else 3 * (micro_batch // (prompt + group * completion))
+    lora = ["--lora-rank", case.lora_rank, "--lora-target", case.lora_target]
     return ["--fixed", "--groups", case.ranks * groups, "--group-size", group, "--most-prompt",
             prompt, "--most", completion, "--micro-batch-tokens", micro_batch, "--steps", 0,
-            *PRECISIONS[case.precision], "--recompute", case.recompute, "--zero", case.stage, *lora]
+            *PRECISIONS[case.precision], "--recompute", case.recompute, "--zero", case.stage,
+            *(lora if case.lora_rank > 0 else [])]
 
 
 def measure(program, case, device):
@@ -106,6 +111,7 @@ def main():
     options.add_argument("--ranks", nargs="*", type=int, default=[1])
     options.add_argument("--stages", nargs="*", type=int, choices=range(4), default=[0])
     options.add_argument("--lora-ranks", nargs="*", type=int, default=[0])
+    options.add_argument("--lora-targets", nargs="*", default=["all"])
     options.add_argument("--program", default=BENCH)
     options.add_argument("--quick", action="store_true", help="the quickstart's model, one load")
     options.add_argument("--parts", action="store_true", help="the parts of each plan")
@@ -113,7 +119,7 @@ def main():
     cases = QUICK if options.quick else [
         Case(*values) for values in itertools.product(
             options.cases, options.loads, options.precisions, options.recomputes, options.ranks,
-            options.stages, options.lora_ranks)]
+            options.stages, options.lora_ranks, options.lora_targets)]
     print(f"{'MiB':78} {'steps':>9} {'plan':>9} {'ratio':>7}")
     good = True
     for case in filter(Case.runs, cases):

@@ -1,8 +1,7 @@
 // The memory that the tensors of one learner rank take on its device, planned part by part before
 // any of them exists. Without LibTorch.
 //
-// The sums follow what the backward pass of each layer keeps (lib/policy/layers/). A test and
-// bench/train/memory.py hold them against training steps.
+// A test and bench/train/memory.py hold the plan against training steps.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
+#include "lib/checks/pass_memory.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/model_config.h"
 #include "lib/rl/micro_batch_shape.h"
@@ -35,8 +35,8 @@ struct MemoryPlan {
   double reference = 0;    // the start model, for kl_coef > 0
   double gathered = 0;     // zero: 3: the unit in use and the next one
   double activations = 0;  // of a micro-batch, kept for its backward pass
-  double block = 0;        // of the largest block while it is computed, beyond what is kept
-  double head = 0;         // logits of a chunk and their gradient
+  double block = 0;        // of blocks while they are computed, beyond what is kept
+  double head = 0;         // of the head: logits and their gradient
   double update = 0;       // gradients of a unit that are gathered, tensors of the optimizer
   double libraries = 0;    // of a GPU: CUDA, cuBLAS and NCCL
 
@@ -51,13 +51,11 @@ struct MemoryPlan {
   double peak() const;
 };
 
-// The parameters of a model by unit: the embedding, the blocks, the head with the last norm.
-std::vector<double> UnitSizes(const ModelConfig& model);
-
 // Plans a rank of a job of `ranks` for micro-batches of `shape`. `stage` is not kAuto. Of several
-// ranks, each holds 1 / ranks of the gradients, and the whole ones of the units whose sums over the
-// ranks are not complete; stage 0 gathers those of a unit again for its update. Stages 1 and 2 hold
-// 1 / ranks of masters and moments; stage 3 of the weights as well, and two units whole.
+// ranks, each holds 1 / ranks of the gradients, and next to a block or the head the whole ones of
+// units whose sums over the ranks are not complete; stage 0 gathers those of a unit again for its
+// update. Stages 1 and 2 hold 1 / ranks of masters and moments; stage 3 of the weights as well, and
+// two units whole.
 MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
                              const MicroBatchShape& shape, std::int64_t ranks, ZeroStage stage);
 

@@ -2,8 +2,13 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <numeric>
+#include <vector>
+
 #include "bench/train/drawn_groups.h"
 #include "learner/trainer.h"
+#include "lib/checks/learner_memory.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "tests/support/live_bytes.h"
 #include "tests/unit/learner/small_model.h"
 
@@ -33,23 +38,34 @@ class MicroBatchBoundTest : public testing::Test {
   StepState Train() {
     auto model = Transformer::Random(config, run.model.dtype, {}, 1);
     EXPECT_TRUE(model.ok()) << model.status().ToString();
+    EXPECT_TRUE(!run.lora.on() || StartAdapters(run.lora, 1, **model).ok());
     const auto group = MakeLocalCollective();
     DrawnGroups source({run.batch.prompts, run.sampling.group_size, {16, 96}, {16, 200}, 512});
     Trainer trainer({run, learner, "/dev/null"}, **model, nullptr, *group, *group, source);
     double gradients = 0;
     for (const ParameterUnit& unit : (*model)->units())
-      gradients += 4 * static_cast<double>(unit.size());
+      gradients += unit.trainable ? 4 * static_cast<double>(unit.size()) : 0;
     const LiveBytes bytes;
     auto state = trainer.Step(1, [] { return false; });
     EXPECT_TRUE(state.ok()) << state.status().ToString();
     taken = static_cast<double>(bytes.peak()) - gradients;
+    shape = {};
+    for (std::int64_t k = 0; k < run.batch.prompts; ++k) {
+      const v1::Group drawn = source.Group(1, k);
+      std::vector<std::int64_t> lengths;
+      for (int i = 0; i < Completions(drawn.head()); ++i)
+        lengths.push_back(std::ssize(TokensOf(drawn, i)));
+      shape.AddGroup(drawn.head().prompt_tokens(), lengths,
+                     std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
+    }
     return *std::move(state);
   }
 
   ModelConfig config = SmallModelConfig();
   RunSettings run;
   LearnerConfig learner;
-  double taken = 0;  // bytes
+  double taken = 0;       // bytes
+  MicroBatchShape shape;  // of the whole step
 };
 
 TEST_F(MicroBatchBoundTest, HoldsInAStepAndChangesNothingBeyondRounding) {
@@ -68,6 +84,25 @@ TEST_F(MicroBatchBoundTest, HoldsInAStepAndChangesNothingBeyondRounding) {
     EXPECT_NEAR(split.measured.loss, whole.measured.loss, rounding);
     EXPECT_NEAR(split.measured.grad_norm, whole.measured.grad_norm,
                 rounding * whole.measured.grad_norm);
+  }
+}
+
+// Sequences of all lengths in one micro-batch, which attention pads, and products of frozen weights.
+TEST_F(MicroBatchBoundTest, APlanIsNearWhatItsSequencesTake) {
+  for (const ModelDtype dtype : {ModelDtype::kFloat32, ModelDtype::kBfloat16}) {
+    for (const LoraTarget target : {LoraTarget::kAll, LoraTarget::kQ}) {
+      for (const std::int64_t rank : {0, 4}) {
+        run.model.dtype = dtype;
+        run.lora.rank = rank;
+        run.lora.targets = {target};
+        Train();
+        learner.micro_batch_mib = 1;
+        const double planned = BoundOf(run, learner, config).bytes(shape);
+        learner.micro_batch_mib = 0;
+        EXPECT_NEAR(planned / taken, 1, 0.1)
+            << ChoiceName(dtype) << " " << ChoiceName(target) << " " << rank;
+      }
+    }
   }
 }
 
