@@ -3,16 +3,26 @@
 #include <c10/util/StringUtil.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace buttress {
 namespace {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
+// Values that are summed at a time on a CPU, where LibTorch copies bfloat16 to float32 first.
+constexpr std::int64_t kSlice = std::int64_t{1} << 22;
+
 // A sum of squares that is finite proves that all values are; one that is not may have overflowed.
 bool SumIsFinite(const std::vector<NamedTensor>& tensors) {
   std::vector<at::Tensor> norms;
-  for (const auto& [name, tensor] : tensors)
-    norms.push_back(at::linalg_vector_norm(tensor.detach(), 2, {}, false, at::kFloat));
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor flat = tensor.detach().reshape({-1});
+    const std::int64_t most = flat.is_cpu() ? kSlice : std::max<std::int64_t>(1, flat.numel());
+    for (const at::Tensor& slice : flat.split(most))
+      norms.push_back(at::linalg_vector_norm(slice, 2, {}, false, at::kFloat));
+  }
   return norms.empty() || at::isfinite(at::stack(norms)).all().item<bool>();
 }
 

@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "tests/support/live_bytes.h"
+
 namespace buttress {
 namespace {
 
@@ -37,6 +39,17 @@ TEST(FiniteCheckTest, LargeValuesAreFinite) {
       {"a", at::full({1000}, std::numeric_limits<float>::max())}};
   EXPECT_TRUE(AllFinite(tensors));
   EXPECT_TRUE(AllFinite({}));
+}
+
+// bfloat16 values are summed in float32, of which a part exists at a time.
+TEST(FiniteCheckTest, ALargeTensorIsNotCopied) {
+  const at::Tensor large = at::ones({(1 << 24) + 1}, at::kBFloat16);
+  const std::vector<std::pair<std::string, at::Tensor>> tensors = {{"a", large}};
+  const LiveBytes bytes;
+  EXPECT_TRUE(AllFinite(tensors));
+  EXPECT_LT(bytes.peak(), 20 << 20);
+  large[1 << 24] = kInfinite;
+  EXPECT_FALSE(AllFinite(tensors));
 }
 
 }  // namespace
