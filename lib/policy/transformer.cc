@@ -147,8 +147,11 @@ Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder
       StoredParameters::Open(folder, NamedParameters(weights, config), config.tie_word_embeddings));
   std::unique_ptr<Transformer> model(
       new Transformer(std::move(config), std::move(weights), place, share));
-  model->FillParameters(
-      [&](std::size_t index, const at::Tensor& tensor) { stored.CopyTo(index, tensor); });
+  Status status;
+  model->FillParameters([&](std::size_t index, const at::Tensor& tensor) {
+    if (status.ok()) status = stored.CopyTo(index, tensor);
+  });
+  if (!status.ok()) return status;
   return model;
 }
 

@@ -30,29 +30,6 @@ constexpr std::int64_t kMaxIndexBytes = 100'000'000;
 constexpr int kHeaderDepth = 3;            // table, entry, shape
 constexpr std::int64_t kEntryValues = 64;  // strings and numbers of an entry, at most
 
-// Maps a whole file read-only. The caller unmaps it.
-Result<std::string_view> MapFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // FIFO: no wait
-  if (fd < 0) {
-    const int error = errno;
-    const std::string message = fmt::format("open {}: {}", path, std::strerror(error));
-    return error == ENOENT ? NotFound(message) : Unavailable(message);
-  }
-  struct stat info = {};
-  const bool known = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  if (!known || info.st_size < static_cast<off_t>(kLengthBytes)) {
-    ::close(fd);
-    return DataLoss(path +
-                    " is not a safetensors file: expected a regular file of 8 bytes or more");
-  }
-  const auto size = static_cast<std::size_t>(info.st_size);
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  const int error = errno;
-  ::close(fd);
-  if (data == MAP_FAILED) return Unavailable(fmt::format("map {}: {}", path, std::strerror(error)));
-  return std::string_view(static_cast<const char*>(data), size);
-}
-
 // A tensor and its bytes [begin, end) of the data section.
 struct Span {
   TensorView tensor;
@@ -234,9 +211,30 @@ std::int64_t SafetensorsElementSize(std::string_view dtype) {
   return 0;
 }
 
+// Opens and maps a whole file read-only.
+Result<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Map(const std::string& path) {
+  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // FIFO: no wait
+  if (fd.get() < 0) {
+    const int error = errno;
+    const std::string message = fmt::format("open {}: {}", path, std::strerror(error));
+    return error == ENOENT ? NotFound(message) : Unavailable(message);
+  }
+  struct stat info = {};
+  const bool known = ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
+  if (!known || info.st_size < static_cast<off_t>(kLengthBytes)) {
+    return DataLoss(path +
+                    " is not a safetensors file: expected a regular file of 8 bytes or more");
+  }
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (data == MAP_FAILED) return Unavailable(fmt::format("map {}: {}", path, std::strerror(errno)));
+  return std::unique_ptr<SafetensorsFile>(new SafetensorsFile(
+      path, std::move(fd), std::string_view(static_cast<const char*>(data), size), info.st_mtim));
+}
+
 Result<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string_view bytes, MapFile(path));
-  std::unique_ptr<SafetensorsFile> file(new SafetensorsFile(bytes));
+  BUTTRESS_ASSIGN_OR_RETURN(auto file, Map(path));
+  const std::string_view bytes = file->mapped_;
   std::uint64_t header_bytes = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
     header_bytes |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
@@ -252,6 +250,7 @@ Result<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string
   if (!spans.ok()) return spans.status().Annotate(path);
   for (Span& span : *spans) {
     span.tensor.data = data.substr(span.begin, span.end - span.begin);
+    span.tensor.file = file.get();
     file->index_[span.tensor.name] = file->tensors_.size();
     file->tensors_.push_back(std::move(span.tensor));
   }
@@ -272,6 +271,31 @@ SafetensorsFile::~SafetensorsFile() { ::munmap(const_cast<char*>(mapped_.data())
 const TensorView* SafetensorsFile::Find(std::string_view name) const {
   const auto found = index_.find(std::string(name));
   return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+Status SafetensorsFile::Read(const TensorView& view, void* to) const {
+  const auto changed = [&] {
+    return DataLoss(fmt::format(
+        "{} was changed while it is in use; restore the file, and write a new one next to it",
+        path_));
+  };
+  struct stat info = {};
+  if (::fstat(fd_.get(), &info) != 0)
+    return Unavailable(fmt::format("stat {}: {}", path_, std::strerror(errno)));
+  if (static_cast<std::size_t>(info.st_size) != mapped_.size() ||
+      info.st_mtim.tv_sec != modified_.tv_sec || info.st_mtim.tv_nsec != modified_.tv_nsec)
+    return changed();
+  std::size_t done = 0;
+  while (done < view.data.size()) {
+    const auto offset = static_cast<off_t>(view.data.data() + done - mapped_.data());
+    const ssize_t count =
+        ::pread(fd_.get(), static_cast<char*>(to) + done, view.data.size() - done, offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return Unavailable(fmt::format("read {}: {}", path_, std::strerror(errno)));
+    if (count == 0) return changed();
+    done += static_cast<std::size_t>(count);
+  }
+  return OkStatus();
 }
 
 Result<std::unique_ptr<SafetensorsFolder>> SafetensorsFolder::Open(const std::string& folder) {

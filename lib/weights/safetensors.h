@@ -3,24 +3,31 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "lib/base/os/fd.h"
 #include "lib/base/report/status.h"
 #include "lib/weights/part_file.h"
 
 namespace buttress {
 
-// One tensor of a file. `data` points into the mapped file and lives as long as it.
+class SafetensorsFile;
+
+// One tensor of a file. `data` points into the mapped file and lives as long as it; a file that is
+// truncated while it is mapped ends a process that reads there (SafetensorsFile::Read does not).
 struct TensorView {
   std::string name;
   std::string dtype;  // F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL
   std::vector<std::int64_t> shape;
   std::string_view data;
+  const SafetensorsFile* file = nullptr;
 };
 
 // Returns the bytes of one element, or 0 for an unknown dtype.
@@ -30,7 +37,7 @@ std::int64_t SafetensorsElementSize(std::string_view dtype);
 // process. Reading them again is correct.
 void ForgetPages(std::string_view data);
 
-// A memory-mapped safetensors file. Thread-safe.
+// An open, memory-mapped safetensors file. Thread-safe.
 class SafetensorsFile {
  public:
   // Checks every offset, size, overlap and shape against the file. kDataLoss names the file, the
@@ -46,10 +53,20 @@ class SafetensorsFile {
   // Returns null if there is no such tensor.
   const TensorView* Find(std::string_view name) const;
 
- private:
-  explicit SafetensorsFile(std::string_view mapped) : mapped_(mapped) {}
+  // Reads the bytes of `view`, which is of this file, to `to`, not through the mapping. A file that
+  // was replaced or removed is read as it was opened; kDataLoss if it was changed in place.
+  Status Read(const TensorView& view, void* to) const;
 
-  std::string_view mapped_;  // the whole file
+ private:
+  SafetensorsFile(std::string path, OwnedFd fd, std::string_view mapped, timespec modified)
+      : path_(std::move(path)), fd_(std::move(fd)), mapped_(mapped), modified_(modified) {}
+
+  static Result<std::unique_ptr<SafetensorsFile>> Map(const std::string& path);
+
+  const std::string path_;
+  const OwnedFd fd_;
+  const std::string_view mapped_;  // the whole file
+  const timespec modified_;        // when it was written last, as of Open
   std::vector<TensorView> tensors_;
   std::unordered_map<std::string, std::size_t> index_;  // into tensors_, by name
 };

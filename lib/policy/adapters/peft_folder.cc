@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -86,8 +85,7 @@ Result<at::Tensor> Read(const TensorView& view) {
   if (type == at::kFloat && view.dtype != "F32")
     return DataLoss(view.name + " has dtype " + view.dtype + "; expected F32, BF16 or F16");
   const at::Tensor values = at::empty(view.shape, at::TensorOptions(type));
-  // memcpy, because the tensors of a file may be unaligned.
-  std::memcpy(values.mutable_data_ptr(), view.data.data(), view.data.size());
+  BUTTRESS_RETURN_IF_ERROR(view.file->Read(view, values.mutable_data_ptr()));
   return values.to(at::kFloat);
 }
 

@@ -4,12 +4,12 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <unordered_set>
 #include <utility>
 
+#include "lib/policy/exception_status.h"
 #include "lib/weights/safetensors.h"
 
 namespace buttress {
@@ -116,16 +116,15 @@ Result<StoredParameters> StoredParameters::Open(const std::string& folder,
   return stored;
 }
 
-void StoredParameters::CopyTo(std::size_t index, const at::Tensor& tensor) const {
+Status StoredParameters::CopyTo(std::size_t index, const at::Tensor& tensor) const {
   const TensorView& view = *views_[index];
   const at::ScalarType type = *FloatingType(view.dtype);
   const bool direct = tensor.is_cpu() && tensor.is_contiguous() && tensor.scalar_type() == type;
   const at::Tensor values =
       direct ? tensor.detach() : at::empty(tensor.sizes(), at::TensorOptions(type));
-  // memcpy, because the tensors of a file may be unaligned.
-  std::memcpy(values.mutable_data_ptr(), view.data.data(), view.data.size());
-  ForgetPages(view.data);
+  BUTTRESS_RETURN_IF_ERROR(view.file->Read(view, values.mutable_data_ptr()));
   if (!direct) at::Tensor(tensor.detach()).copy_(values);
+  return OkStatus();
 }
 
 Result<StoredWeights> StoredWeights::Open(const std::string& folder, const ModelConfig& config,
@@ -152,7 +151,7 @@ LayerWeights StoredWeights::Block(std::size_t layer) const {
   const BlockSpec& spec = config_.blocks[layer];
   LayerWeights block = EmptyBlock(spec, options_);
   std::size_t index = first_[layer];
-  for (const BlockTensor& tensor : BlockTensors(spec)) values_.CopyTo(index++, tensor.role(block));
+  for (const BlockTensor& tensor : BlockTensors(spec)) ReadInto(index++, tensor.role(block));
   return block;
 }
 
@@ -165,8 +164,13 @@ at::Tensor StoredWeights::Head() const {
 
 at::Tensor StoredWeights::Read(std::size_t index, at::IntArrayRef shape) const {
   at::Tensor tensor = at::empty(shape, options_);
-  values_.CopyTo(index, tensor);
+  ReadInto(index, tensor);
   return tensor;
+}
+
+void StoredWeights::ReadInto(std::size_t index, const at::Tensor& tensor) const {
+  Status status = values_.CopyTo(index, tensor);
+  if (!status.ok()) throw StatusError(std::move(status));
 }
 
 }  // namespace buttress

@@ -32,7 +32,7 @@ LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options,
 // not listed.
 NamedTensors NamedParameters(const DecoderWeights& weights, const ModelConfig& config);
 
-// The values of parameters in the mapped safetensors of a folder. Thread-safe.
+// The values of parameters in the safetensors of a folder. Thread-safe.
 class StoredParameters {
  public:
   // Checks that `folder` has exactly `parameters`, in their shapes and in a dtype that can be
@@ -42,8 +42,8 @@ class StoredParameters {
                                        bool tied_head);
 
   // Overwrites `tensor`, which has the shape of parameter `index`, with its value, converted to the
-  // dtype and the device of `tensor`. The pages of the file are not kept in memory.
-  void CopyTo(std::size_t index, const at::Tensor& tensor) const;
+  // dtype and the device of `tensor`. The errors of SafetensorsFile::Read.
+  Status CopyTo(std::size_t index, const at::Tensor& tensor) const;
 
  private:
   explicit StoredParameters(std::shared_ptr<const SafetensorsFolder> file)
@@ -64,7 +64,8 @@ class WeightParts {
   virtual at::Tensor Head() const = 0;       // [V, D]; undefined if it is the embedding
 };
 
-// The weights of a Hugging Face folder. Each call reads its part from the file. Thread-safe.
+// The weights of a Hugging Face folder. Each call reads its part from the file, and throws
+// StatusError if it cannot. Thread-safe.
 class StoredWeights final : public WeightParts {
  public:
   // Checks that the folder has the weights that `config` implies; kDataLoss names the tensor. The
@@ -81,6 +82,7 @@ class StoredWeights final : public WeightParts {
   StoredWeights(StoredParameters values, ModelConfig config, at::TensorOptions options);
 
   at::Tensor Read(std::size_t index, at::IntArrayRef shape) const;
+  void ReadInto(std::size_t index, const at::Tensor& tensor) const;
 
   StoredParameters values_;
   ModelConfig config_;

@@ -212,7 +212,7 @@ TEST(StoredParametersTest, ConvertsAndHoldsNoSecondCopy) {
       const at::Tensor& expected = source->parameters()[i].second;
       const at::Tensor found = at::empty(expected.sizes(), type);
       const LiveBytes bytes;
-      stored->CopyTo(i, found);
+      ASSERT_TRUE(stored->CopyTo(i, found).ok());
       EXPECT_EQ(bytes.peak() > 0, type != at::kFloat);
       EXPECT_TRUE(at::equal(expected.detach().to(type), found));
     }

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -89,6 +90,32 @@ TEST_F(SafetensorsTest, ForgottenPagesLeaveTheMemoryAndAreReadAgain) {
   ForgetPages(data);
   EXPECT_LT(resident(), before - 900);
   EXPECT_EQ(data, bytes);
+}
+
+TEST_F(SafetensorsTest, AnOpenFileIsReadAsItWasOrRefused) {
+  const std::string whole =
+      FileBytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", FloatBytes({1, 2}));
+  const std::string path = Write("model.safetensors", whole);
+  const auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  const TensorView& view = *(*file)->Find("a");
+  EXPECT_EQ(view.file, file->get());
+  std::vector<float> values(2);
+  ASSERT_TRUE((*file)->Read(view, values.data()).ok());
+  EXPECT_THAT(values, ElementsAre(1, 2));
+  const std::string other = Write("other", whole);
+  const auto changed = SafetensorsFile::Open(other);
+  ASSERT_TRUE(changed.ok());
+  std::filesystem::remove(path);
+  EXPECT_TRUE((*file)->Read(view, values.data()).ok());
+  std::filesystem::resize_file(other, whole.size() - 4);
+  EXPECT_THAT((*changed)->Read(*(*changed)->Find("a"), values.data()).ToString(),
+              HasSubstr(other + " was changed while it is in use; restore the file"));
+  // The size of before, but another time.
+  std::filesystem::resize_file(other, whole.size());
+  std::filesystem::last_write_time(
+      other, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ((*changed)->Read(*(*changed)->Find("a"), values.data()).code(), StatusCode::kDataLoss);
 }
 
 TEST_F(SafetensorsTest, AFileCutAtAnyByteIsRefused) {
