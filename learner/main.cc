@@ -171,7 +171,9 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   Transformer* reference = nullptr;
   if (config.run.algorithm.kl_coef > 0) {
     if (!config.run.lora.on()) {
-      BUTTRESS_ASSIGN_OR_RETURN(start_model, LoadModel(config.run.model, own.device, share));
+      const bool stored = local.reference == ReferencePlace::kDisk;
+      BUTTRESS_ASSIGN_OR_RETURN(start_model, LoadModel(config.run.model, own.device,
+                                                       stored ? UnitShare{.stored = true} : share));
     }
     reference = config.run.lora.on() ? model.get() : start_model.get();
   }

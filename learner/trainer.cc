@@ -360,7 +360,8 @@ void Trainer::RunEmptyRound(StepState& state) {
   ModelPass pass = FillerTokens().Run(model_, OptionsOfPass(EntropyMode::kNone));
   const bool kept =
       options_.run.algorithm.kl_in == KlPlace::kReward || options_.run.batch.epochs > 1;
-  if (reference_ != nullptr && !kept) LogprobsOf(*reference_, FillerTokens());
+  if (reference_ != nullptr && reference_->share().weights && !kept)
+    LogprobsOf(*reference_, FillerTokens());
   pass.Backward({at::zeros_like(pass.output().logprobs_M), {}}, reducer_);
 }
 
@@ -494,8 +495,7 @@ void Trainer::MeasureDrift(StepState& state) {
   phases_.WaitForDevice();
   const Stopwatch watch(state.measured.seconds_start_kl);
   const Result<double> kl =
-      MeasureStartKl(model_, options_.run.model, batch, OptionsOfPass(EntropyMode::kNone),
-                     [this](Transformer& start) { return ShardModel(start, tensors_, timeout_); });
+      MeasureStartKl(model_, options_.run.model, batch, OptionsOfPass(EntropyMode::kNone));
   if (!measures) return;
   if (kl.ok()) {
     state.measured.start_kl = *kl;

@@ -47,8 +47,8 @@ std::string SizesToLower(const LearnerConfig& local);
 // Everything is held by reference and must outlive the trainer. `control` carries plans and sums on
 // the CPU, `tensors` gradients and weights on the device of the parameters; they may be the same.
 // The share of `model` is ShareOf(tensors, options.learner.zero). `reference` is the start model,
-// needed for kl_coef > 0: a model of its own with the same share, or `model` itself if it trains
-// adapters, which are then off. Not thread-safe.
+// needed for kl_coef > 0: a model of its own, of the same share or UnitShare::stored, or `model`
+// itself if it trains adapters, which are then off. Not thread-safe.
 class Trainer {
  public:
   Trainer(TrainerOptions options, Transformer& model, Transformer* reference, Collective& control,

@@ -14,15 +14,13 @@
 namespace buttress {
 namespace {
 
-using Shard = std::function<std::unique_ptr<UnitGatherer>(Transformer&)>;
-
 at::Tensor LogprobsOf(Transformer& model, const TokenBatch& batch, const PassOptions& options) {
   const at::NoGradGuard no_grad;
   return batch.Run(model, options).output().logprobs_M.to(at::kDouble);
 }
 
 Result<double> Measure(Transformer& model, const ModelPathConfig& start, const TokenBatch& batch,
-                       const PassOptions& options, const Shard& shard) {
+                       const PassOptions& options) {
   const at::Tensor own_M = LogprobsOf(model, batch, options);
   if (model.adapters() != nullptr) {
     const AdaptersOff off(model);
@@ -34,8 +32,7 @@ Result<double> Measure(Transformer& model, const ModelPathConfig& start, const T
   BUTTRESS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Transformer> reference,
       Transformer::Load(start.path, start.dtype,
-                        {!device.is_cpu(), std::max<int>(0, device.index())}, model.share()));
-  const auto gatherer = shard ? shard(*reference) : nullptr;
+                        {!device.is_cpu(), std::max<int>(0, device.index())}, {.stored = true}));
   const at::Tensor start_M = LogprobsOf(*reference, batch, options);
   return KlEstimate(own_M, start_M, KlEstimator::kK3).mean().item<double>();
 }
@@ -61,11 +58,10 @@ TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, std::int64_t t
 }
 
 Result<double> MeasureStartKl(Transformer& model, const ModelPathConfig& start,
-                              const TokenBatch& batch, const PassOptions& options,
-                              const Shard& shard) {
+                              const TokenBatch& batch, const PassOptions& options) {
   Result<double> kl = 0.0;
   try {
-    kl = Measure(model, start, batch, options, shard);
+    kl = Measure(model, start, batch, options);
   } catch (const std::exception& e) {
     kl = StatusOf(e, "lower local.learner.start_kl.tokens, or set local.learner.start_kl.every: 0");
   }

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <span>
 
 #include "learner/step/micro_batch.h"
@@ -21,13 +19,11 @@ TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, std::int64_t t
                             std::int64_t pass_tokens);
 
 // Returns KL(model || start model) in nats per trained token of `batch`, estimator k3
-// (lib/rl/loss/kl.h). Loads the start model next to `model`, on its device, and frees it, unless
-// `model` is that with adapters. The errors of Transformer::Load; an exception of LibTorch becomes
-// OutOfMemory or kInternal. Where `model` is divided, every rank calls it, and `shard` divides the
-// start model. REQUIRES: `batch` is not empty.
-Result<double> MeasureStartKl(
-    Transformer& model, const ModelPathConfig& start, const TokenBatch& batch,
-    const PassOptions& options,
-    const std::function<std::unique_ptr<UnitGatherer>(Transformer&)>& shard = {});
+// (lib/rl/loss/kl.h). Reads the start model block by block, on the device of `model`, unless
+// `model` is that with adapters. The errors of Transformer::Load and of reading; an exception of
+// LibTorch becomes OutOfMemory or kInternal. Where `model` is divided, every rank calls it.
+// REQUIRES: `batch` is not empty.
+Result<double> MeasureStartKl(Transformer& model, const ModelPathConfig& start,
+                              const TokenBatch& batch, const PassOptions& options);
 
 }  // namespace buttress

@@ -127,11 +127,15 @@ MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
   const Offload offload = config.local.learner.offload;
   if (offload == Offload::kDisk || (offload == Offload::kHost && cuda))
     plan.masters = plan.moments = 0;
-  plan.reference = config.run.algorithm.kl_coef > 0 && !lora ? value * part(units, third) : 0;
+  const auto two_units = [&](const std::vector<double>& sizes) {
+    return value * LargestRun(TablesOf(model, sizes), 2);
+  };
+  const bool stored = config.local.learner.reference == ReferencePlace::kDisk;
+  if (config.run.algorithm.kl_coef > 0 && !lora)
+    plan.reference = stored ? two_units(units) : value * part(units, third);
   // Experts that stay divided are gathered to be published.
   const bool experts = third && config.local.learner.expert_parallel;
-  const std::vector<double> gathered = experts ? UnitSizes(model, 0) : units;
-  plan.gathered = third ? value * LargestRun(TablesOf(model, gathered), 2) : 0;
+  plan.gathered = third ? two_units(experts ? UnitSizes(model, 0) : units) : 0;
   plan.update = stochastic && cuda ? std::min(kUpdateChunk, largest) * kUpdateBytes : 0;
   if (stage == ZeroStage::k0 && ranks > 1) plan.update += kFloat32 * largest;
   if (experts) plan.update = std::max(plan.update, value * LargestRun(units, 1));

@@ -32,7 +32,7 @@ struct MemoryPlan {
   double gradients = 0;    // float32
   double masters = 0;      // of bfloat16 weights under run.optim.precision: fp32_master
   double moments = 0;      // of AdamW
-  double reference = 0;    // the start model, for kl_coef > 0
+  double reference = 0;    // the start model, for kl_coef > 0; two units if it stays on the disk
   double gathered = 0;     // zero: 3: the unit in use and the next one
   double activations = 0;  // of a micro-batch, kept for its backward pass
   double block = 0;        // of blocks while they are computed, beyond what is kept

@@ -140,6 +140,22 @@ void CheckMemory(const RunConfig& config, const ModelFacts& model, const Process
   }
 }
 
+void CheckReference(const RunConfig& config, Findings& findings) {
+  if (config.local.learner.reference == ReferencePlace::kDevice) return;
+  const char* const key = "local.learner.reference";
+  if (config.run.algorithm.kl_coef == 0) {
+    findings.Warn(
+        key,
+        "disk has no effect where run.algorithm.kl_coef is 0: there is no reference model; "
+        "leave it out, or set kl_coef");
+  } else if (config.run.lora.on()) {
+    findings.Warn(
+        key,
+        "disk has no effect with run.lora: the reference is the model itself without what "
+        "it has learned; leave it out");
+  }
+}
+
 void CheckGpus(const RunConfig& config, const ModelFacts& model, const ProcessCounts& processes,
                Findings& findings) {
   const LocalSettings& local = config.local;

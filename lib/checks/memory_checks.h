@@ -52,6 +52,9 @@ double RankMemory(const RunConfig& config, const ModelFacts& model, const Proces
 void CheckMemory(const RunConfig& config, const ModelFacts& model, const ProcessCounts& processes,
                  const MachineMemory& machine, Findings& findings);
 
+// Warns of a local.learner.reference that has no effect.
+void CheckReference(const RunConfig& config, Findings& findings);
+
 // Driver, number of GPUs against the processes that compute on them, and the memory of each GPU
 // against what its process needs: an error if a full micro-batch of a rank does not fit. Where
 // nothing of the run computes on a GPU, the check says that it was skipped.

@@ -118,6 +118,8 @@ constexpr struct {
        CheckMemory(run.config, run.model, run.here, ThisMachine(), run.findings);
        CheckGpus(run.config, run.model, run.here, run.findings);
      }},
+    {In({kStart, kDoctor, kLearner}),
+     [](Examined& run) { CheckReference(run.config, run.findings); }},
     {In({kStart}),
      [](Examined& run) {
        if (run.here.workers > 0) CheckVerifiers(run.run(), run.findings);

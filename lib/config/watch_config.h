@@ -99,8 +99,8 @@ struct StartKlConfig {
   void Visit(auto& v) {
     v("every", every,
       "steps between two measurements, of which the first is at the first step after a start of "
-      "the learner; 0 = never. Rank 0 then holds the start model (run.model.path) next to its own "
-      "for the time of the measurement, while the other ranks wait",
+      "the learner; 0 = never. Rank 0 then runs the start model (run.model.path), which it reads "
+      "block by block, while the other ranks wait",
       AtLeast(0));
     v("tokens", tokens,
       "trained tokens of rank 0's newest completions at most, and at least one "

@@ -13,6 +13,7 @@
 #include "lib/policy/layers/embedding_and_head.h"
 #include "lib/policy/layers/norm.h"
 #include "lib/policy/weights/parameters.h"
+#include "lib/policy/weights/stored_units.h"
 
 namespace buttress {
 namespace {
@@ -143,10 +144,15 @@ Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, OpenDevice(device));
   DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place, share);
   BUTTRESS_ASSIGN_OR_RETURN(
-      const auto stored,
+      auto stored,
       StoredParameters::Open(folder, NamedParameters(weights, config), config.tie_word_embeddings));
   std::unique_ptr<Transformer> model(
       new Transformer(std::move(config), std::move(weights), place, share));
+  if (share.stored) {
+    model->stored_units_ = std::make_unique<StoredUnits>(model->units_, std::move(stored));
+    model->GatherBy(model->stored_units_.get());
+    return model;
+  }
   Status status;
   model->FillParameters([&](std::size_t index, const at::Tensor& tensor) {
     if (status.ok()) status = stored.CopyTo(index, tensor);

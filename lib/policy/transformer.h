@@ -83,7 +83,8 @@ class Transformer {
  public:
   // Loads a Hugging Face folder into parameters of `dtype`. kDataLoss names a missing, unknown or
   // misshapen tensor; kInvalidArgument a field of config.json that is not supported. At most one
-  // unit is in memory besides what `share` says.
+  // unit is in memory besides what `share` says. A model of UnitShare::stored gathers its units
+  // itself (StoredUnits).
   static Result<std::unique_ptr<Transformer>> Load(const std::string& folder, ModelDtype dtype,
                                                    ModelDevice device, const UnitShare& share = {});
 
@@ -213,6 +214,7 @@ class Transformer {
   std::vector<std::vector<ParameterPiece>> own_experts_;  // by block
   UnitGatherer* gatherer_ = nullptr;
   ExpertPeers* peers_ = nullptr;
+  std::unique_ptr<UnitGatherer> stored_units_;  // of a model of UnitShare::stored
   std::optional<Adapters> adapters_;
   bool use_adapters_ = true;
   std::vector<RopeTable> ropes_;

@@ -1,4 +1,5 @@
-// A real run that trains adapters: what workers and evaluator load, and the folders that it leaves.
+// Real runs that train adapters: what workers and evaluator load, and the folders that they leave.
+// And real runs against a start model, in memory and on the disk.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,6 +83,23 @@ TEST(LoraRunTest, WorkersLoadAdaptersAndTheRunLeavesAFolderOfPeft) {
   EXPECT_LT(Distance(adapted, LogprobsOf(run, {"--model", merged})), 1e-4);
   EXPECT_NE(RunToEnd(merge, log, kRunMs), 0);
   EXPECT_NE(TextOf(log).find("already holds a model; name another folder"), std::string::npos);
+}
+
+TEST(ReferenceRunTest, AStartModelOnTheDiskTrainsTheSameWeights) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  std::string weights;
+  for (const char* reference : {"device", "disk"}) {
+    LaunchedRun run(
+        2, {"--no-eval", "--set", "run.deterministic=true", "--set", "run.batch.max_age=0", "--set",
+            "local.worker.batch_invariant=true", "--set", "run.algorithm.kl_coef=0.05", "--set",
+            "run.algorithm.kl_in=reward", "--set", "local.learner.zero=3", "--set",
+            std::string("local.learner.reference=") + reference});
+    run.Start();
+    ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+    const std::string trained = TextOf(JoinPath(run.out(), "model/model.safetensors"));
+    EXPECT_TRUE(weights.empty() || weights == trained);
+    weights = trained;
+  }
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ ParameterUnit DescribeUnit(std::string name, NamedTensors parameters, const at::
   const std::int64_t part = unit.size() / share.ranks;
   BUTTRESS_CHECK(part * share.ranks == unit.size(), "a unit is padded for its ranks");
   unit.part_begin = share.rank * part;
+  if (share.stored) return unit;
   unit.part =
       share.weights ? at::empty({part}, flat.options()) : flat.narrow(0, unit.part_begin, part);
   return unit;

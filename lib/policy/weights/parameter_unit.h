@@ -27,6 +27,9 @@ struct UnitShare {
   // process computes with the experts of its part. REQUIRES: `weights`, and experts that fill equal
   // parts (CanDivideExperts).
   bool experts = false;
+  // Whether the process holds no weights: they stay in the files, and units are read for as long as
+  // a pass needs them (StoredUnits). Excludes `weights`.
+  bool stored = false;
 };
 
 // What is gathered, reduced, updated, published and checkpointed as one: the embedding, a block,
@@ -44,7 +47,7 @@ struct ParameterUnit {
   std::int64_t decayed = 0;  // the values before are those of matrices, which weight decay shrinks
 
   // [size / ranks] the part of this process: a view of `flat`, or with memory of its own where
-  // UnitShare::weights says so.
+  // UnitShare::weights says so. Undefined where UnitShare::stored says so.
   at::Tensor part;
   std::int64_t part_begin = 0;  // its first value in `flat`
 

@@ -59,7 +59,7 @@ DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at:
                             const UnitShare& share) {
   const auto options = at::TensorOptions(dtype).device(device);
   const auto keep = [&](const at::Tensor& flat) {
-    if (share.weights) ReleaseMemory(flat);
+    if (share.weights || share.stored) ReleaseMemory(flat);
     return flat;
   };
   const std::int64_t D = config.hidden_size;

@@ -20,7 +20,7 @@ namespace buttress {
 // Returns uninitialized tensors of the shapes that `config` states. A tied head is the embedding
 // itself. The tensors of a unit are views of one buffer, in which the queries, keys and values of a
 // block, and gate and up, lie side by side: Linear multiplies with them as one matrix, without a
-// copy. Where `share` is of weights, the buffers have no memory yet.
+// copy. Where the process does not hold whole units (`share`), the buffers have no memory yet.
 DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device,
                             const UnitShare& share = {});
 

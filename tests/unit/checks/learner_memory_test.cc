@@ -82,6 +82,15 @@ TEST(LearnerMemoryTest, OfAFrozenModelOnlyAdaptersHaveState) {
   EXPECT_EQ(plan.moments, 8 * 28 * 16 * (2 * 3584.0 + 3584 + 512) / 4);
 }
 
+TEST(LearnerMemoryTest, AReferenceOnTheDiskTakesTwoUnits) {
+  RunConfig config = OnGpus();
+  config.run.algorithm.kl_coef = 0.1;
+  config.local.learner.reference = ReferencePlace::kDisk;
+  const std::vector<double> units = UnitSizes(SevenBillion());
+  EXPECT_EQ(PlanOf(config).reference, 2 * (units.back() + units[1]));
+  EXPECT_EQ(PlanOf(config, 8, ZeroStage::k3).reference, 2 * (units.back() + units[1]));
+}
+
 TEST(LearnerMemoryTest, AParameterTakesTheBytesOfItsPrecision) {
   RunConfig config = OnGpus();
   const double all = SumOf(UnitSizes(SevenBillion()));

@@ -109,5 +109,22 @@ TEST(MemoryChecksTest, AutoShardsOverTheRanksOfTheJob) {
   EXPECT_THAT(check({0, 1, 8}).text, HasSubstr("(zero: 1)"));
 }
 
+TEST(MemoryChecksTest, AReferenceOnTheDiskNeedsACoefficientAndNoAdapters) {
+  RunConfig config;
+  const auto found = [&config] {
+    Findings findings;
+    CheckReference(config, findings);
+    return findings.list().empty() ? Finding{} : findings.list().back();
+  };
+  EXPECT_EQ(found(), Finding{});
+  config.local.learner.reference = ReferencePlace::kDisk;
+  EXPECT_EQ(found().severity, Severity::kWarning);
+  EXPECT_THAT(found().text, HasSubstr("no effect where run.algorithm.kl_coef is 0"));
+  config.run.algorithm.kl_coef = 0.1;
+  EXPECT_EQ(found(), Finding{});
+  config.run.lora.rank = 4;
+  EXPECT_THAT(found().text, HasSubstr("no effect with run.lora"));
+}
+
 }  // namespace
 }  // namespace buttress

@@ -17,6 +17,7 @@
 #include "learner/trainer.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
+#include "lib/policy/adapters/adapted_model.h"
 #include "tests/support/live_bytes.h"
 #include "tests/unit/learner/fake_source.h"
 
@@ -67,10 +68,18 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
   const UnitShare share = ShareOf(group, learner.zero, learner.expert_parallel);
   const LiveBytes live;
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, ModelOf(run.model, own.device, share));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto reference, ModelOf(run.model, own.device, share));
+  if (run.lora.on()) BUTTRESS_RETURN_IF_ERROR(StartAdapters(run.lora, run.seed, *model));
+  std::unique_ptr<Transformer> start;
+  if (run.algorithm.kl_coef > 0 && !run.lora.on()) {
+    const bool stored = config.local.learner.reference == ReferencePlace::kDisk;
+    BUTTRESS_ASSIGN_OR_RETURN(
+        start, ModelOf(run.model, own.device, stored ? UnitShare{.stored = true} : share));
+  }
+  const bool adapted = run.lora.on() && run.algorithm.kl_coef > 0;
+  Transformer* const reference = adapted ? model.get() : start.get();
   FakeSource source(run);
-  Trainer trainer({run, learner, ""}, *model, run.algorithm.kl_coef > 0 ? reference.get() : nullptr,
-                  group, own.nccl ? *own.nccl : group, source);
+  Trainer trainer({run, learner, ""}, *model, reference, group, own.nccl ? *own.nccl : group,
+                  source);
   // Between the backward pass and the update there are no activations.
   std::int64_t held = 0;
   trainer.CallBeforeUpdates([&] {

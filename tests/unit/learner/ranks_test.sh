@@ -61,6 +61,21 @@ stages 2 float32 fp32_master $b.updates=2 $b.epochs=3 $b.kl_stop=1e-4 $a.kl_coef
   $a.old_policy=learner run.optim.lr=1e-3
 stages 4 float32 fp32_master $b.updates=3 $b.mini_batch=completions $a.kl_coef=0.05
 
+# Nor does it where a reference model stays on the disk.
+for settings in "qwen2_tiny reward" "qwen2_untied loss" "qwen3_moe loss"; do
+  read -r family place <<< "$settings"
+  for reference in device disk; do
+    train 2 "$folder/$reference" float32 fp32_master run.model.path="$golden/$family" \
+      $a.kl_coef=0.05 $a.kl_in=$place local.learner.zero=3 local.learner.reference=$reference
+  done
+  cmp "$folder/device" "$folder/disk"
+done
+
+# Adapters, whose reference is the model itself; of a mixture those of its attention.
+stages 3 float32 fp32_master run.lora.rank=2 $a.kl_coef=0.05
+stages 2 bfloat16 fp32_master run.model.path="$golden/qwen3_moe" run.lora.rank=2 \
+  "run.lora.targets=[q_proj, k_proj, v_proj, o_proj]" $a.kl_coef=0.05 $a.kl_in=reward
+
 # Experts that stay divided give the same weights as gathered ones, up to the rounding of the sums.
 divided="$exact run.model.path=experts local.learner.zero=3"
 for settings in \
@@ -75,16 +90,17 @@ for settings in \
 done
 
 # What a rank holds of weights, gradients, moments and masters is its part, and at most 15 % more.
-# held RANKS STAGE PRECISION
+# held RANKS STAGE PRECISION [SETTING=VALUE ...]
 held() {
-  train "$1" "$folder/held" bfloat16 "$3" run.model.path=larger local.learner.zero="$2" 2>&1 |
+  train "$1" "$folder/held" bfloat16 "$3" run.model.path=larger local.learner.zero="$2" \
+    "${@:4}" 2>&1 |
     sed -n 's/^rank 0 holds \([0-9]*\) bytes$/\1/p'
 }
-for precision in fp32_master stochastic; do
-  whole=$(held 1 0 $precision)
+for settings in fp32_master stochastic "fp32_master run.lora.rank=4 $a.kl_coef=0.05"; do
+  whole=$(held 1 0 $settings)
   for ranks in 2 4; do
-    part=$(held $ranks 3 $precision)
-    echo "$precision: $part of $whole bytes on $ranks ranks"
+    part=$(held $ranks 3 $settings)
+    echo "$settings: $part of $whole bytes on $ranks ranks"
     ((100 * part <= whole * (100 / ranks + 15)))
   done
 done
