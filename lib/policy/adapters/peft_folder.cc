@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 
 #include "lib/base/os/file.h"
 #include "lib/policy/transformer.h"
+#include "lib/policy/weights/finite_check.h"
 #include "lib/weights/adapter_files.h"
 #include "lib/weights/safetensors.h"
 
@@ -33,6 +35,9 @@ constexpr const char* kOff[] = {"use_dora",
                                 "trainable_token_indices",
                                 "alora_invocation_tokens"};
 
+// How an adapter is drawn together with changes of the model, which its folder does not have.
+constexpr std::string_view kChangesBase[] = {"pissa", "olora", "corda", "loftq"};
+
 bool IsOff(const ordered_json& value) {
   return value.is_null() || value == false || value == "none" ||
          (value.is_structured() && value.empty());
@@ -52,6 +57,14 @@ Result<LoraConfig> ParseConfig(const std::string& path) {
         c10::str(path, ": ", key, " is ", json[key].dump(),
                  ", which is not supported; train without it, or merge the adapter with peft "
                  "(merge_and_unload) and take the result as the model"));
+  }
+  const auto drawn = json.value("init_lora_weights", ordered_json());
+  for (const std::string_view method : kChangesBase) {
+    if (!drawn.is_string() || !drawn.get<std::string>().starts_with(method)) continue;
+    return InvalidArgument(c10::str(
+        path, ": init_lora_weights is ", drawn.dump(),
+        ", which changes the model that the adapter is added to; save it with peft's "
+        "path_initial_model_for_weight_conversion, which makes an adapter of the model as it was"));
   }
   const auto rank = json.value("r", ordered_json());
   const auto alpha = json.value("lora_alpha", ordered_json());
@@ -125,6 +138,8 @@ Result<Adapters> Load(const SafetensorsFile& file, LoraConfig lora, const ModelC
     return InvalidArgument(c10::str(view.name, " is not of a matrix of the model, ",
                                     model.architecture, " of ", model.blocks.size(), " blocks"));
   }
+  BUTTRESS_RETURN_IF_ERROR(CheckFinite(NamedAdapters(adapters, model), "the adapter",
+                                       "take an earlier one, or train it again"));
   return adapters;
 }
 

@@ -4,6 +4,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -178,6 +179,47 @@ TEST_F(PeftFolderTest, WhatDoesNotFitTheModelIsNamed) {
               HasSubstr("use_dora is true, which is not supported; train without it"));
   EXPECT_THAT(ErrorAfter([](auto& json) { json["peft_type"] = "LOHA"; }),
               HasSubstr("peft_type is \"LOHA\"; expected \"LORA\""));
+}
+
+TEST_F(PeftFolderTest, WhatIsNotSupportedIsNamed) {
+  ASSERT_TRUE(SaveAdapters(RandomAdapters({.rank = 2}, model_), model_, "base", folder_).ok());
+  const std::pair<const char*, nlohmann::ordered_json> cases[] = {
+      {"bias", "lora_only"},
+      {"lora_bias", true},
+      {"modules_to_save", {"lm_head"}},
+      {"rank_pattern", {{"q_proj", 4}}},
+      {"target_parameters", {"mlp.experts.gate_up_proj"}},
+      {"init_lora_weights", "pissa_niter_16"},
+      {"init_lora_weights", "olora"}};
+  for (const auto& [key, value] : cases) {
+    const std::string was = *ReadFile(JoinPath(folder_, kAdapterConfigName));
+    const std::string error = ErrorAfter([&](auto& json) { json[key] = value; });
+    EXPECT_THAT(error, HasSubstr(std::string(kAdapterConfigName) + ": " + key + " is " +
+                                 value.dump() + ", which "));
+    EXPECT_THAT(error, HasSubstr("peft"));
+    ASSERT_TRUE(WriteFileAtomic(JoinPath(folder_, kAdapterConfigName), was).ok());
+  }
+  for (const char* how : {"gaussian", "eva"}) {
+    EXPECT_THAT(ErrorAfter([&](auto& json) { json["init_lora_weights"] = how; }), HasSubstr("OK"));
+  }
+}
+
+TEST_F(PeftFolderTest, DamagedValuesAreNamed) {
+  Adapters adapters = RandomAdapters({.rank = 2}, model_);
+  adapters.layers[1].k.b_Or[3][1] = std::nan("");
+  ASSERT_TRUE(SaveAdapters(adapters, model_, "base", folder_).ok());
+  const std::string path = JoinPath(folder_, kAdapterWeightsName);
+  const Status nan = LoadAdapters(folder_, model_).status();
+  EXPECT_EQ(nan.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(nan.ToString(), HasSubstr(path + ": the adapter: base_model.model.model.layers.1."
+                                               "self_attn.k_proj.lora_B.weight"));
+  EXPECT_THAT(nan.ToString(), HasSubstr("1 NaN and 0 infinite"));
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  const Status cut = LoadAdapters(folder_, model_).status();
+  EXPECT_EQ(cut.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(cut.ToString(), HasSubstr(path));
+  std::filesystem::remove(path);
+  EXPECT_EQ(LoadAdapters(folder_, model_).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(PeftFolderTest, ExpertsHaveNoAdapters) {
