@@ -158,6 +158,7 @@ RecordedFiles RecordedFiles::Of(const RunConfig& config) {
   for (const char* program : {"buttress", "coordinator", "rollout_worker", "learner"})
     files.programs.push_back((installed / program).string());
   files.model = FilesAt(config.run.model.path);
+  for (std::string& file : FilesAt(config.run.lora.adapter)) files.model.push_back(std::move(file));
   std::vector<std::string> datasets = {config.run.data.prompts, config.run.data.held_out};
   for (const auto& [name, source] : config.run.data.sources) datasets.push_back(source.prompts);
   for (const std::string& path : datasets) {

@@ -166,7 +166,8 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
                                        "the start model " + config.run.model.path,
                                        "take another one, or write its weights again"));
   if (config.run.lora.on())
-    BUTTRESS_RETURN_IF_ERROR(StartAdapters(config.run.lora, config.run.seed, *model));
+    BUTTRESS_RETURN_IF_ERROR(
+        AsInput(StartAdapters(config.run.lora, config.run.seed, *model)).Annotate("run.lora"));
   std::unique_ptr<Transformer> start_model;
   Transformer* reference = nullptr;
   if (config.run.algorithm.kl_coef > 0) {
@@ -310,6 +311,8 @@ void AddLora(CLI::App& app, LoraConfig& lora) {
       ->delimiter(',')
       ->default_str("all");
   app.add_flag("--rslora", lora.rslora, "multiply by alpha / sqrt(rank) instead");
+  app.add_option("--adapter", lora.adapter,
+                 "folder of peft to continue, of the same rank, alpha, targets and rslora");
 }
 
 int Run(int argc, char** argv) {

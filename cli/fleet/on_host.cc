@@ -78,6 +78,7 @@ std::string ModelDigest(const std::string& folder) {
 Status CheckSizes(const HostNeeds& needs, const RunConfig& config, HostAnswer& answer) {
   Findings findings;
   const ModelFacts model = CheckModel(config.run, findings);
+  if (needs.ranks > 0) CheckAdapter(config.run, findings);
   const ProcessCounts own{needs.workers, needs.ranks, config.local.launch.learner_ranks};
   CheckMemory(config, model, own, ThisMachine(), findings);
   CheckGpus(config, model, own, findings);

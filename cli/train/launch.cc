@@ -156,7 +156,9 @@ class Launcher {
   }
 
   Status RunToTheEnd() {
-    BUTTRESS_RETURN_IF_ERROR(Evaluate("before", config_.run.model.path, results_.before));
+    const std::string& adapter = config_.run.lora.adapter;
+    BUTTRESS_RETURN_IF_ERROR(
+        Evaluate("before", adapter.empty() ? config_.run.model.path : adapter, results_.before));
     const double started = MonotonicSeconds();
     BUTTRESS_RETURN_IF_ERROR(StartAll());
     const Status status = Watch();

@@ -59,7 +59,7 @@ Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options, ModelD
     BUTTRESS_ASSIGN_OR_RETURN(auto model,
                               Transformer::Load(options.model, options.dtype, device, share));
     if (options.lora.on())
-      BUTTRESS_RETURN_IF_ERROR(StartAdapters(options.lora, options.seed, *model));
+      BUTTRESS_RETURN_IF_ERROR(AsInput(StartAdapters(options.lora, options.seed, *model)));
     return model;
   }
   if (options.lora.on()) {
@@ -325,6 +325,8 @@ Status RunSft(const SftOptions& options, Collective& control) {
     BUTTRESS_RETURN_IF_ERROR(
         CanDivideExperts(config, control.size()).Annotate("--expert-parallel"));
   }
+  if (!options.lora.adapter.empty() && !options.lora.on())
+    return InvalidArgument("--adapter needs --lora-rank: the rank of the adapter");
   const bool cuda = options.device == ComputeDevice::kCuda;
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
                             OpenRankDevice({.kind = options.device,

@@ -131,8 +131,11 @@ MemoryPlan PlanLearnerMemory(const RunConfig& config, const ModelConfig& model,
     return value * LargestRun(TablesOf(model, sizes), 2);
   };
   const bool stored = config.local.learner.reference == ReferencePlace::kDisk;
-  if (config.run.algorithm.kl_coef > 0 && !lora)
+  if (lora && !config.run.lora.adapter.empty()) {
+    plan.reference = kFloat32 * part(trained, false);
+  } else if (!lora && config.run.algorithm.kl_coef > 0) {
     plan.reference = stored ? two_units(units) : value * part(units, third);
+  }
   // Experts that stay divided are gathered to be published.
   const bool experts = third && config.local.learner.expert_parallel;
   plan.gathered = third ? two_units(experts ? UnitSizes(model, 0) : units) : 0;

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "lib/base/os/file.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/config/paths.h"
+#include "lib/weights/adapter_files.h"
 #include "lib/weights/safetensors.h"
 
 namespace buttress {
@@ -133,6 +137,32 @@ std::string HubAdvice(const std::string& name) {
       "{} "
       "--local-dir {}` and name that folder",
       name, HubCache().string(), name, target);
+}
+
+void CheckAdapter(const RunSettings& run, Findings& findings) {
+  const std::string& folder = run.lora.adapter;
+  if (folder.empty()) return;
+  const char* const key = "run.lora.adapter";
+  const auto text = ReadFile((fs::path(folder) / kAdapterConfigName).string());
+  if (!text.ok()) {
+    return findings.Error(key,
+                          fmt::format("{} has no {}; name a folder of peft, such as <out>/model "
+                                      "of a run with run.lora",
+                                      folder, kAdapterConfigName));
+  }
+  const auto file = SafetensorsFile::Open((fs::path(folder) / kAdapterWeightsName).string());
+  if (!file.ok()) return findings.Error(key, file.status().message() + "; copy the file again");
+  const auto json = ParseBoundedJson(*text);
+  const std::string base = json.ok() && json->is_object()
+                               ? json->value("base_model_name_or_path", nlohmann::json()).dump()
+                               : "";
+  const std::string name = FileNameOf(run.model.path);
+  if (base.find(name) == std::string::npos) {
+    return findings.Warn(key, fmt::format("{} names {} as the model that it was trained on, and "
+                                          "run.model.path is {}; check that they are the same",
+                                          kAdapterConfigName, base, run.model.path));
+  }
+  findings.Ok(key, fmt::format("{} tensors", (*file)->tensors().size()));
 }
 
 ModelFacts CheckModel(const RunSettings& run, Findings& findings) {

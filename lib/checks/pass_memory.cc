@@ -34,22 +34,16 @@ double LargestMatrix(const BlockSpec& block) {
   return Whole(block.D * std::max(block.F, block.attention.q_width()));
 }
 
-bool HasAdapter(const LoraConfig& lora, LoraTarget target) {
-  return std::ranges::any_of(lora.targets, [target](LoraTarget named) {
-    return named == target || named == LoraTarget::kAll;
-  });
-}
-
 // The adapters of a block (run.lora).
 double AdapterSize(const LoraConfig& lora, const BlockSpec& block) {
   const std::int64_t q = block.attention.q_width(), kv = block.attention.kv_width();
   std::int64_t widths = 0;  // of inputs and outputs
-  if (HasAdapter(lora, LoraTarget::kQ)) widths += block.D + q;
-  if (HasAdapter(lora, LoraTarget::kK)) widths += block.D + kv;
-  if (HasAdapter(lora, LoraTarget::kV)) widths += block.D + kv;
-  if (HasAdapter(lora, LoraTarget::kO)) widths += q + block.D;
+  if (lora.has(LoraTarget::kQ)) widths += block.D + q;
+  if (lora.has(LoraTarget::kK)) widths += block.D + kv;
+  if (lora.has(LoraTarget::kV)) widths += block.D + kv;
+  if (lora.has(LoraTarget::kO)) widths += q + block.D;
   for (const LoraTarget target : {LoraTarget::kGate, LoraTarget::kUp, LoraTarget::kDown})
-    if (HasAdapter(lora, target)) widths += block.D + block.F;
+    if (lora.has(target)) widths += block.D + block.F;
   return Whole(lora.rank * widths);
 }
 
@@ -99,9 +93,8 @@ struct KeptInputs {
         down(Of(lora, {LoraTarget::kDown})) {}
 
   static bool Of(const LoraConfig& lora, std::initializer_list<LoraTarget> targets) {
-    return !lora.on() || std::ranges::any_of(targets, [&lora](LoraTarget target) {
-      return HasAdapter(lora, target);
-    });
+    return !lora.on() ||
+           std::ranges::any_of(targets, [&lora](LoraTarget target) { return lora.has(target); });
   }
 
   bool qkv, out, gate_up, down;

@@ -104,6 +104,7 @@ constexpr struct {
 } kChecks[] = {
     {In({kStart, kDoctor, kCoordinator, kWorker, kLearner}),
      [](Examined& run) { run.model = CheckModel(run.run(), run.findings); }},
+    {In({kStart, kDoctor, kLearner}), [](Examined& run) { CheckAdapter(run.run(), run.findings); }},
     {In({kWorker}), CheckWorkerReward},
     {In({kStart, kDoctor, kCoordinator}), CheckRows},
     {In({kStart, kDoctor}), [](Examined& run) { CheckPrograms(run.local(), run.findings); }},

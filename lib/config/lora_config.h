@@ -1,8 +1,10 @@
 // Low-rank adapters (run.lora).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "lib/config/choice.h"
@@ -26,8 +28,16 @@ struct LoraConfig {
   double alpha = 16;
   std::vector<LoraTarget> targets = {LoraTarget::kAll};
   bool rslora = false;
+  std::string adapter = {};
 
   bool on() const { return rank > 0; }
+
+  // Whether matrices of this name have adapters.
+  bool has(LoraTarget target) const {
+    return std::ranges::any_of(targets, [target](LoraTarget named) {
+      return named == target || named == LoraTarget::kAll;
+    });
+  }
 
   // What the product of the adapters is multiplied by.
   double scale() const {
@@ -41,6 +51,10 @@ struct LoraConfig {
     v("alpha", alpha, "the product B A is multiplied by alpha / rank", kAbove0);
     v("targets", targets, "matrices that have adapters");
     v("rslora", rslora, "multiply by alpha / sqrt(rank) instead, as rsLoRA does");
+    v("adapter", adapter,
+      "folder of peft whose adapters the training starts from, of the same rank, alpha, targets "
+      "and "
+      "rslora; empty: A is drawn from the seed, and B is 0");
   }
 };
 

@@ -236,13 +236,18 @@ at::Tensor Transformer::RunMlp(std::size_t block, const at::Tensor& middle_ND) c
 
 at::Tensor Transformer::WithProducts(std::size_t block, const ProductsUser& use) const {
   const ParameterProducts products(used_[block], peers_);
+  if (!use_adapters_ && start_adapters_) {
+    return use(
+        AdaptedProducts(products, start_adapters_->layers[block], start_adapters_->config.scale()));
+  }
   if (!adapters_ || !use_adapters_) return use(products);
   const HeldUnit adapters = Hold(unit_of_adapters(block));
   return use(AdaptedProducts(products, adapters_->layers[block], adapters_->config.scale()));
 }
 
-void Transformer::Adapt(Adapters adapters) {
+void Transformer::Adapt(Adapters adapters, bool keep) {
   const at::NoGradGuard no_grad;
+  if (keep) start_adapters_ = adapters;
   for (ParameterUnit& unit : units_) {
     unit.trainable = false;
     for (auto& [name, tensor] : unit.parameters) tensor.requires_grad_(false);
@@ -256,6 +261,7 @@ void Transformer::Adapt(Adapters adapters) {
     for (const AdapterTensor& tensor : tensors) {
       values.emplace_back(AdapterPrefix(i) + tensor.name,
                           tensor.role(adapters.layers[i]).to(device_));
+      if (keep) tensor.role(start_adapters_->layers[i]) = values.back().second;
     }
     ParameterUnit& unit =
         units_.emplace_back(PackUnit("adapters " + std::to_string(i), values, share_));

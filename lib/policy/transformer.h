@@ -164,13 +164,14 @@ class Transformer {
   at::Tensor Logits(const at::Tensor& hidden_ND) const;
 
   // Makes `adapters`, which fit the model, what is trained instead of its parameters, and adds them
-  // to its products from here on.
-  void Adapt(Adapters adapters);
+  // to its products from here on. With `keep`, a frozen copy of them is kept, whole on every
+  // process, and added while the trained ones are not in use (AdaptersOff).
+  void Adapt(Adapters adapters, bool keep = false);
 
   // Null without adapters. The tensors stay the same as those of the parameters do.
   const Adapters* adapters() const { return adapters_ ? &*adapters_ : nullptr; }
 
-  // Whether RunBlock adds the adapters to its products, if there are any (AdaptersOff).
+  // Whether RunBlock adds the trained adapters to its products, if there are any (AdaptersOff).
   void UseAdapters(bool use) { use_adapters_ = use; }
 
   // Adds adapters to the weights (MergeAdapters). REQUIRES: the model has no adapters, and the
@@ -215,7 +216,7 @@ class Transformer {
   UnitGatherer* gatherer_ = nullptr;
   ExpertPeers* peers_ = nullptr;
   std::unique_ptr<UnitGatherer> stored_units_;  // of a model of UnitShare::stored
-  std::optional<Adapters> adapters_;
+  std::optional<Adapters> adapters_, start_adapters_;
   bool use_adapters_ = true;
   std::vector<RopeTable> ropes_;
   const at::Device device_;

@@ -85,6 +85,58 @@ TEST(LoraRunTest, WorkersLoadAdaptersAndTheRunLeavesAFolderOfPeft) {
   EXPECT_NE(TextOf(log).find("already holds a model; name another folder"), std::string::npos);
 }
 
+// docs/lora.md: adapters of supervised training, a run that starts from them, a merged model.
+TEST(LoraRunTest, ARunStartsFromAnAdapterOfSft) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const std::string task = TinyTask::Get().folder(), base = task + "/model";
+  const TempDir dir;
+  const std::string adapter = JoinPath(dir.path(), "adapter"),
+                    merged = JoinPath(dir.path(), "merged"), log = JoinPath(dir.path(), "log"),
+                    buttress = SiblingProgram("buttress");
+  const auto done = [&](const std::vector<std::string>& argv) {
+    return RunToEnd(argv, log, kRunMs) == 0;
+  };
+  ASSERT_TRUE(done({buttress, "sft", "--model", base, "--data", task + "/sft.jsonl", "--out",
+                    adapter, "--steps", "10", "--batch", "16", "--lr", "1e-2", "--lora-rank", "4"}))
+      << TextOf(log);
+  const std::vector<std::string> settings = {
+      "--set", "run.lora.rank=4",     "--set", "run.lora.adapter=" + adapter,
+      "--set", "run.batch.max_age=0", "--set", "run.algorithm.kl_coef=0.01",
+      "--set", "run.optim.lr=1e-2",   "--set", "local.learner.zero=3"};
+  LaunchedRun run(2, settings);
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  ASSERT_TRUE(steps.ok());
+  for (const StepMeasurements& step : *steps) EXPECT_LT(step.kl, 1e-8);
+  // Before the first update the policy is its reference: the base with the adapter.
+  EXPECT_EQ(steps->front().ref_kl, 0);
+  EXPECT_GT(steps->back().ref_kl, 0);
+  const std::string trained = JoinPath(run.out(), "model");
+  ASSERT_TRUE(done({buttress, "merge", "--model", base, "--adapter", trained, "--out", merged}))
+      << TextOf(log);
+  const auto evaluated = [&](const std::vector<std::string>& model) {
+    const std::string out = JoinPath(dir.path(), "eval.json");
+    std::vector<std::string> argv = {buttress,   "eval",      "--config",
+                                     run.yaml(), "--prompts", task + "/held_out.jsonl",
+                                     "--out",    out};
+    argv.insert(argv.end(), model.begin(), model.end());
+    EXPECT_TRUE(done(argv)) << TextOf(log);
+    return nlohmann::json::parse(TextOf(out))["by_row"];
+  };
+  const auto by_row = [&](const char* file) {
+    return nlohmann::json::parse(TextOf(JoinPath(run.out(), file)))["by_row"];
+  };
+  EXPECT_EQ(by_row("eval_before.json"), evaluated({"--model", base, "--adapter", adapter}));
+  EXPECT_EQ(by_row("eval_after.json"), evaluated({"--model", merged}));
+
+  LaunchedRun other(2, settings);
+  other.Start({"--no-eval", "--set", "run.lora.rank=8"});
+  EXPECT_NE(other.Wait(kRunMs), 0);
+  EXPECT_NE(other.Text().find("the adapter in " + adapter + " has rank 4, "), std::string::npos)
+      << other.Text();
+}
+
 TEST(ReferenceRunTest, AStartModelOnTheDiskTrainsTheSameWeights) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   std::string weights;

@@ -38,6 +38,8 @@ void CheckLora(const LoraConfig& lora, Rules& rules) {
                 "name a matrix or more, such as [q_proj, v_proj], or [all]");
   rules.Require(!all || targets.size() == 1, "lora.targets",
                 "'all' names every matrix; take it or the others out");
+  rules.Require(lora.adapter.empty() || lora.on(), "lora.adapter",
+                "needs run.lora.rank above 0: the rank of the adapter (r of adapter_config.json)");
   for (const LoraTarget target : targets) {
     rules.RequireOf(std::ranges::count(targets, target) == 1, "lora.targets", ToText(target),
                     "appears twice; name each matrix once");

@@ -27,11 +27,6 @@ constexpr Matrix kMatrices[] = {
     {LoraTarget::kDown, "mlp.down_proj", &LayerAdapters::down},
 };
 
-bool Has(const LoraConfig& lora, LoraTarget target) {
-  return std::ranges::any_of(lora.targets,
-                             [=](LoraTarget t) { return t == target || t == LoraTarget::kAll; });
-}
-
 // Of a block that has the matrix.
 BlockTensor WeightOf(const Matrix& matrix, const BlockSpec& spec) {
   const std::vector<BlockTensor> block = BlockTensors(spec);
@@ -46,7 +41,7 @@ BlockTensor WeightOf(const Matrix& matrix, const BlockSpec& spec) {
 std::vector<AdapterTensor> AdapterTensors(const BlockSpec& spec, const LoraConfig& lora) {
   std::vector<AdapterTensor> list;
   for (const Matrix& matrix : kMatrices) {
-    if (!Has(lora, matrix.target)) continue;
+    if (!lora.has(matrix.target)) continue;
     const BlockTensor weight = WeightOf(matrix, spec);
     const auto role = [adapter = matrix.adapter](at::Tensor Adapter::*tensor) {
       return [=](LayerAdapters& layer) -> at::Tensor& { return layer.*adapter.*tensor; };
@@ -63,7 +58,7 @@ Status CheckTargets(const LoraConfig& lora, const ModelConfig& model) {
     const bool of_mlp = std::string_view(matrix.name).starts_with("mlp.");
     const bool mixture = std::ranges::any_of(
         model.blocks, [](const BlockSpec& spec) { return spec.experts.count > 0; });
-    if (!of_mlp || !mixture || !Has(lora, matrix.target)) continue;
+    if (!of_mlp || !mixture || !lora.has(matrix.target)) continue;
     return InvalidArgument(c10::str(
         "the targets of LoRA include ", ChoiceName(matrix.target), ", but the MLPs of ",
         model.architecture,

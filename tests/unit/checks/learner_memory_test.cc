@@ -89,6 +89,9 @@ TEST(LearnerMemoryTest, AReferenceOnTheDiskTakesTwoUnits) {
   const std::vector<double> units = UnitSizes(SevenBillion());
   EXPECT_EQ(PlanOf(config).reference, 2 * (units.back() + units[1]));
   EXPECT_EQ(PlanOf(config, 8, ZeroStage::k3).reference, 2 * (units.back() + units[1]));
+  config.run.lora.rank = 16;
+  config.run.lora.adapter = "DIR";  // whose values are kept
+  EXPECT_EQ(PlanOf(config, 8, ZeroStage::k3).reference, 4 * 40370176.0);
 }
 
 TEST(LearnerMemoryTest, AParameterTakesTheBytesOfItsPrecision) {

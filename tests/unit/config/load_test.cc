@@ -228,6 +228,8 @@ TEST(LoadTest, LoraNamesMatricesOnce) {
   EXPECT_THAT(ErrorOf(kGood, {"run.lora.targets=[q_proj, q_proj]"}), HasSubstr("appears twice"));
   EXPECT_THAT(ErrorOf(kGood, {"run.lora.rank=-1"}),
               HasSubstr("run.lora.rank = -1: between 0 and 4096"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.lora.adapter=DIR"}),
+              HasSubstr("run.lora.adapter = DIR: needs run.lora.rank above 0"));
 }
 
 TEST(LoadTest, TheVllmEngineNeedsServers) {

@@ -26,6 +26,9 @@ class AdapterTrainingTest : public testing::Test {
     model = SmallModel(dtype);
     ASSERT_TRUE(StartAdapters(run.lora, run.seed, *model).ok());
     start = own_reference ? SmallModel(dtype) : nullptr;
+    if (own_reference && !run.lora.adapter.empty()) {
+      ASSERT_TRUE(StartAdapters(run.lora, run.seed, *start).ok());
+    }
     trainer = std::make_unique<Trainer>(TrainerOptions{run, learner, dir.path() + "/bad.json"},
                                         *model, own_reference ? start.get() : model.get(), *group,
                                         *group, source);
@@ -101,6 +104,34 @@ TEST_F(AdapterTrainingTest, TheReferenceIsTheModelWithoutItsAdapters) {
       ExpectEqual(Copies(), expected);
     }
   }
+}
+
+// Of a run that starts from an adapter, the reference is the model with that adapter as it was.
+TEST_F(AdapterTrainingTest, TheReferenceHasTheAdaptersOfTheStart) {
+  Make();
+  Train(1, 2);
+  const std::string folder = JoinPath(dir.path(), "adapter");
+  ASSERT_TRUE(SaveModelFolder(*model, "base", folder).ok());
+  const auto trained = Copies();
+  run.lora.adapter = folder;
+  run.algorithm.kl_coef = 0.1;
+  Make();
+  ExpectEqual(Copies(), trained);
+  const TokenBatch batch = FillerTokens();
+  const auto logprobs = [&] { return batch.Run(*model, {}).output().logprobs_M.detach(); };
+  const at::Tensor before = logprobs();
+  Train(1, 3);
+  EXPECT_FALSE(logprobs().equal(before));
+  {
+    const AdaptersOff off(*model);
+    EXPECT_TRUE(logprobs().equal(before));
+  }
+  const auto found = Copies();
+  const double found_kl = ref_kl;
+  Make(/*own_reference=*/true);
+  Train(1, 3);
+  EXPECT_EQ(ref_kl, found_kl);
+  ExpectEqual(Copies(), found);
 }
 
 TEST_F(AdapterTrainingTest, AResumedRunHasTheBitsOfOneThatWasNot) {

@@ -109,6 +109,20 @@ TEST_F(SftTest, AdaptersMemorizeAndAreWrittenAsAFolderOfPeft) {
   ASSERT_TRUE(model.ok());
   const Status added = AddAdapters(Path("adapter"), **model);
   EXPECT_TRUE(added.ok()) << added.ToString();
+
+  options.lora.adapter = Path("adapter");
+  options.out = Path("continued");
+  options.steps = 1;
+  testing::internal::CaptureStdout();
+  const Status continued = RunSft(options, *group);
+  const auto later = HeldOutLosses(testing::internal::GetCapturedStdout());
+  ASSERT_TRUE(continued.ok()) << continued.ToString();
+  EXPECT_EQ(later.front().first, losses.back().first);
+  options.lora.rank = 8;
+  EXPECT_NE(RunSft(options, *group).message().find("has rank 4, "), std::string::npos);
+  options.lora.rank = 0;
+  EXPECT_NE(RunSft(options, *group).message().find("--adapter needs --lora-rank"),
+            std::string::npos);
 }
 
 // Micro-batches of fewer bytes give the same losses.

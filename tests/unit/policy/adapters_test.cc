@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/adapters/adapted_products.h"
 #include "lib/policy/adapters/peft_folder.h"
 #include "lib/weights/adapter_files.h"
@@ -220,6 +221,40 @@ TEST_F(PeftFolderTest, DamagedValuesAreNamed) {
   EXPECT_THAT(cut.ToString(), HasSubstr(path));
   std::filesystem::remove(path);
   EXPECT_EQ(LoadAdapters(folder_, model_).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(PeftFolderTest, ATrainingStartsFromAnAdapterOfItsOwnSettings) {
+  const LoraConfig saved{.rank = 2, .alpha = 8, .targets = {LoraTarget::kQ, LoraTarget::kUp}};
+  const Adapters adapters = RandomAdapters(saved, model_);
+  ASSERT_TRUE(SaveAdapters(adapters, model_, "base", folder_).ok());
+  const auto started = [&](LoraConfig lora) {
+    lora.adapter = folder_;
+    const auto model = GoldenModel("qwen2_tiny");
+    const Status status = StartAdapters(lora, 1, *model);
+    if (status.ok()) {
+      const auto expected = NamedAdapters(adapters, model_);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(model->parameters()[i].second.equal(expected[i].second));
+    }
+    return status.ToString();
+  };
+  EXPECT_THAT(started(saved), HasSubstr("OK"));
+  LoraConfig lora = saved;
+  lora.rank = 4;
+  EXPECT_THAT(started(lora),
+              HasSubstr("the adapter in " + folder_ +
+                        " has rank 2, alpha 8, targets q_proj up_proj, rslora off; the settings "
+                        "name rank 4, alpha 8, targets q_proj up_proj, rslora off; take the "
+                        "settings of the adapter, or leave the adapter out"));
+  lora = saved;
+  lora.alpha = 16;
+  EXPECT_THAT(started(lora), HasSubstr("name rank 2, alpha 16"));
+  lora = saved;
+  lora.targets = {LoraTarget::kAll};
+  EXPECT_THAT(started(lora), HasSubstr("q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"));
+  lora = saved;
+  lora.rslora = true;
+  EXPECT_THAT(started(lora), HasSubstr("rslora on"));
 }
 
 TEST_F(PeftFolderTest, ExpertsHaveNoAdapters) {
