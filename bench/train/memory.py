@@ -68,8 +68,8 @@ class Case(NamedTuple):
 QUICK = [
     *(Case("quickstart", "shared prompts", precision, recompute)
       for precision in ("float32", "fp32_master") for recompute in RECOMPUTES),
-    Case("quickstart", "shared prompts", "fp32_master", ranks=2, stage=3),
-    Case("quickstart", "shared prompts", "fp32_master", lora_rank=8),
+    Case("quickstart", "few tokens", "fp32_master", ranks=2, stage=3),
+    Case("quickstart", "shared prompts", "fp32_master", lora_rank=8, lora_target="q_proj"),
 ]
 
 
@@ -113,7 +113,7 @@ def main():
     options.add_argument("--lora-ranks", nargs="*", type=int, default=[0])
     options.add_argument("--lora-targets", nargs="*", default=["all"])
     options.add_argument("--program", default=BENCH)
-    options.add_argument("--quick", action="store_true", help="the quickstart's model, one load")
+    options.add_argument("--quick", action="store_true", help="the quickstart's model, few cases")
     options.add_argument("--parts", action="store_true", help="the parts of each plan")
     options = options.parse_args()
     cases = QUICK if options.quick else [
