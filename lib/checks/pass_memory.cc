@@ -365,8 +365,8 @@ class PassMemory {
     return all <= kKeptLogits ? all * kFloat : 0;
   }
 
-  // What it takes to compute a block of logits, besides the block: copies of the factors in float32,
-  // and steps of the cap.
+  // What computing a block of logits takes besides the block: copies of the factors in float32, and
+  // steps of the cap.
   double MakingLogits() const {
     return std::max(floats_ ? 0 : (M_ + columns()) * D() * kFloat,
                     model_.logit_cap > 0 ? 3 * Logits() : 0);

@@ -87,7 +87,7 @@ TEST_F(MicroBatchBoundTest, HoldsInAStepAndChangesNothingBeyondRounding) {
   }
 }
 
-// Sequences of all lengths in one micro-batch, which attention pads, and products of frozen weights.
+// Sequences of all lengths in one micro-batch, which attention pads, and frozen weights.
 TEST_F(MicroBatchBoundTest, APlanIsNearWhatItsSequencesTake) {
   for (const ModelDtype dtype : {ModelDtype::kFloat32, ModelDtype::kBfloat16}) {
     for (const LoraTarget target : {LoraTarget::kAll, LoraTarget::kQ}) {
