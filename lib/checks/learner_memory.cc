@@ -186,6 +186,8 @@ std::string AdviceFor(const MemoryPlan& plan, const RunConfig& config) {
   if (floats) return "set run.model.dtype: bfloat16";
   if (config.run.optim.precision != OptimPrecision::kStochastic)
     return "set run.optim.precision: stochastic";
+  if (plan.reference > 0 && !config.run.lora.on() && learner.reference == ReferencePlace::kDevice)
+    return "set local.learner.reference: disk";
   return "set local.learner.zero: auto with more ranks (local.launch.learner_ranks), or take a "
          "smaller model";
 }

@@ -85,7 +85,11 @@ TEST(LearnerMemoryTest, OfAFrozenModelOnlyAdaptersHaveState) {
 TEST(LearnerMemoryTest, AReferenceOnTheDiskTakesTwoUnits) {
   RunConfig config = OnGpus();
   config.run.algorithm.kl_coef = 0.1;
+  config.run.optim.precision = OptimPrecision::kStochastic;
+  config.local.learner.recompute = Recompute::kBlock;
+  EXPECT_EQ(AdviceFor(PlanOf(config), config), "set local.learner.reference: disk");
   config.local.learner.reference = ReferencePlace::kDisk;
+  EXPECT_THAT(AdviceFor(PlanOf(config), config), HasSubstr("local.launch.learner_ranks"));
   const std::vector<double> units = UnitSizes(SevenBillion());
   EXPECT_EQ(PlanOf(config).reference, 2 * (units.back() + units[1]));
   EXPECT_EQ(PlanOf(config, 8, ZeroStage::k3).reference, 2 * (units.back() + units[1]));
