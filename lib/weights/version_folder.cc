@@ -10,6 +10,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
+#include "lib/base/thread/parallel.h"
 #include "lib/weights/manifest.h"
 
 namespace buttress {
@@ -90,13 +91,15 @@ Status VerifyFiles(const std::string& version_folder, const WeightManifest& mani
       return DataLoss(fmt::format("{} has {} bytes; the manifest of version {} says {}", path,
                                   bytes, ToString(manifest.version), file.bytes));
     }
-    BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
-    if (sha256 != file.sha256) {
-      return DataLoss(fmt::format("{} has SHA-256 {}; the manifest of version {} says {}", path,
-                                  ToHex(sha256), ToString(manifest.version), ToHex(file.sha256)));
-    }
   }
-  return OkStatus();
+  return RunInParallel(manifest.files.size(), [&](std::size_t i) -> Status {
+    const WeightFile& file = manifest.files[i];
+    const std::string path = JoinPath(version_folder, file.name);
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
+    if (sha256 == file.sha256) return OkStatus();
+    return DataLoss(fmt::format("{} has SHA-256 {}; the manifest of version {} says {}", path,
+                                ToHex(sha256), ToString(manifest.version), ToHex(file.sha256)));
+  });
 }
 
 std::vector<PolicyVersion> ListVersions(const std::string& folder) {

@@ -33,8 +33,8 @@ Result<WeightManifest> ReadManifest(const std::string& version_folder);
 // Makes a version exist by writing its manifest, without a sync. REQUIRES: its files are complete.
 Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest);
 
-// Checks that every file of `manifest` in `version_folder` has its size and SHA-256. kDataLoss
-// names the first that does not; kNotFound if a file is missing.
+// Checks that every file of `manifest` in `version_folder` has its size and SHA-256, several files
+// at once. kDataLoss names the first that does not; kNotFound if a file is missing.
 Status VerifyFiles(const std::string& version_folder, const WeightManifest& manifest);
 
 // Lists the versions that exist, oldest first. Their digests are empty.
