@@ -7,7 +7,6 @@
 #include <span>
 
 #include "lib/base/report/check.h"
-#include "lib/policy/device_copy.h"
 #include "lib/rl/advantage/advantage.h"
 
 namespace buttress {
@@ -77,11 +76,9 @@ MicroBatchShape TokenBatch::shape() const {
 
 ModelPass TokenBatch::Run(Transformer& model, const PassOptions& options) const {
   const auto indices = at::TensorOptions().dtype(at::kLong);
-  const at::Device device = model.weights().embedding_VD.device();
   return ModelPass(model,
-                   {ToDevice(torch::tensor(tokens_, indices), device), lengths_, prefixes_,
-                    ToDevice(torch::tensor(rows_, indices), device),
-                    ToDevice(torch::tensor(targets_, indices), device)},
+                   {torch::tensor(tokens_, indices), lengths_, prefixes_,
+                    torch::tensor(rows_, indices), torch::tensor(targets_, indices)},
                    options);
 }
 

@@ -14,6 +14,8 @@
 
 namespace buttress {
 
+class ContextGroup;
+
 struct TokenLogprobs {
   at::Tensor
       logprobs_M;        // [M] float32, in nats, of the targets under softmax(logits / temperature)
@@ -34,6 +36,8 @@ struct PassOptions {
   std::int64_t vocabulary_block = 4096;  // columns of logits at a time, of up to 2^14 rows
   // Logits that are kept for the backward pass, which computes more than these again.
   std::int64_t kept_logits = std::int64_t{1} << 27;
+  // The ranks that divide the rows of the pass, which all run it at the same time; null for one.
+  ContextGroup* context = nullptr;
 };
 
 // The gradient of a loss in TokenLogprobs, two vectors. One that is undefined is 0 and costs

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "lib/policy/device_copy.h"
+
 namespace buttress {
 namespace {
 
@@ -30,9 +32,18 @@ variable_list GradientsIn(const ParameterUnit& unit, const std::vector<Parameter
 }  // namespace
 
 ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOptions& options)
-    : model_(model),
-      layout_(model.LayOutTokens(tokens.tokens_N, tokens.lengths, tokens.prefixes)),
-      tokens_N_(tokens.tokens_N) {
+    : model_(model), layout_(model.LayOutTokens(tokens.tokens_N, tokens.lengths, tokens.prefixes)) {
+  const at::Device device = layout_.positions_N.device();
+  at::Tensor own_N = tokens.tokens_N, rows_M = tokens.rows_M, targets_M = tokens.targets_M;
+  if (options.context != nullptr) {
+    share_.emplace(*options.context, tokens.tokens_N.size(0), tokens.rows_M);
+    layout_.context = options.context;
+    layout_.positions_N = share_->OwnRows(layout_.positions_N);
+    own_N = share_->OwnRows(own_N);
+    rows_M = share_->ScoredRows();
+    targets_M = share_->Own(targets_M);
+  }
+  tokens_N_ = ToDevice(own_N, device);
   at::Tensor hidden_ND;
   {
     const at::NoGradGuard no_grad;
@@ -51,9 +62,13 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
   const HeldUnit norm = model.Hold(model.unit_of_norm());
   const HeldUnit head = model.Hold(model.unit_of_head());
   head_norm_.input = Cut(hidden_ND);
-  head_norm_.output = model.RunNorm(RepeatRows(head_norm_.input, tokens.rows_M));
-  head_.emplace(model, head_norm_.output, tokens.targets_M, options);
+  head_norm_.output = model.RunNorm(RepeatRows(head_norm_.input, ToDevice(rows_M, device)));
+  head_.emplace(model, head_norm_.output, ToDevice(targets_M, device), options);
   output_ = head_->output();
+  if (share_) {
+    output_.logprobs_M = share_->Gather(output_.logprobs_M);
+    if (output_.entropy_M.defined()) output_.entropy_M = share_->Gather(output_.entropy_M);
+  }
   output_.logprobs_M = Cut(output_.logprobs_M);
   if (options.entropy == EntropyMode::kDifferentiable) output_.entropy_M = Cut(output_.entropy_M);
 }
@@ -97,7 +112,11 @@ at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink&
   const HeadPass::AddRows add = [&](std::int64_t first, const at::Tensor& rows) {
     tied ? sink.AddRows(0, 0, first, rows) : sink.AddRows(unit, 1, first, rows);
   };
-  const at::Tensor grad_MD = head_->Backward(gradient, trained ? add : nullptr);
+  const auto own = [this](const at::Tensor& values_M) {
+    return share_ && values_M.defined() ? share_->Own(values_M) : values_M;
+  };
+  const at::Tensor grad_MD =
+      head_->Backward({own(gradient.logprobs_M), own(gradient.entropy_M)}, trained ? add : nullptr);
   head_.reset();
   variable_list inputs = {head_norm_.input};
   if (trained) inputs.push_back(model_.weights().final_norm_D);

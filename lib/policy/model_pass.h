@@ -3,7 +3,9 @@
 // Autograd never sees the model as a whole. Each unit is a graph of its own, from a detached input
 // to its output, and the backward pass is a loop over the units from the last to the first.
 //
-// Shapes: N packed tokens, M scored tokens, D width.
+// Shapes: N packed tokens, M scored tokens, D width. Where ranks divide the rows
+// (PassOptions::context), each passes all tokens and gets the output of all, and the units run
+// those of the rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/policy/context_group.h"
 #include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"
 #include "lib/policy/weights/packed_layout.h"
@@ -42,7 +45,8 @@ class GradientSink {
   virtual void Done(std::size_t unit) = 0;
 };
 
-// The tokens of a pass. `lengths` and `prefixes` are those of Transformer::Hidden.
+// The tokens of a pass, the tensors on the CPU. `lengths` and `prefixes` are those of
+// Transformer::Hidden.
 struct PassTokens {
   at::Tensor tokens_N;
   std::vector<std::int64_t> lengths;
@@ -64,8 +68,8 @@ class ModelPass {
   // loss does not depend on it.
   OutputGradient GradientOf(const at::Tensor& loss) const;
 
-  // Adds the gradients of all parameters to `sink`. Frees what a unit kept once it is done. Call it
-  // once. REQUIRES: the pass ran with gradients.
+  // Adds the gradients of all parameters to `sink`, which of several ranks add up. Frees what a
+  // unit kept once it is done. Call it once. REQUIRES: the pass ran with gradients.
   void Backward(const OutputGradient& gradient, GradientSink& sink);
 
  private:
@@ -83,7 +87,8 @@ class ModelPass {
 
   Transformer& model_;
   PackedLayout layout_;
-  const at::Tensor tokens_N_;
+  std::optional<ContextShare> share_;
+  at::Tensor tokens_N_;
   std::vector<Graph> blocks_;
   Graph head_norm_;
   std::optional<HeadPass> head_;

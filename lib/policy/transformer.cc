@@ -8,6 +8,8 @@
 
 #include "lib/base/text/random.h"
 #include "lib/policy/adapters/adapted_products.h"
+#include "lib/policy/context_group.h"
+#include "lib/policy/context_heads.h"
 #include "lib/policy/layers/attention.h"
 #include "lib/policy/layers/block.h"
 #include "lib/policy/layers/embedding_and_head.h"
@@ -29,7 +31,11 @@ class PackedRows final : public BlockRows {
 
   at::Tensor Attend(const AttentionSpec& spec, std::size_t /*layer*/,
                     const at::Tensor& qkv) override {
-    return CausalAttention(layout_, qkv, spec);
+    if (layout_.context == nullptr) return CausalAttention(layout_, qkv, spec);
+    ContextGroup& context = *layout_.context;
+    const at::Tensor of_heads = ExchangeRowsForHeads(context, spec, layout_.offsets.back(), qkv);
+    return ExchangeHeadsForRows(
+        context, CausalAttention(layout_, of_heads, HeadsOfRank(spec, context.size())));
   }
 
  private:

@@ -9,6 +9,8 @@
 
 namespace buttress {
 
+class ContextGroup;
+
 // Sequences of similar length, padded on the right to a rectangle [B, T].
 struct Rectangle {
   std::int64_t sequences = 0;  // B
@@ -54,6 +56,9 @@ struct PackedLayout {
   at::Tensor positions_N;             // int64; begin at 0, or after the prefix
   RectangleLayout rectangles;         // set by LayOutRectangles
   std::vector<VarlenPart> varlen;     // set by LayOutVarlen
+
+  // The ranks that divide the rows, or null. positions_N are then those of the rows of this rank.
+  ContextGroup* context = nullptr;
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(prefix.size()); }
 
