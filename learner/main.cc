@@ -12,6 +12,7 @@
 #include "learner/rank_device.h"
 #include "learner/rank_memory.h"
 #include "learner/sft/sft.h"
+#include "learner/step/context_ranks.h"
 #include "lib/base/net/address.h"
 #include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
@@ -26,6 +27,7 @@
 #include "lib/config/load_credentials.h"
 #include "lib/data/template_argument_option.h"
 #include "lib/policy/adapters/adapted_model.h"
+#include "lib/policy/context_heads.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/weights/finite_check.h"
 
@@ -144,11 +146,21 @@ Result<std::unique_ptr<Transformer>> LoadModel(const ModelPathConfig& model, Mod
   return loaded;
 }
 
+// Checks before anything is loaded whether the ranks can form context groups.
+Status CheckContextGroups(const RunConfig& config, int ranks) {
+  const std::int64_t size = config.local.learner.context_parallel;
+  if (size == 1) return OkStatus();
+  const Result<ModelConfig> model = LoadModelConfig(config.run.model.path);
+  if (!model.ok()) return AsInput(model.status()).Annotate("run.model.path");
+  return CheckContext(*model, size, ranks).Annotate("local.learner.context_parallel");
+}
+
 Status TrainOnRank(const RunConfig& config, int expected_world, Collective& control) {
   const LearnerConfig& local = config.local.learner;
   const int rank = control.rank();
   SetLogRole("learner/" + std::to_string(rank));
   BUTTRESS_RETURN_IF_ERROR(CheckRanks(config, control, expected_world));
+  BUTTRESS_RETURN_IF_ERROR(CheckContextGroups(config, control.size()));
   BUTTRESS_ASSIGN_OR_RETURN(const auto liveness, WatchRanks(local, control));
   control.Watch(liveness.get());
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
@@ -178,6 +190,11 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
     }
     reference = config.run.lora.on() ? model.get() : start_model.get();
   }
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto context,
+      ContextRanks::Form(local.context_parallel, control, tensors,
+                         std::chrono::milliseconds(local.collective_timeout_ms)));
+  options.context = context.get();
   CoordinatorSource source(config.local, credentials);
   Trainer trainer(options, *model, reference, control, tensors, source);
   Metrics metrics("learner");
@@ -187,6 +204,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
       LearnerJob(config, control, tensors, *model, trainer, source, learner_metrics, credentials)
           .Run();
   if (HasLeft(status)) {
+    if (context != nullptr) BUTTRESS_RETURN_IF_ERROR(context->End());
     if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
     if (liveness != nullptr) liveness->Leave();
   }
@@ -277,6 +295,10 @@ void AddSft(CLI::App& app, SftOptions& options) {
   app.add_flag(
       "--expert-parallel", options.expert_parallel,
       "with --zero 3: divide the experts of each block over the ranks, which exchange rows");
+  app.add_option("--context-parallel", options.context_parallel,
+                 "ranks that divide the rows of each pass, for sequences that one cannot hold")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "torch threads per rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -54,24 +54,26 @@ class Stopwatch {
 }  // namespace
 
 std::string SizesToLower(const LearnerConfig& local) {
-  return c10::str(
-      "lower local.learner.micro_batch_tokens (", local.micro_batch_tokens,
-      ") or micro_batch_mib (", local.micro_batch_mib,
-      local.micro_batch_mib == 0 ? ": no bound" : "", "), ",
-      local.recompute == Recompute::kBlock ? "" : "set local.learner.recompute: block, ",
-      "set run.optim.precision: stochastic, or set local.learner.zero: auto with more "
-      "ranks");
+  return c10::str("lower local.learner.micro_batch_tokens (", local.micro_batch_tokens,
+                  ") or micro_batch_mib (", local.micro_batch_mib,
+                  local.micro_batch_mib == 0 ? ": no bound" : "", "), ",
+                  local.recompute == Recompute::kBlock ? "raise local.learner.context_parallel, "
+                                                       : "set local.learner.recompute: block, ",
+                  "set run.optim.precision: stochastic, or set local.learner.zero: auto with more "
+                  "ranks");
 }
 
 Trainer::Trainer(TrainerOptions options, Transformer& model, Transformer* reference,
                  Collective& control, Collective& tensors, BatchSource& source)
     : options_(std::move(options)),
-      assignment_options_{options_.run, options_.learner.micro_batch_tokens, control.size(),
+      assignment_options_{options_.run, options_.learner.micro_batch_tokens,
+                          options_.context ? options_.context->across().size() : control.size(),
                           BoundOf(options_.run, options_.learner, model.config())},
       timeout_(options_.learner.collective_timeout_ms),
       model_(model),
       reference_(reference),
       control_(control),
+      across_(options_.context ? options_.context->across() : control),
       tensors_(tensors),
       source_(source),
       model_shards_(ShardModel(model, tensors, timeout_)),
@@ -185,7 +187,7 @@ Result<std::string> Trainer::AskForPlan(StepState& state) {
 // Returns whether every rank has its groups; false if the plan has changed meanwhile.
 Result<bool> Trainer::Fetch(StepState& state) {
   const Stopwatch watch(state.measured.seconds_fetch);
-  const Status status = FetchGroups(source_, control_.rank(), state);
+  const Status status = FetchGroups(source_, across_.rank(), state);
   const bool changed = status.code() == StatusCode::kAborted;
   if (!status.ok() && !changed) return status;
   if (changed) Log(kWarn, "the plan has changed", {{"why", status.message()}});
@@ -208,7 +210,7 @@ Status Trainer::SubtractKlFromRewards(StepState& state) {
   std::vector<double> kl = ReferenceKl(state);
   const Stopwatch watch(state.measured.seconds_reduce);
   const Buffer sums{kl.data(), static_cast<std::int64_t>(kl.size()), DType::kFloat64};
-  BUTTRESS_RETURN_IF_ERROR(control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of KL"));
+  BUTTRESS_RETURN_IF_ERROR(across_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of KL"));
   std::string bytes;
   if (control_.rank() == 0) {
     for (double& penalty : kl) penalty *= algorithm.kl_coef;
@@ -293,7 +295,7 @@ Status Trainer::MarkCovarianceTokens(StepState& state) {
   const RandomKey key{MixSeed(options_.run.seed, HashText("token marks")),
                       static_cast<std::uint64_t>(state.step)};
   BUTTRESS_ASSIGN_OR_RETURN(auto marks,
-                            MarkTokens(rows, options_.run.algorithm, key, control_, timeout_));
+                            MarkTokens(rows, options_.run.algorithm, key, across_, timeout_));
   for (std::size_t i = 0; i < rows.size(); ++i)
     state.marks[static_cast<std::size_t>(rows[i].row)] = std::move(marks[i]);
   return OkStatus();
@@ -366,7 +368,10 @@ void Trainer::RunEmptyRound(StepState& state) {
 }
 
 PassOptions Trainer::OptionsOfPass(EntropyMode entropy) const {
-  return {options_.run.sampling.temperature, entropy, options_.learner.recompute};
+  return {.temperature = options_.run.sampling.temperature,
+          .entropy = entropy,
+          .recompute = options_.learner.recompute,
+          .context = options_.context};
 }
 
 ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {
@@ -479,17 +484,17 @@ Status Trainer::CheckWeights() {
   return own;
 }
 
-// Measures start_kl where it is due. The other ranks wait in SumUp. A measurement that fails costs
-// no step.
+// Measures start_kl where it is due, on rank 0 and its context group. The other ranks wait in
+// SumUp. A measurement that fails costs no step.
 void Trainer::MeasureDrift(StepState& state) {
   const StartKlConfig& config = options_.learner.start_kl;
   if (config.every == 0 || options_.run.algorithm.kl_coef > 0) return;
   // Where weights are gathered, all ranks take part.
-  if (control_.rank() != 0 && !model_.share().weights) return;
+  if (across_.rank() != 0 && !model_.share().weights) return;
   if (!std::exchange(drift_due_, false) && state.step % config.every != 0) return;
   TokenBatch batch =
       FirstCompletions(state.groups, config.tokens, options_.learner.micro_batch_tokens);
-  const bool measures = control_.rank() == 0 && !batch.empty();
+  const bool measures = across_.rank() == 0 && !batch.empty();
   if (!measures && !model_.share().weights) return;
   if (!measures) batch = FillerTokens();
   phases_.WaitForDevice();
@@ -509,7 +514,7 @@ Status Trainer::SumUp(StepState& state) {
   StepMeasurements& measured = state.measured;
   const Stopwatch watch(measured.seconds_reduce);
   BUTTRESS_RETURN_IF_ERROR(
-      control_.AllReduceSum(state.sums.buffer())->Wait(timeout_).Annotate("sum of statistics"));
+      across_.AllReduceSum(state.sums.buffer())->Wait(timeout_).Annotate("sum of statistics"));
   const auto run = static_cast<double>(state.updates_run);
   MeasureSums(state.sums, run, measured);
   const double finite = run - measured.skipped;

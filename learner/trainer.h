@@ -20,6 +20,7 @@
 #include "learner/batch_source.h"
 #include "learner/optimizer/optimizer.h"
 #include "learner/output/checkpoint.h"
+#include "learner/step/context_ranks.h"
 #include "learner/step/grad_reducer.h"
 #include "learner/step/micro_batch.h"
 #include "learner/step/phase_timer.h"
@@ -37,8 +38,9 @@ namespace buttress {
 struct TrainerOptions {
   RunSettings run;
   LearnerConfig learner;
-  std::string bad_batch_path;     // where the plan goes when too many steps in a row were skipped
-  std::string state_folder = {};  // of optimizer state on disk
+  std::string bad_batch_path;       // where the plan goes when too many steps in a row were skipped
+  std::string state_folder = {};    // of optimizer state on disk
+  ContextRanks* context = nullptr;  // of local.learner.context_parallel above 1
 };
 
 // What a learner that ran out of memory may lower, for the error.
@@ -46,9 +48,10 @@ std::string SizesToLower(const LearnerConfig& local);
 
 // Everything is held by reference and must outlive the trainer. `control` carries plans and sums on
 // the CPU, `tensors` gradients and weights on the device of the parameters; they may be the same.
-// The share of `model` is ShareOf(tensors, options.learner.zero). `reference` is the start model,
-// needed for kl_coef > 0: a model of its own, of the same share or UnitShare::stored, or `model`
-// itself if it trains adapters, which are then off. Not thread-safe.
+// The groups of options.context run the same micro-batches together. The share of `model` is
+// ShareOf(tensors, options.learner.zero). `reference` is the start model, needed for kl_coef > 0: a
+// model of its own, of the same share or UnitShare::stored, or `model` itself if it trains
+// adapters, which are then off. Not thread-safe.
 class Trainer {
  public:
   Trainer(TrainerOptions options, Transformer& model, Transformer* reference, Collective& control,
@@ -117,6 +120,7 @@ class Trainer {
   Transformer& model_;
   Transformer* const reference_;
   Collective& control_;
+  Collective& across_;  // one rank of each context group, for sums over tokens and completions
   Collective& tensors_;
   BatchSource& source_;
   const std::unique_ptr<ShardedUnits> model_shards_, reference_shards_;

@@ -13,6 +13,7 @@
 #include "learner/optimizer/optimizer.h"
 #include "learner/rank_device.h"
 #include "learner/sft/sft_data.h"
+#include "learner/step/context_ranks.h"
 #include "learner/step/grad_reducer.h"
 #include "learner/step/micro_batch.h"
 #include "learner/step/shards.h"
@@ -21,6 +22,7 @@
 #include "lib/base/os/shutdown.h"
 #include "lib/checks/learner_memory.h"
 #include "lib/policy/adapters/adapted_model.h"
+#include "lib/policy/context_heads.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
 
@@ -156,13 +158,15 @@ class Progress {
 class SftRun {
  public:
   // `control` carries bytes on the CPU, `tensors` gradients.
-  SftRun(const SftOptions& options, Collective& control, Collective& tensors, Transformer& model,
-         SftSets sets)
+  SftRun(const SftOptions& options, Collective& control, Collective& tensors, ContextRanks* context,
+         Transformer& model, SftSets sets)
       : options_(options),
         optim_(OptimOf(options)),
         bound_(SftBound(options, model.config())),
         control_(control),
         tensors_(tensors),
+        context_(context),
+        across_(context == nullptr ? control : context->across()),
         model_(model),
         shards_(ShardModel(model, tensors, kCollectiveTimeout)),
         sets_(std::move(sets)),
@@ -195,7 +199,7 @@ class SftRun {
     double sums[] = {0, 0};  // of losses and of tokens
     std::vector<const SftExample*> mine;
     for (std::size_t i = 0; i < sets_.held_out.size(); ++i) {
-      if (static_cast<int>(i % static_cast<std::size_t>(control_.size())) == control_.rank())
+      if (static_cast<int>(i % static_cast<std::size_t>(across_.size())) == across_.rank())
         mine.push_back(&sets_.held_out[i]);
     }
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<TokenBatch> rounds, PackRounds(mine));
@@ -208,7 +212,7 @@ class SftRun {
       sums[1] += static_cast<double>(tokens.trained_tokens());
     }
     BUTTRESS_RETURN_IF_ERROR(
-        control_.AllReduceSum({sums, 2, DType::kFloat64})->Wait(kCollectiveTimeout));
+        across_.AllReduceSum({sums, 2, DType::kFloat64})->Wait(kCollectiveTimeout));
     if (control_.rank() == 0) {
       std::printf("sft: held-out loss %.4f at step %lld (%.0f tokens)\n", sums[0] / sums[1],
                   static_cast<long long>(step), sums[1]);
@@ -235,7 +239,7 @@ class SftRun {
   }
 
   ModelPass Run(const TokenBatch& tokens) {
-    return (tokens.empty() ? FillerTokens() : tokens).Run(model_, {});
+    return (tokens.empty() ? FillerTokens() : tokens).Run(model_, {.context = context_});
   }
 
   // Returns whether the example may run with the micro-batch.
@@ -254,11 +258,12 @@ class SftRun {
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<TokenBatch> rounds, PackRounds(mine));
     for (const TokenBatch& tokens : rounds) Backward(tokens);
     BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
-    double sums[] = {loss_, reducer_.SquaredNorm()};
+    double norm = reducer_.SquaredNorm();
     BUTTRESS_RETURN_IF_ERROR(
-        control_.AllReduceSum({sums, 2, DType::kFloat64})->Wait(kCollectiveTimeout));
-    loss_ = sums[0];
-    const double norm = std::sqrt(sums[1]);
+        across_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
+    BUTTRESS_RETURN_IF_ERROR(
+        control_.AllReduceSum({&norm, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
+    norm = std::sqrt(norm);
     if (!std::isfinite(norm)) {
       return DataLoss(c10::str("the gradient of step ", step, " is not finite; lower --lr (",
                                options_.lr, ")"));
@@ -278,7 +283,7 @@ class SftRun {
       const SftExample& example = sets_.trained[indices_.Next()];
       trained_tokens_ += example.trained_tokens();
       batch_tokens_ += example.tokens();
-      if (i % control_.size() == control_.rank()) mine.push_back(&example);
+      if (i % across_.size() == across_.rank()) mine.push_back(&example);
     }
     return mine;
   }
@@ -297,6 +302,8 @@ class SftRun {
   const MicroBatchBound bound_;
   Collective& control_;
   Collective& tensors_;
+  ContextRanks* const context_;
+  Collective& across_;  // one rank of each context group
   Transformer& model_;
   const std::unique_ptr<ShardedUnits> shards_;
   const SftSets sets_;
@@ -335,12 +342,21 @@ Status RunSft(const SftOptions& options, Collective& control) {
                                             .timeout = kCollectiveTimeout},
                                            control));
   Collective& tensors = own.nccl ? *own.nccl : control;
+  if (options.context_parallel > 1) {
+    BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
+    BUTTRESS_RETURN_IF_ERROR(CheckContext(config, options.context_parallel, control.size())
+                                 .Annotate("--context-parallel"));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto context,
+      ContextRanks::Form(options.context_parallel, control, tensors, kCollectiveTimeout));
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto model,
       MakeModel(options, own.device, ShareOf(tensors, options.zero, options.expert_parallel)));
   BUTTRESS_ASSIGN_OR_RETURN(SftSets sets, LoadSets(options, model->config(), control.rank() == 0));
-  SftRun run(options, control, tensors, *model, std::move(sets));
+  SftRun run(options, control, tensors, context.get(), *model, std::move(sets));
   BUTTRESS_RETURN_IF_ERROR(run.Train());
+  if (context != nullptr) BUTTRESS_RETURN_IF_ERROR(context->End());
   const bool writes = control.rank() == 0;
   const bool gives_parts = model->share().weights;
   // A large model takes longer to write than ranks may wait in a collective, so those that give

@@ -33,6 +33,7 @@ struct SftOptions {
   std::int64_t micro_batch_mib = 0;  // as local.learner.micro_batch_mib
   ZeroStage zero = ZeroStage::k0;
   bool expert_parallel = false;
+  std::int64_t context_parallel = 1;  // ranks that divide the rows of a pass
   LoraConfig lora;
 };
 

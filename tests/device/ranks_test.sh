@@ -48,3 +48,10 @@ done
 # The host may keep the state of the optimizer, and the device the weights.
 train 2 --gpu "$folder/host" float32 fp32_master local.learner.zero=2 local.learner.offload=host
 "$program" --compare "$folder/1" "$folder/host" $bound
+
+# Ranks that divide the rows of their micro-batches train the same weights.
+for recompute in none block; do
+  train 2 --gpu "$folder/rows" float32 fp32_master local.learner.context_parallel=2 \
+    local.learner.recompute=$recompute
+  "$program" --compare "$folder/1" "$folder/rows" $bound
+done

@@ -49,18 +49,14 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
   BUTTRESS_ASSIGN_OR_RETURN(const ModelDtype dtype, FindChoice<ModelDtype>(dtype_name));
   RunConfig config;
   config.run = SmallRun();
+  config.local.learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
+  config.local.learner.collective_timeout_ms = 20000;
   config.run.data.prompts = config.run.model.path = "unused";
   config.run.model.dtype = dtype;
   BUTTRESS_ASSIGN_OR_RETURN(config.run.optim.precision, FindChoice<OptimPrecision>(precision));
   BUTTRESS_ASSIGN_OR_RETURN(config, ParseRunConfig(PrintRunConfig(config), "test", settings));
   const RunSettings& run = config.run;
-  LearnerConfig learner;
-  learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
-  learner.collective_timeout_ms = 20000;
-  learner.zero = config.local.learner.zero;
-  learner.expert_parallel = config.local.learner.expert_parallel;
-  learner.offload = config.local.learner.offload;
-  learner.recompute = config.local.learner.recompute;
+  const LearnerConfig& learner = config.local.learner;
   BUTTRESS_ASSIGN_OR_RETURN(
       const RankDevice own,
       OpenRankDevice({.kind = kind, .use_nccl = kind == ComputeDevice::kCuda && group.size() > 1},
@@ -78,8 +74,11 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
   const bool adapted = run.lora.on() && run.algorithm.kl_coef > 0;
   Transformer* const reference = adapted ? model.get() : start.get();
   FakeSource source(run);
-  Trainer trainer({run, learner, ""}, *model, reference, group, own.nccl ? *own.nccl : group,
-                  source);
+  Collective& tensors = own.nccl ? *own.nccl : group;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto context,
+      ContextRanks::Form(learner.context_parallel, group, tensors, std::chrono::seconds(20)));
+  Trainer trainer({run, learner, "", "", context.get()}, *model, reference, group, tensors, source);
   // Between the backward pass and the update there are no activations.
   std::int64_t held = 0;
   trainer.CallBeforeUpdates([&] {
@@ -89,8 +88,9 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     BUTTRESS_ASSIGN_OR_RETURN(const StepState state, trainer.Step(step, [] { return false; }));
     if (group.rank() == 0)
-      std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), state.measured.loss,
-                  state.measured.grad_norm);
+      std::printf("step %d loss %.9g grad_norm %.9g tokens %.9g kl %.9g\n", static_cast<int>(step),
+                  state.measured.loss, state.measured.grad_norm, state.measured.trained_tokens,
+                  state.measured.kl);
   }
   std::fprintf(stderr, "rank %d holds %lld bytes\n", group.rank(), static_cast<long long>(held));
   const bool asks = group.rank() == group.size() - 1;
@@ -107,6 +107,7 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
                             BroadcastBytes(group, bytes, 0, std::chrono::seconds(20)));
   if (first != bytes)
     return Internal("rank " + std::to_string(group.rank()) + " has other weights than rank 0");
+  if (context != nullptr) BUTTRESS_RETURN_IF_ERROR(context->End());
   if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
   return bytes;
 }
