@@ -16,6 +16,7 @@
 #include "bench/train/drawn_groups.h"
 #include "learner/output/checkpoint.h"
 #include "learner/rank_device.h"
+#include "learner/step/context_ranks.h"
 #include "learner/step/shards.h"
 #include "learner/trainer.h"
 #include "lib/base/os/clock.h"
@@ -23,6 +24,7 @@
 #include "lib/collectives/launcher.h"
 #include "lib/config/choice_option.h"
 #include "lib/policy/adapters/adapted_model.h"
+#include "lib/policy/context_heads.h"
 #include "lib/policy/transformer.h"
 #include "tests/support/live_bytes.h"
 
@@ -206,7 +208,11 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
       Transformer::Random(config, run.model.dtype, own.device, 1, ShareOf(tensors, learner.zero)));
   if (run.lora.on()) BUTTRESS_RETURN_IF_ERROR(StartAdapters(run.lora, 1, *model));
   DrawnGroups source(flags.groups);
-  Trainer trainer({run, learner, "/dev/null"}, *model, nullptr, control, tensors, source);
+  BUTTRESS_RETURN_IF_ERROR(CheckContext(config, learner.context_parallel, control.size()));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto context, ContextRanks::Form(learner.context_parallel, control, tensors, kTimeout));
+  Trainer trainer({run, learner, "/dev/null", "", context.get()}, *model, nullptr, control, tensors,
+                  source);
   BUTTRESS_ASSIGN_OR_RETURN(const double state, LargestOf(bytes.now(), control));
   StepMeasurements sums;
   double seconds = 0;
@@ -309,6 +315,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--share-gpu", learner.share_gpu, "ranks may share a GPU");
   app.add_option("--entropy-coef", run.algorithm.entropy_coef, "weight of the entropy bonus");
   count("--threads", learner.threads, "torch threads of a rank");
+  count("--context-parallel", learner.context_parallel, "ranks that divide the rows of a pass");
   count("--micro-batch-tokens", learner.micro_batch_tokens, "of a forward and backward pass");
   count("--micro-batch-mib", learner.micro_batch_mib, "of its planned activations");
   count("--lora-rank", run.lora.rank, "train adapters of this rank");

@@ -47,6 +47,7 @@ class Case(NamedTuple):
     stage: int = 0
     lora_rank: int = 0
     lora_target: str = "all"
+    context: int = 1
 
     def runs(self):
         """One rank divides nothing, and adapters are float32 whatever the precision."""
@@ -60,6 +61,8 @@ class Case(NamedTuple):
             parts.append("recompute " + self.recompute)
         if self.ranks > 1:
             parts.append(f"{self.ranks} ranks, zero {self.stage}")
+        if self.context > 1:
+            parts.append(f"{self.context} divide rows")
         if self.lora_rank > 0:
             parts.append(f"LoRA {self.lora_rank} of {self.lora_target}")
         return ", ".join(parts)
@@ -69,6 +72,8 @@ QUICK = [
     *(Case("quickstart", "shared prompts", precision, recompute)
       for precision in ("float32", "fp32_master") for recompute in RECOMPUTES),
     Case("quickstart", "few tokens", "fp32_master", ranks=2, stage=3),
+    Case("experts", "shared prompts", "float32", ranks=2, context=2),
+    Case("experts", "long context", "float32", ranks=2, context=2),
     Case("quickstart", "shared prompts", "fp32_master", lora_rank=8, lora_target="q_proj"),
 ]
 
@@ -80,9 +85,10 @@ def flags_of(case):
     in_one = (micro_batch - prompt) // completion
     groups = 3 if in_one <= group else 3 * (micro_batch // (prompt + group * completion))
     lora = ["--lora-rank", case.lora_rank, "--lora-target", case.lora_target]
-    return ["--fixed", "--groups", case.ranks * groups, "--group-size", group, "--most-prompt",
+    return ["--fixed", "--groups", case.ranks // case.context * groups, "--group-size", group, "--most-prompt",
             prompt, "--most", completion, "--micro-batch-tokens", micro_batch, "--steps", 0,
             *PRECISIONS[case.precision], "--recompute", case.recompute, "--zero", case.stage,
+            "--context-parallel", case.context,
             *(lora if case.lora_rank > 0 else [])]
 
 

@@ -1,14 +1,16 @@
-"""Prints the table of docs/gpu.md: for models and numbers of GPUs the settings of the learner with
-the least cost that the memory plan (lib/checks/learner_memory.h) fits into a GPU, for micro-batches
-of 16,384 tokens: groups of 16 with prompts of 512 tokens and completions of 2,048.
+"""Prints tables of docs/gpu.md from the memory plan (lib/checks/learner_memory.h): for models and
+numbers of GPUs the settings of the learner with the least cost that fit into a GPU, for
+micro-batches of 16,384 tokens: groups of 16 with prompts of 512 tokens and completions of 2,048.
+With `--longest`, the longest completion that fits where ranks divide the rows of a sequence.
 
-    bench/train/plans.py                       needs bench_train; no GPU
+    bench/train/plans.py [--longest]           needs bench_train; no GPU
 """
 
 import itertools
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import shapes
@@ -21,9 +23,9 @@ RANKS = [1, 4, 8, 16, 32]
 LOAD = ["--group-size", 16, "--most-prompt", 512, "--most", 2048, "--micro-batch-tokens", 16384]
 
 
-def plan(folder, ranks, precision, recompute, zero):
+def plan(folder, ranks, precision, recompute, zero, load=LOAD):
     command = [BENCH, folder, "--device", "cuda", "--plan", ranks, "--zero", zero, "--precision",
-               precision, "--recompute", recompute, *LOAD]
+               precision, "--recompute", recompute, *load]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           check=True)
     row = json.loads(done.stdout)
@@ -43,7 +45,32 @@ def cheapest(folder, ranks, has):
     return "-"
 
 
+def longest(folder, context, recompute, has):
+    """In steps of 1,024 tokens, alone behind a prompt of 512."""
+    fits, exceeds = 0, 4096
+    while exceeds - fits > 1:
+        middle = (fits + exceeds) // 2
+        needs = plan(folder, 8, "fp32_master", recompute, 3,
+                     ["--group-size", 1, "--most-prompt", 512, "--most", 1024 * middle,
+                      "--micro-batch-tokens", 1, "--context-parallel", context])
+        fits, exceeds = (middle, exceeds) if needs <= has else (fits, middle)
+    return f"{1024 * fits:,}"
+
+
+def show_longest(case="qwen2.5-7b"):
+    print("| `context_parallel` | `recompute` |",
+          " | ".join(f"{name}, {has:.0f} GiB" for name, has in GPUS.items()), "|")
+    print("|---|---|" + "---|" * len(GPUS))
+    with tempfile.TemporaryDirectory() as folder:
+        shapes.write_model(pathlib.Path(folder), case)
+        for recompute, context in itertools.product(["selective", "block"], [1, 2, 4]):
+            cells = [longest(folder, context, recompute, has) for has in GPUS.values()]
+            print(f"| {context} | `{recompute}` | {' | '.join(cells)} |", flush=True)
+
+
 def main():
+    if sys.argv[1:] == ["--longest"]:
+        return show_longest()
     print("| model | GPUs |", " | ".join(f"{name}, {has:.0f} GiB" for name, has in GPUS.items()),
           "|")
     print("|---|---|" + "---|" * len(GPUS))

@@ -179,9 +179,10 @@ std::string AdviceFor(const MemoryPlan& plan, const RunConfig& config) {
   const bool floats = config.run.model.dtype == ModelDtype::kFloat32;
   if (plan.peak() > 2 * plan.state()) {
     if (plan.head > plan.activations + plan.block) return "lower " + BoundsOf(learner);
-    return fmt::format(
-        "lower {}{}", BoundsOf(learner),
-        learner.recompute == Recompute::kBlock ? "" : " or set local.learner.recompute: block");
+    return fmt::format("lower {}{}", BoundsOf(learner),
+                       learner.recompute == Recompute::kBlock
+                           ? " or raise local.learner.context_parallel"
+                           : " or set local.learner.recompute: block");
   }
   if (floats) return "set run.model.dtype: bfloat16";
   if (config.run.optim.precision != OptimPrecision::kStochastic)

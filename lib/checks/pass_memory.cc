@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "lib/policy/context_heads.h"
+
 namespace buttress {
 namespace {
 
@@ -160,8 +162,10 @@ class PassMemory {
         keeps_(run.lora),
         moved_(shape.sequences.size() > 1),
         padded_(PadSequences(shape)),
-        N_(Whole(shape.rows())),
-        M_(Whole(shape.scored)) {
+        context_(learner.context_parallel),
+        all_(Whole(shape.rows())),
+        N_(all_ / Whole(context_)),
+        M_(std::min(N_, Whole(shape.scored))) {
     for (const auto& [rows, prefix] : shape.sequences) {
       longest_ = std::max(longest_, Whole(rows + prefix));
       prefixed_ = prefixed_ || prefix > 0;
@@ -228,6 +232,9 @@ class PassMemory {
 
   double Values(std::int64_t width) const { return Values(Whole(width)); }
 
+  // The same of the rows of all ranks that divide them.
+  double OfAll(double width) const { return all_ * width * bytes_; }
+
   // What RMSNorm keeps in addition to its input in the dtype of the model: the scale of a row. By
   // operators, which multiply by 1 + w on GPUs, also input and product in float32.
   double Norm(double rows, double width) const {
@@ -258,21 +265,21 @@ class PassMemory {
     return pairs * (Whole(spec.H) * (kFloat + bytes_ + (floats_ ? 0 : bytes_)) + 1);
   }
 
-  // Queries, keys and values of the rows are counted by the block.
+  // Over all rows. Queries, keys and values of the rows are counted by the block.
   LayerBytes Attention(const AttentionSpec& spec) const {
     const double q = Whole(spec.q_width()), kv = Whole(spec.kv_width());
     LayerBytes result;
-    result.kept = Values(q) + kFloat * N_ * Whole(spec.H);
-    result.backward = Values(2 * q + 2 * kv);  // the gradients of its output and its input
+    result.kept = OfAll(q) + kFloat * all_ * Whole(spec.H);
+    result.backward = OfAll(2 * q + 2 * kv);  // the gradients of its output and its input
     if (Short(spec)) return result;
     if (!Padded(spec)) {
       // Gathered for the sequences of a part, and again for their gradients.
       const double gathered = prefixed_ ? std::min(keys_, kVarlenKeys) * 2 * kv * bytes_ : 0;
       result.forward = gathered;
-      result.backward += 2 * gathered + (prefixed_ ? N_ * 2 * kv * kFloat : 0);
+      result.backward += 2 * gathered + (prefixed_ ? all_ * 2 * kv * kFloat : 0);
       return result;
     }
-    const double filled = (padded_.rows - N_) * bytes_;  // of each value of a row
+    const double filled = (padded_.rows - all_) * bytes_;  // of each value of a row
     const double key_rows = padded_.key_rows;
     // Keys and values are repeated for the query heads that share them.
     const double own = spec.H == spec.K ? 0 : padded_.alone;
@@ -280,11 +287,11 @@ class PassMemory {
     const bool capped = spec.score_cap > 0;
     const double scores = Scores(spec, capped ? padded_.pairs : padded_.pairs_behind);
     result.kept += repeated + scores + filled * (2 * q + 2 * kv);
-    if (moved_ && keeps_.out) result.kept += Values(q);  // back in the order of the rows
+    if (moved_ && keeps_.out) result.kept += OfAll(q);  // back in the order of the rows
     // The gradients of repeated rows; then, when these rows are freed, their sums in float32.
-    const double sums = (key_rows * (bytes_ + kFloat) + (prefixed_ ? N_ * kFloat : 0)) * 2 * kv;
+    const double sums = (key_rows * (bytes_ + kFloat) + (prefixed_ ? all_ * kFloat : 0)) * 2 * kv;
     result.backward +=
-        filled * (2 * q + 2 * kv) + std::max(repeated, sums - scores - repeated - Values(2 * q));
+        filled * (2 * q + 2 * kv) + std::max(repeated, sums - scores - repeated - OfAll(2 * q));
     if (!capped) return result;
     // Scores before and after the cap, with and without mask, of one rectangle at a time.
     const double most = Whole(spec.H) * padded_.largest;
@@ -310,8 +317,14 @@ class PassMemory {
     const AttentionSpec& spec = block.attention;
     const double D = Whole(block.D),
                  F = Whole(block.F * std::max<std::int64_t>(1, block.experts.top_k));
-    const double q = Whole(spec.q_width()), kv = Whole(spec.kv_width());
-    const LayerBytes attention = Attention(spec);
+    // Of several ranks, each attends over all rows with its heads.
+    const AttentionSpec own = HeadsOfRank(spec, context_);
+    const double q = Whole(context_ * own.q_width()), kv = Whole(context_ * own.kv_width());
+    LayerBytes attention = Attention(own);
+    if (context_ > 1) {  // what is exchanged, before and after it
+      attention.forward += 2 * Values(q + 2 * kv);
+      attention.backward += 2 * Values(q + 2 * kv);
+    }
     // Input and sum, the norms of both; queries with keys and values.
     const double norms = (keeps_.qkv ? D : 0) + (keeps_.gate_up ? D : 0);
     double kept =
@@ -404,6 +417,8 @@ class PassMemory {
   const KeptInputs keeps_;
   const bool moved_;  // into rectangles, and back
   const Rectangles padded_;
+  const std::int64_t context_;  // ranks that divide the rows
+  const double all_;
   const double N_;
   const double M_;
   double longest_ = 0;     // position

@@ -13,6 +13,7 @@
 #include "lib/checks/model_checks.h"
 #include "lib/checks/peer_checks.h"
 #include "lib/config/load_credentials.h"
+#include "lib/policy/context_heads.h"
 
 namespace buttress {
 namespace {
@@ -77,6 +78,16 @@ void CheckEveryCredential(Examined& run) {
   }
 }
 
+void CheckContextGroups(Examined& run) {
+  const std::int64_t size = run.local().learner.context_parallel;
+  if (size == 1 || !run.model.config) return;
+  const std::string key = "local.learner.context_parallel";
+  const Status status = CheckContext(*run.model.config, size, run.here.job());
+  if (!status.ok()) return run.findings.Error(key, status.message());
+  run.findings.Ok(key, fmt::format("{} groups of {} ranks divide the rows of a micro-batch",
+                                   run.here.job() / size, size));
+}
+
 void CheckListeners(Examined& run) {
   std::vector<ListenSetting> all;
   const auto add = [&](bool here, const std::vector<ListenSetting>& more) {
@@ -114,6 +125,7 @@ constexpr struct {
      [](Examined& run) {
        if (run.is_first) CheckDisk(run.config, run.model.parameters, run.findings);
      }},
+    {In({kStart, kDoctor, kLearner}), CheckContextGroups},
     {In({kStart, kDoctor, kWorker, kLearner}),
      [](Examined& run) {
        CheckMemory(run.config, run.model, run.here, ThisMachine(), run.findings);

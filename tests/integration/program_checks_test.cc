@@ -65,6 +65,17 @@ TEST_F(ProgramChecksTest, EveryProgramChecksItsPart) {
   }
 }
 
+TEST_F(ProgramChecksTest, RanksThatCannotShareTheirRowsEndWithTwo) {
+  const std::string key = "local.learner.context_parallel";
+  EXPECT_EQ(Run("learner", {"--check", "--set", key + "=2"}), 2) << text();
+  EXPECT_THAT(text(), HasSubstr("error    " + key + ": 1 ranks cannot form groups of 2; start"));
+  EXPECT_EQ(Run("learner", {"--set", key + "=2"}), 2) << text();
+  EXPECT_THAT(LastLine(), HasSubstr(key + ": 1 ranks cannot form groups of 2; start"));
+  EXPECT_EQ(Run("learner", {"--set", key + "=3"}), 2) << text();
+  EXPECT_THAT(LastLine(), HasSubstr(key + ": 3 ranks cannot divide the 2 attention heads and 2 "
+                                          "key-value heads of the model equally; set one of 1, 2"));
+}
+
 TEST_F(ProgramChecksTest, AMissingTokenizerEndsWithTwo) {
   fs::remove(model() + "/tokenizer.json");
   for (const char* program : {"coordinator", "rollout_worker"}) {

@@ -146,6 +146,25 @@ TEST(LearnerMemoryTest, RecomputeKeepsTheInputsOfBlocks) {
   EXPECT_LT(one.activations + one.block, all / 5);
 }
 
+TEST(LearnerMemoryTest, RanksDivideTheRowsOfAMicroBatch) {
+  for (const std::int64_t completion : {2048, 60000}) {
+    RunConfig config = OnGpus();
+    config.run.sampling.max_tokens = completion;
+    const MemoryPlan one = PlanOf(config, 8, ZeroStage::k3);
+    for (const std::int64_t ranks : {2, 4}) {
+      config.local.learner.context_parallel = ranks;
+      const MemoryPlan plan = PlanOf(config, 8, ZeroStage::k3);
+      EXPECT_EQ(plan.state(), one.state());
+      EXPECT_NEAR(plan.activations / one.activations, 1.0 / static_cast<double>(ranks), 0.02);
+      EXPECT_LT(plan.head, one.head);
+    }
+    config.local.learner.recompute = Recompute::kBlock;
+    config.run.sampling.max_tokens = 1 << 20;
+    EXPECT_THAT(AdviceFor(PlanOf(config, 8, ZeroStage::k3), config),
+                HasSubstr("or raise local.learner.context_parallel"));
+  }
+}
+
 // Keys and values of a shared prompt come with each completion behind it.
 TEST(LearnerMemoryTest, OffloadedStateIsNotInTheMemoryOfTheDevice) {
   RunConfig config = OnGpus();
