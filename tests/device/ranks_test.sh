@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# ranks_test.sh PROGRAM: one, two and four ranks on the device train the weights of one rank on the
+# ranks_test.sh PROGRAM GOLDEN: one, two and four ranks on the device train the weights of one rank on the
 # CPU, up to the rounding of their operators, whatever the loss.
 set -euo pipefail
-program=$1
+program=$1 golden=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -44,6 +44,13 @@ for stage in 0 1 2 3; do
   train 2 --gpu "$folder/stage$stage" bfloat16 stochastic local.learner.zero=$stage
   cmp "$folder/stage0" "$folder/stage$stage"
 done
+
+# Nor does a start model that stays on the disk, and comes through pinned memory.
+for reference in device disk; do
+  train 2 --gpu "$folder/$reference" bfloat16 fp32_master run.model.path="$golden/qwen2_untied" \
+    $a.kl_coef=0.05 local.learner.zero=3 local.learner.reference=$reference
+done
+cmp "$folder/device" "$folder/disk"
 
 # The host may keep the state of the optimizer, and the device the weights.
 train 2 --gpu "$folder/host" float32 fp32_master local.learner.zero=2 local.learner.offload=host
