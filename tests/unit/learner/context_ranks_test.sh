@@ -27,25 +27,24 @@ same() {
     END { if (steps != 4) exit 1 }'
 }
 
-# divided [SETTING=VALUE ...]: two ranks that share rows against one, and four against two.
-c=local.learner.context_parallel=2
+# divided RANKS [SETTING=VALUE ...]: RANKS against two times as many, which share rows in pairs.
 divided() {
-  train 1 one "$@"
-  train 2 two $c "$@"
-  same one two
-  train 2 pair "$@"
-  train 4 four $c "$@"
-  same pair four
+  local ranks=$1
+  shift
+  train "$ranks" alone "$@"
+  train $((2 * ranks)) pairs local.learner.context_parallel=2 "$@"
+  same alone pairs
 }
 
 a=run.algorithm b=run.batch l=local.learner
-divided $l.zero=3
-divided $l.micro_batch_tokens=5 $l.recompute=selective  # every sequence is longer
-divided $a.kl_coef=0.05 $a.kl_in=reward $a.loss=kl_cov $a.kl_cov.share=0.1 $l.zero=2
-divided $a.kl_coef=0.05 $b.updates=3 $b.epochs=2 $b.mini_batch=completions \
-  $a.old_policy=learner $l.zero=3 $l.recompute=block
+divided 1
+divided 2 $l.zero=3
+divided 1 $l.micro_batch_tokens=5 $l.recompute=selective  # every sequence is longer
+divided 2 $a.kl_coef=0.05 $a.kl_in=reward $a.loss=kl_cov $a.kl_cov.share=0.1 $l.zero=2
+for ranks in 1 2; do
+  divided $ranks $a.kl_coef=0.05 $b.updates=3 $b.epochs=2 $b.mini_batch=completions \
+    $a.old_policy=learner $l.zero=3 $l.recompute=block
+done
 for family in gemma2 mistral qwen3_moe; do
-  train 1 one run.model.path="$golden/$family" run.optim.lr=1e-2
-  train 2 two run.model.path="$golden/$family" run.optim.lr=1e-2 $c
-  same one two
+  divided 1 run.model.path="$golden/$family" run.optim.lr=1e-2
 done
