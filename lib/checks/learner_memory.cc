@@ -96,8 +96,7 @@ MicroBatchBound BoundOf(const RunSettings& run, const LearnerConfig& learner,
                         const ModelConfig& model) {
   if (learner.micro_batch_mib == 0) return {};
   return {[run, learner, model](const MicroBatchShape& shape) {
-            const PassBytes pass = PlanPass(run, learner, model, shape, 1);
-            return pass.activations + std::max(pass.block, pass.head);
+            return PassBytesOf(run, learner, model, shape);
           },
           static_cast<double>(learner.micro_batch_mib) * (1 << 20)};
 }

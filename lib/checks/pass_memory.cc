@@ -165,7 +165,7 @@ class PassMemory {
         context_(learner.context_parallel),
         all_(Whole(shape.rows())),
         N_(all_ / Whole(context_)),
-        M_(std::min(N_, Whole(shape.scored))) {
+        M_(context_ == 1 ? Whole(shape.scored) : std::min(N_, Whole(shape.scored))) {
     for (const auto& [rows, prefix] : shape.sequences) {
       longest_ = std::max(longest_, Whole(rows + prefix));
       prefixed_ = prefixed_ || prefix > 0;
@@ -441,6 +441,13 @@ std::vector<double> TrainedSizes(const LoraConfig& lora, const ModelConfig& mode
   std::vector<double> sizes;
   for (const BlockSpec& block : model.blocks) sizes.push_back(AdapterSize(lora, block));
   return sizes;
+}
+
+double PassBytesOf(const RunSettings& run, const LearnerConfig& learner, const ModelConfig& model,
+                   const MicroBatchShape& shape) {
+  const PassMemory memory(run, learner, model, shape, learner.expert_parallel ? 2 : 1);
+  const PassBytes pass = memory.Plan(PendingSums(TrainedSizes(run.lora, model), 1));
+  return pass.activations + std::max(pass.block, pass.head);
 }
 
 PassBytes PlanPass(const RunSettings& run, const LearnerConfig& learner, const ModelConfig& model,

@@ -28,6 +28,10 @@ struct PassBytes {
   double head = 0;
 };
 
+// The most that a pass over `shape` takes on a rank, without gradients of parameters.
+double PassBytesOf(const RunSettings& run, const LearnerConfig& learner, const ModelConfig& model,
+                   const MicroBatchShape& shape);
+
 // Plans a pass over `shape` on each of `ranks`.
 PassBytes PlanPass(const RunSettings& run, const LearnerConfig& learner, const ModelConfig& model,
                    const MicroBatchShape& shape, std::int64_t ranks);

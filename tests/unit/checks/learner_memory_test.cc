@@ -165,6 +165,27 @@ TEST(LearnerMemoryTest, RanksDivideTheRowsOfAMicroBatch) {
   }
 }
 
+// Ranks that divide the rows of a micro-batch attend over all of them with a part of the heads.
+// Ranks that divide the experts exchange rows.
+TEST(LearnerMemoryTest, TheBoundIsOfOneOfTheRanksThatDivideAMicroBatchOrItsExperts) {
+  LearnerConfig learner;
+  learner.device = ComputeDevice::kCuda;
+  learner.micro_batch_mib = 1;
+  ModelConfig model = SevenBillion();
+  const auto bytes = [&] {
+    return BoundOf(OnGpus().run, learner, model).bytes(Group(4, 512, 4096));
+  };
+  double whole = bytes();
+  learner.context_parallel = 4;
+  EXPECT_NEAR(bytes() / whole, 0.25, 0.01);
+  learner.context_parallel = 1;
+  for (BlockSpec& block : model.blocks) block.experts = {8, 2, true};
+  whole = bytes();
+  learner.expert_parallel = true;
+  const double rows = 512 + 4 * 4095;
+  EXPECT_GE(bytes() - whole, 28 * rows * 2 * 2 * 2 * 3584);
+}
+
 // Keys and values of a shared prompt come with each completion behind it.
 TEST(LearnerMemoryTest, OffloadedStateIsNotInTheMemoryOfTheDevice) {
   RunConfig config = OnGpus();
@@ -270,6 +291,7 @@ TEST(LearnerMemoryTest, AutoTakesTheLowestStageThatFits) {
 
 TEST(LearnerMemoryTest, ExpertsThatStayDividedAreNotGathered) {
   RunConfig config = OnGpus();
+  config.local.learner.recompute = Recompute::kBlock;  // gradients outweigh what a block frees
   ModelConfig model = SevenBillion();
   model.vocab_size = 4096;  // experts outweigh the tables
   for (BlockSpec& block : model.blocks) block.experts = {32, 4, true}, block.F /= 32;
