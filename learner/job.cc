@@ -52,21 +52,17 @@ Status LearnerJob::Start() {
   SetLogStep(state.step, state.step);
   trainer_.CallBeforeUpdates([this] {
     checkpoints_.BeforeUpdate();
-    return leads() ? publication_->sync().BeforeUpdate() : OkStatus();
+    return publication_->BeforeUpdate();
   });
-  if (!leads()) return Publish();
-  Log(kInfo, "learner starts",
-      {{"next_step", state.step + 1},
-       {"learner_epoch", state.learner_epoch},
-       {"ranks", control_.size()}});
-  BUTTRESS_ASSIGN_OR_RETURN(publication_, Publication::Start(config_, credentials_, source_));
-  return Publish();
-}
-
-// Where the weights are divided, every rank gives its parts.
-Status LearnerJob::Publish() {
-  if (leads()) return publication_->Publish(version_, model_);
-  return model_.share().weights ? Publication::GiveParts(config_.local, model_) : OkStatus();
+  if (leads()) {
+    Log(kInfo, "learner starts",
+        {{"next_step", state.step + 1},
+         {"learner_epoch", state.learner_epoch},
+         {"ranks", control_.size()}});
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(publication_,
+                            Publication::Start(config_, credentials_, source_, control_, model_));
+  return publication_->Publish(version_, model_);
 }
 
 // Registers with the coordinator, which assigns the learner epoch, and takes up the steps up to the
@@ -161,7 +157,7 @@ Status LearnerJob::FinishStep(StepState& state) {
   version_.step = static_cast<std::uint64_t>(state.step);
   SetLogStep(state.step, state.step);
   const double published_from = MonotonicSeconds();
-  BUTTRESS_RETURN_IF_ERROR(Publish());
+  BUTTRESS_RETURN_IF_ERROR(publication_->Publish(version_, model_));
   const double now = MonotonicSeconds();
   measured.seconds_publish = now - published_from;
   measured.seconds_step = now - step_ended_;
@@ -182,9 +178,10 @@ Status LearnerJob::FinishStep(StepState& state) {
   return checkpoints_.Begin(version_, publication_.get());
 }
 
-// Writes the checkpoint of the newest step, and waits until it is complete.
+// Writes the checkpoint of the newest step, and waits until it and the newest version are complete.
 Status LearnerJob::LastCheckpoint() {
   BUTTRESS_RETURN_IF_ERROR(checkpoints_.Begin(version_, publication_.get()));
+  BUTTRESS_RETURN_IF_ERROR(publication_->Drain());
   return checkpoints_.Finish(/*wait=*/true, version_, publication_.get());
 }
 

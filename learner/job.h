@@ -42,7 +42,6 @@ class LearnerJob {
   Status TrainUntilEnd();
   Status FinishStep(StepState& state);
   Status LastCheckpoint();
-  Status Publish();
   Status OfferEvaluation();
   Status AgreeOnEnd();
   Status ReportEarlyEnd();
@@ -65,8 +64,8 @@ class LearnerJob {
   const Credentials& credentials_;
   JobCheckpoints checkpoints_;
   StepReports reports_;
-  std::unique_ptr<Publication> publication_;  // rank 0
-  PolicyVersion version_;                     // of the current weights
+  std::unique_ptr<Publication> publication_;
+  PolicyVersion version_;  // of the current weights
   double step_ended_ = 0;
 };
 

@@ -21,9 +21,12 @@ Result<WeightManifest> Publish(WeightPublisher& publisher, std::int64_t tensors,
   std::vector<SafetensorsWriter::Declared> table;
   for (std::int64_t i = 0; i < tensors; ++i)
     table.push_back({"tensor." + std::to_string(i), "F32", {kTensorValues}});
-  BUTTRESS_RETURN_IF_ERROR(publisher.Begin({1, 1, ""}, table));
-  for (const auto& tensor : table) BUTTRESS_RETURN_IF_ERROR(publisher.Put(tensor.name, bytes));
-  return publisher.Commit();
+  const std::vector<PlannedFile> files = DivideWeights(table);
+  BUTTRESS_RETURN_IF_ERROR(publisher.Begin({1, 1, ""}, files));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::vector<WeightFile> written,
+      WriteWeightFiles(publisher.folder(), files, [&](const std::string&) { return bytes; }));
+  return publisher.Commit(written);
 }
 
 Status Run(const std::string& folder, std::int64_t gigabytes) {
@@ -53,10 +56,9 @@ Status Run(const std::string& folder, std::int64_t gigabytes) {
   BUTTRESS_RETURN_IF_ERROR(fetcher->Fetch(manifest).status());
   const double grpc = MonotonicSeconds() - begin;
   std::printf(
-      "{\"path\": \"%s/model.safetensors\", \"bytes\": %llu, \"publish\": %.6f, \"file\": %.6f, "
-      "\"grpc\": %.6f}\n",
-      manifest.folder.c_str(), static_cast<unsigned long long>(manifest.files.front().bytes),
-      publish, file, grpc);
+      "{\"folder\": \"%s\", \"bytes\": %llu, \"publish\": %.6f, \"file\": %.6f, \"grpc\": %.6f}\n",
+      manifest.folder.c_str(), static_cast<unsigned long long>(manifest.total_bytes()), publish,
+      file, grpc);
   return OkStatus();
 }
 

@@ -215,7 +215,7 @@ Status JobCheckpoints::Report(const SavedCheckpoint& saved, const PolicyVersion&
                               Publication& publication) {
   const CheckpointState& state = saved.state;
   if (state.step == static_cast<std::int64_t>(version.step))
-    BUTTRESS_RETURN_IF_ERROR(publication.sync().Drain());
+    BUTTRESS_RETURN_IF_ERROR(publication.Drain());
   BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(state.step, state.digest, ""));
   digest_ = state.digest;
   seconds_write_ = saved.seconds;

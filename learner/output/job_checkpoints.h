@@ -83,7 +83,7 @@ class JobCheckpoints {
   void AddStep(std::int64_t step, double raw_reward_mean) { kept_.AddStep(step, raw_reward_mean); }
 
   // Starts to write the checkpoint of `version`, once the one before is complete and what all ranks
-  // hold is found to be the same. Does nothing if it exists already. `publication` is rank 0's.
+  // hold is found to be the same. Does nothing if it exists already.
   Status Begin(const PolicyVersion& version, Publication* publication);
 
   // Called before an update changes what is being written (CheckpointStore::BeforeUpdate).

@@ -4,13 +4,16 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
+#include "learner/output/folder_ranks.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/random.h"
 #include "lib/policy/adapters/peft_folder.h"
 #include "lib/weights/adapter_files.h"
+#include "lib/weights/weight_files.h"
 
 namespace buttress {
 namespace {
@@ -72,46 +75,104 @@ Result<std::vector<Canary>> GreedyCanaries(Transformer& model) {
 
 Result<std::unique_ptr<Publication>> Publication::Start(const RunConfig& config,
                                                         const Credentials& credentials,
-                                                        CoordinatorSource& source) {
-  std::unique_ptr<Publication> started(new Publication(config));
-  const LearnerConfig& local = config.local.learner;
+                                                        CoordinatorSource& source,
+                                                        Collective& control,
+                                                        const Transformer& model) {
+  std::unique_ptr<Publication> started(new Publication(config, control));
   const std::string folder = JoinPath(config.local.out, "weights");
-  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
-  BUTTRESS_ASSIGN_OR_RETURN(started->server_,
-                            WeightServer::Start(folder, local.listen, credentials));
-  WeightStoreOptions options;
-  options.folder = folder;
-  options.run_id = source.run_id();
-  options.sources = {local.advertise.empty() ? started->server_->address() : local.advertise};
-  if (config.run.lora.on()) {
-    const std::string& base = config.run.model.path;
-    BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(base));
-    options.weights_name = kAdapterWeightsName;
-    options.companions = {{kAdapterConfigName, AdapterConfigText(config.run.lora, model, base)}};
+  if (started->leads()) BUTTRESS_RETURN_IF_ERROR(started->ServeFrom(folder, credentials, source));
+  BUTTRESS_ASSIGN_OR_RETURN(started->files_, started->DivideOver(folder, model));
+  const std::vector<PlannedFile> own = started->files_.own();
+  for (const PlannedFile& file : own)
+    for (const auto& tensor : file.tensors) started->own_.insert(tensor.name);
+  if (started->leads()) {
+    started->sync_ = std::make_unique<WeightSync>(
+        folder, started->files_, started->publisher_.get(),
+        [&source](const WeightManifest& m) { return source.Announce(m); });
+  } else if (!own.empty()) {
+    started->sync_ = std::make_unique<WeightSync>(folder, started->files_);
   }
-  BUTTRESS_ASSIGN_OR_RETURN(started->publisher_, WeightPublisher::Create(options));
-  started->sync_ = std::make_unique<WeightSync>(
-      *started->publisher_, [&source](const WeightManifest& m) { return source.Announce(m); });
   return started;
 }
 
+Status Publication::ServeFrom(const std::string& folder, const Credentials& credentials,
+                              CoordinatorSource& source) {
+  const LearnerConfig& local = config_.local.learner;
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  BUTTRESS_ASSIGN_OR_RETURN(server_, WeightServer::Start(folder, local.listen, credentials));
+  WeightStoreOptions options;
+  options.folder = folder;
+  options.run_id = source.run_id();
+  options.sources = {local.advertise.empty() ? server_->address() : local.advertise};
+  if (config_.run.lora.on()) {
+    const std::string& base = config_.run.model.path;
+    BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(base));
+    options.companions = {{kAdapterConfigName, AdapterConfigText(config_.run.lora, model, base)}};
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(publisher_, WeightPublisher::Create(options));
+  return OkStatus();
+}
+
+// Gives each file to one of the ranks that see the folder. Adapters are one small file.
+Result<FilesByRank> Publication::DivideOver(const std::string& folder,
+                                            const Transformer& model) const {
+  FilesByRank files{DivideWeights(DeclaredTensors(model.parameters())), {0}, control_.rank()};
+  if (config_.run.lora.on())
+    files.files = {{kAdapterWeightsName, DeclaredTensors(model.parameters())}};
+  if (files.files.size() == 1) return files;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::vector<bool> sees,
+      RanksThatSee(folder, control_,
+                   std::chrono::milliseconds(config_.local.learner.collective_timeout_ms)));
+  std::vector<int> seeing;
+  for (int rank = 0; rank < control_.size(); ++rank) {
+    if (sees[static_cast<std::size_t>(rank)]) seeing.push_back(rank);
+  }
+  for (std::size_t i = 1; i < files.files.size(); ++i)
+    files.writers.push_back(seeing[i % seeing.size()]);
+  return files;
+}
+
+// Makes the folder of a version before any rank writes to it.
+Status Publication::Begin(const PolicyVersion& version) {
+  Status begun;
+  if (leads()) begun = publisher_->Begin(version, files_.files);
+  if (leads() && begun.ok()) begun = ExpectFilesOfOthers();
+  if (files_.files.size() == 1 || control_.size() == 1) return begun;
+  return AgreeOn(begun, control_,
+                 std::chrono::milliseconds(config_.local.learner.collective_timeout_ms));
+}
+
+Status Publication::ExpectFilesOfOthers() const {
+  for (std::size_t i = 0; i < files_.files.size(); ++i) {
+    if (files_.writers[i] == control_.rank()) continue;
+    BUTTRESS_RETURN_IF_ERROR(ExpectWritten(publisher_->folder(), files_.files[i].name));
+  }
+  return OkStatus();
+}
+
 Status Publication::Publish(const PolicyVersion& version, Transformer& model) {
+  BUTTRESS_RETURN_IF_ERROR(Drain());
+  BUTTRESS_RETURN_IF_ERROR(Begin(version));
   published_bytes_ = 0;
   for (const auto& [name, tensor] : model.parameters())
     published_bytes_ += static_cast<double>(tensor.numel() * tensor.element_size());
+  const bool divided = model.share().weights;
   std::vector<Canary> canaries;
-  if (NeedsCanaries(config_.local)) {
+  if (NeedsCanaries(config_.local) && (leads() || divided)) {
     BUTTRESS_ASSIGN_OR_RETURN(canaries, GreedyCanaries(model));
   }
-  return sync_->Publish(
-      version, model.share().weights ? CopyToHost(model, /*keeps=*/true) : model.parameters(),
-      std::move(canaries));
-}
-
-Status Publication::GiveParts(const LocalSettings& local, Transformer& model) {
-  if (NeedsCanaries(local)) BUTTRESS_RETURN_IF_ERROR(GreedyCanaries(model).status());
-  CopyToHost(model, /*keeps=*/false);
-  return OkStatus();
+  const auto is_own = [this](const std::string& name) { return own_.contains(name); };
+  if (divided) {
+    NamedTensors copies = CopyToHost(model, is_own);
+    if (sync_ == nullptr) return OkStatus();
+    return sync_->Publish(version, ParameterCopy::Of(std::move(copies)), std::move(canaries));
+  }
+  if (sync_ == nullptr) return OkStatus();
+  NamedTensors own;
+  for (const auto& parameter : model.parameters())
+    if (is_own(parameter.first)) own.push_back(parameter);
+  return sync_->Publish(version, ParameterCopy::Start(own), std::move(canaries));
 }
 
 void Publication::Measure(StepMeasurements& measured) {

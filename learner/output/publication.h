@@ -3,12 +3,15 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "learner/coordinator_source.h"
 #include "learner/output/weight_sync.h"
 #include "lib/base/net/credentials.h"
 #include "lib/base/report/status.h"
+#include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/measurements.h"
 #include "lib/policy/transformer.h"
@@ -26,36 +29,51 @@ bool NeedsCanaries(const LocalSettings& local);
 // if the weights give log-probs that are not finite. Throws what LibTorch throws.
 Result<std::vector<Canary>> GreedyCanaries(Transformer& model);
 
-// The published weights of the job. They are served from <out>/weights, written on a thread of
-// their own, and announced to the coordinator. For rank 0. Not thread-safe.
+// The published weights of the job in <out>/weights. Their files are divided over the ranks that
+// see the folder, each of which writes on a thread of its own; rank 0 serves them and announces
+// each version to the coordinator. Every rank makes the same calls, except those for rank 0. Not
+// thread-safe.
 class Publication {
  public:
   // The arguments must outlive the result.
   static Result<std::unique_ptr<Publication>> Start(const RunConfig& config,
                                                     const Credentials& credentials,
-                                                    CoordinatorSource& source);
+                                                    CoordinatorSource& source, Collective& control,
+                                                    const Transformer& model);
 
-  // Hands the weights of the model over (WeightSync::Publish), with canaries where workers need
-  // them. Where they are divided, the other ranks call GiveParts.
+  // Hands over the weights that this rank writes (WeightSync::Publish), with canaries where workers
+  // need them.
   Status Publish(const PolicyVersion& version, Transformer& model);
 
-  static Status GiveParts(const LocalSettings& local, Transformer& model);
+  // WeightSync::BeforeUpdate and WeightSync::Drain.
+  Status BeforeUpdate() { return sync_ ? sync_->BeforeUpdate() : OkStatus(); }
 
-  WeightSync& sync() { return *sync_; }
+  Status Drain() { return sync_ ? sync_->Drain() : OkStatus(); }
 
   // Fills what the step that ends has waited for the thread, unchanged_versions and
-  // published_bytes.
+  // published_bytes. For rank 0.
   void Measure(StepMeasurements& measured);
 
  private:
-  explicit Publication(const RunConfig& config) : config_(config) {}
+  Publication(const RunConfig& config, Collective& control) : config_(config), control_(control) {}
+
+  bool leads() const { return control_.rank() == 0; }
+
+  Status ServeFrom(const std::string& folder, const Credentials& credentials,
+                   CoordinatorSource& source);
+  Result<FilesByRank> DivideOver(const std::string& folder, const Transformer& model) const;
+  Status Begin(const PolicyVersion& version);
+  Status ExpectFilesOfOthers() const;
 
   const RunConfig& config_;
-  std::unique_ptr<WeightServer> server_;
-  std::unique_ptr<WeightPublisher> publisher_;
-  std::unique_ptr<WeightSync> sync_;
-  double published_bytes_ = 0;  // of the newest version
-  double seconds_waited_ = 0;   // WeightSync::seconds_waited at the end of the last step
+  Collective& control_;
+  FilesByRank files_;
+  std::set<std::string> own_;                   // the tensors of the files of this rank
+  std::unique_ptr<WeightServer> server_;        // rank 0
+  std::unique_ptr<WeightPublisher> publisher_;  // rank 0
+  std::unique_ptr<WeightSync> sync_;            // null if the rank writes nothing
+  double published_bytes_ = 0;                  // of the newest version
+  double seconds_waited_ = 0;  // WeightSync::seconds_waited at the end of the last step
 };
 
 }  // namespace buttress

@@ -21,12 +21,10 @@ namespace {
 // Keeps `read` until the last value is written.
 Result<WeightFile> WriteTensors(const std::string& folder, const std::string& name,
                                 const NamedTensors& tensors, std::promise<void> read) {
-  std::vector<SafetensorsWriter::Declared> table;
-  for (const auto& [tensor_name, tensor] : tensors)
-    table.push_back({tensor_name, SafetensorsDtype(tensor), tensor.sizes().vec()});
   const std::string path = JoinPath(folder, name);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto writer,
-                            SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto writer,
+      SafetensorsWriter::Create(path, DeclaredTensors(tensors), {{"format", "pt"}}));
   for (const auto& [tensor_name, tensor] : tensors) {
     at::Tensor storage;
     BUTTRESS_RETURN_IF_ERROR(writer->Append(TensorBytes(tensor, storage)).Annotate(tensor_name));

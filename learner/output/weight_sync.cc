@@ -2,6 +2,7 @@
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/StringUtil.h>
 #include <torch/types.h>
 
 #include <chrono>
@@ -41,6 +42,7 @@ ParameterCopy ParameterCopy::Start(const NamedTensors& parameters) {
   ParameterCopy started;
   const at::Device device = parameters.front().second.device();
   if (device.is_cpu()) {
+    started.in_place_ = true;
     for (const auto& [name, tensor] : parameters)
       started.copies_.emplace_back(name, tensor.detach());
     return started;
@@ -57,6 +59,12 @@ ParameterCopy ParameterCopy::Start(const NamedTensors& parameters) {
   return started;
 }
 
+ParameterCopy ParameterCopy::Of(NamedTensors copies) {
+  ParameterCopy complete;
+  complete.copies_ = std::move(copies);
+  return complete;
+}
+
 void ParameterCopy::BlockStream() const {
   if (!done_) return;
   done_->block(c10::impl::VirtualGuardImpl(done_->device_type()).getStream(done_->device()));
@@ -67,19 +75,34 @@ const NamedTensors& ParameterCopy::Wait() const {
   return copies_;
 }
 
-WeightSync::WeightSync(WeightPublisher& publisher, Announce announce)
-    : publisher_(publisher), announce_(std::move(announce)), thread_([this] { Loop(); }) {}
+std::vector<PlannedFile> FilesByRank::own() const {
+  std::vector<PlannedFile> own;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (writers[i] == rank) own.push_back(files[i]);
+  }
+  return own;
+}
+
+WeightSync::WeightSync(std::string folder, FilesByRank files)
+    : WeightSync(std::move(folder), std::move(files), nullptr, nullptr) {}
+
+WeightSync::WeightSync(std::string folder, FilesByRank files, WeightPublisher* publisher,
+                       Announce announce)
+    : folder_(std::move(folder)),
+      files_(std::move(files)),
+      publisher_(publisher),
+      announce_(std::move(announce)),
+      thread_([this] { Loop(); }) {}
 
 WeightSync::~WeightSync() {
   queue_.Close();
   thread_.join();
 }
 
-Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& parameters,
+Status WeightSync::Publish(const PolicyVersion& version, ParameterCopy parameters,
                            std::vector<Canary> canaries) {
   BUTTRESS_RETURN_IF_ERROR(Drain());
-  Snapshot snapshot{version,
-                    std::make_shared<const ParameterCopy>(ParameterCopy::Start(parameters)),
+  Snapshot snapshot{version, std::make_shared<const ParameterCopy>(std::move(parameters)),
                     std::move(canaries)};
   copy_ = snapshot.parameters;
   {
@@ -126,8 +149,9 @@ void WeightSync::Loop() {
     try {
       status = Send(*std::move(snapshot));
     } catch (const std::exception& e) {
-      status = StatusOf(e, "use a machine with more memory").Annotate("publish weights");
+      status = StatusOf(e, "use a machine with more memory");
     }
+    status = status.Annotate(c10::str("rank ", files_.rank, " publishes weights"));
     DoneReading();
     MutexLock lock(mutex_);
     --pending_;
@@ -137,25 +161,38 @@ void WeightSync::Loop() {
 }
 
 Status WeightSync::Send(Snapshot snapshot) {
-  const NamedTensors& parameters = snapshot.parameters->Wait();
-  std::vector<SafetensorsWriter::Declared> table;
-  for (const auto& [name, tensor] : parameters)
-    table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
-  BUTTRESS_RETURN_IF_ERROR(publisher_.Begin(snapshot.version, table).Annotate("publish weights"));
-  for (const auto& [name, tensor] : parameters) {
-    at::Tensor storage;
-    BUTTRESS_RETURN_IF_ERROR(
-        publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
-  }
+  const std::string folder = VersionFolder(folder_, snapshot.version);
+  BUTTRESS_ASSIGN_OR_RETURN(
+      std::vector<WeightFile> written,
+      WriteWeightFiles(folder, files_.own(), BytesByName(snapshot.parameters->Wait())));
+  snapshot.parameters.reset();
   DoneReading();
+  if (publisher_ == nullptr) {
+    for (const WeightFile& file : written) BUTTRESS_RETURN_IF_ERROR(GiveWritten(folder, file));
+    return OkStatus();
+  }
+  BUTTRESS_RETURN_IF_ERROR(AddFilesOfOthers(folder, written));
   BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest,
-                            publisher_.Commit(std::move(snapshot.canaries)));
+                            publisher_->Commit(written, std::move(snapshot.canaries)));
   {
     const MutexLock lock(mutex_);
     unchanged_ = manifest.version.digest == digest_ ? unchanged_ + 1 : 0;
     digest_ = manifest.version.digest;
   }
   return announce_(manifest);
+}
+
+// A rank that fails ends the job, which closes the queue.
+Status WeightSync::AddFilesOfOthers(const std::string& folder,
+                                    std::vector<WeightFile>& written) const {
+  for (std::size_t i = 0; i < files_.files.size(); ++i) {
+    if (files_.writers[i] == files_.rank) continue;
+    Result<WeightFile> file =
+        AwaitWritten(folder, files_.files[i].name, kMaxPublish, [this] { return queue_.closed(); });
+    if (!file.ok()) return file.status().Annotate(c10::str("rank ", files_.writers[i]));
+    written.push_back(*std::move(file));
+  }
+  return OkStatus();
 }
 
 }  // namespace buttress

@@ -25,6 +25,7 @@
 #include "lib/policy/weights/decoder_weights.h"
 #include "lib/policy/weights/packed_layout.h"
 #include "lib/policy/weights/parameter_unit.h"
+#include "lib/weights/weight_files.h"
 
 namespace buttress {
 
@@ -222,17 +223,25 @@ class Transformer {
   const at::Device device_;
 };
 
-// Writes a Hugging Face folder that transformers and vLLM load: the weights as model.safetensors,
-// and config.json, generation_config.json and the tokenizer files of `source_folder`. Of a model
-// with adapters writes the adapters alone, as a folder of peft that names `source_folder`. Where
-// the weights are divided, every process of the share calls it, and those that do not write only
-// give their parts.
+// Writes a Hugging Face folder that transformers and vLLM load: the weights (DivideWeights), and
+// config.json, generation_config.json and the tokenizer files of `source_folder`. Of a model with
+// adapters writes the adapters alone, as a folder of peft that names `source_folder`. At most one
+// unit is in memory besides what the process holds. Where the weights are divided, every process of
+// the share calls it, and those that do not write only give their parts.
 Status SaveModelFolder(const Transformer& model, const std::string& source_folder,
                        const std::string& folder, bool writes = true);
 
-// Returns copies of Transformer::parameters() in host memory. Where the weights are divided, every
-// process of the share calls it; those that do not keep them get none.
-NamedTensors CopyToHost(const Transformer& model, bool keeps);
+// Returns copies in host memory of those of Transformer::parameters() whose name `keeps` chooses.
+// Where the weights are divided, every process of the share calls it, whatever it keeps.
+NamedTensors CopyToHost(const Transformer& model,
+                        const std::function<bool(const std::string&)>& keeps);
+
+// The tensors as a table of safetensors files.
+std::vector<SafetensorsWriter::Declared> DeclaredTensors(const NamedTensors& tensors);
+
+// Returns what gives the bytes of `tensors`, which are on the CPU and contiguous, as they are when
+// it is called.
+BytesOfTensor BytesByName(const NamedTensors& tensors);
 
 // Returns the bytes of a parameter in the layout of safetensors. The view is valid as long as
 // `storage`, which holds a contiguous tensor on the CPU.

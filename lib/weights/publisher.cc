@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
@@ -23,10 +25,10 @@ Result<std::unique_ptr<WeightPublisher>> WeightPublisher::Create(WeightStoreOpti
 
 WeightPublisher::WeightPublisher(WeightStoreOptions options) : options_(std::move(options)) {}
 
-Status WeightPublisher::Begin(const PolicyVersion& version,
-                              const std::vector<SafetensorsWriter::Declared>& table) {
-  writer_.reset();
+Status WeightPublisher::Begin(const PolicyVersion& version, std::vector<PlannedFile> files) {
   folder_ = VersionFolder(options_.folder, version);
+  version_ = version;
+  files_ = std::move(files);
   std::error_code error;
   if (std::filesystem::exists(JoinPath(folder_, kManifestName), error)) {
     return AlreadyExists(
@@ -37,51 +39,49 @@ Status WeightPublisher::Begin(const PolicyVersion& version,
     return Unavailable(
         fmt::format("cannot remove the incomplete version in {}: {}", folder_, error.message()));
   }
-  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder_));
-  BUTTRESS_ASSIGN_OR_RETURN(
-      writer_, SafetensorsWriter::Create(JoinPath(folder_, options_.weights_name), table,
-                                         {{"format", "pt"}}, Durability::kPageCache));
-  manifest_ = WeightManifest();
-  manifest_.version = version;
-  table_ = table;
-  offset_ = writer_->data_begin();
-  return OkStatus();
+  std::filesystem::create_directory(folder_, error);
+  return error ? Unavailable(fmt::format("cannot create {}: {}", folder_, error.message()))
+               : OkStatus();
 }
 
-Status WeightPublisher::Put(std::string_view name, std::string_view bytes) {
-  if (writer_ == nullptr) return FailedPrecondition("Put was called without Begin");
-  const std::size_t next = manifest_.tensors.size();
-  if (next == table_.size())
-    return InvalidArgument(fmt::format("tensor '{}' comes after the last of the table", name));
-  if (table_[next].name != name) {
-    return InvalidArgument(
-        fmt::format("tensor '{}' comes where the table has '{}'", name, table_[next].name));
-  }
-  BUTTRESS_RETURN_IF_ERROR(writer_->Append(bytes));
-  const std::uint64_t begin = offset_;
-  offset_ += bytes.size();
-  manifest_.tensors.push_back({table_[next].name, table_[next].dtype, table_[next].shape,
-                               options_.weights_name, begin, offset_});
-  return OkStatus();
+Status WeightPublisher::AddCompanion(const std::string& name, const std::string& bytes,
+                                     WeightManifest& manifest) {
+  manifest.files.push_back({name, bytes.size(), Sha256Of(bytes)});
+  return WriteFileAtomic(JoinPath(folder_, name), bytes);
 }
 
-Result<WeightManifest> WeightPublisher::Commit(std::vector<Canary> canaries) {
-  if (writer_ == nullptr) return FailedPrecondition("Commit was called without Begin");
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, writer_->Finish());
-  writer_.reset();
-  manifest_.files = {{options_.weights_name, offset_, sha256}};
-  for (const auto& [name, bytes] : options_.companions) {
-    BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(folder_, name), bytes));
-    manifest_.files.push_back({name, bytes.size(), Sha256Of(bytes)});
+Result<WeightManifest> WeightPublisher::Commit(const std::vector<WeightFile>& written,
+                                               std::vector<Canary> canaries) {
+  if (folder_.empty()) return FailedPrecondition("Commit was called without Begin");
+  WeightManifest manifest;
+  manifest.version = version_;
+  for (const PlannedFile& planned : files_) {
+    const auto file = std::ranges::find(written, planned.name, &WeightFile::name);
+    if (file == written.end() || file->bytes < planned.data_bytes())
+      return InvalidArgument(JoinPath(folder_, planned.name) + " was not written as planned");
+    manifest.files.push_back(*file);
+    std::uint64_t begin = file->bytes - planned.data_bytes();  // behind the header
+    for (const SafetensorsWriter::Declared& tensor : planned.tensors) {
+      const std::uint64_t end = begin + DataBytes(tensor);
+      manifest.tensors.push_back(
+          {tensor.name, tensor.dtype, tensor.shape, planned.name, begin, end});
+      begin = end;
+    }
   }
-  manifest_.version.digest = ManifestDigest(manifest_);
-  manifest_.folder = folder_;
-  manifest_.sources = options_.sources;
-  manifest_.run_id = options_.run_id;
-  manifest_.canaries = std::move(canaries);
-  BUTTRESS_RETURN_IF_ERROR(WriteManifest(folder_, manifest_));
+  if (files_.size() > 1) {
+    BUTTRESS_RETURN_IF_ERROR(AddCompanion(kWeightsIndexName, WeightsIndexText(files_), manifest));
+  }
+  for (const auto& [name, bytes] : options_.companions)
+    BUTTRESS_RETURN_IF_ERROR(AddCompanion(name, bytes, manifest));
+  manifest.version.digest = ManifestDigest(manifest);
+  manifest.folder = folder_;
+  manifest.sources = options_.sources;
+  manifest.run_id = options_.run_id;
+  manifest.canaries = std::move(canaries);
+  BUTTRESS_RETURN_IF_ERROR(WriteManifest(folder_, manifest));
+  folder_.clear();
   DeleteOldVersions(options_.folder, options_.keep);
-  return manifest_;
+  return manifest;
 }
 
 }  // namespace buttress

@@ -2,6 +2,7 @@
 // version exists when its manifest.json does.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,6 @@ struct WeightStoreOptions {
   int keep = 3;                           // versions kept
   std::vector<std::string> sources = {};  // written into the manifests of published versions
   std::string run_id = {};                // likewise
-  std::string weights_name = "model.safetensors";
   std::map<std::string, std::string> companions = {};  // other files of every version, by name
 };
 

@@ -20,6 +20,7 @@
 #include "lib/weights/publisher.h"
 #include "tests/support/fakes/fake_coordinator.h"
 #include "tests/support/fakes/scripted_vllm.h"
+#include "tests/support/runs/published_weights.h"
 #include "tests/support/runs/quickstart_run.h"
 
 namespace buttress {
@@ -112,10 +113,12 @@ class VllmWorkerTest : public ::testing::Test {
 
   void Announce(std::uint64_t step) {
     const PolicyVersion version = {1, step, ""};
-    EXPECT_TRUE(publisher_->Begin(version, {{"t", "F32", {1}}}).ok());
-    EXPECT_TRUE(publisher_->Put("t", std::string(4, static_cast<char>(step))).ok());
+    const std::string bytes(4, static_cast<char>(step));
     const std::string folder = VersionFolder(JoinPath(dir_.path(), "weights"), version);
-    coordinator_.Announce(ManifestToProto(*publisher_->Commit(ScriptedVllm::Canaries(folder))));
+    coordinator_.Announce(ManifestToProto(PublishTensors(
+        *publisher_, version, DivideWeights({{"t", "F32", {1}}}),
+        [&](const std::string&) { return std::string_view(bytes); },
+        ScriptedVllm::Canaries(folder))));
   }
 
   // Offers groups that `min_step` or a newer version may sample.

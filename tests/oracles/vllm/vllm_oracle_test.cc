@@ -80,15 +80,11 @@ class VllmOracleTest : public ::testing::Test {
 
   // The model as it is, with its canaries.
   WeightManifest Publish(std::uint64_t step) {
-    std::vector<SafetensorsWriter::Declared> table;
-    for (const auto& [name, tensor] : model_->parameters())
-      table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
-    EXPECT_TRUE(publisher_->Begin({1, step, ""}, table).ok());
-    for (const auto& [name, tensor] : model_->parameters()) {
-      at::Tensor storage;
-      EXPECT_TRUE(publisher_->Put(name, TensorBytes(tensor, storage)).ok());
-    }
-    return *publisher_->Commit(*GreedyCanaries(*model_));
+    const auto files = DivideWeights(DeclaredTensors(model_->parameters()));
+    EXPECT_TRUE(publisher_->Begin({1, step, ""}, files).ok());
+    const auto written =
+        WriteWeightFiles(publisher_->folder(), files, BytesByName(model_->parameters()));
+    return *publisher_->Commit(*written, *GreedyCanaries(*model_));
   }
 
   void ChangeWeights() {

@@ -99,7 +99,7 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
   if (after.end != StepEnd::kStopped)
     return Internal("the last rank asked to stop, but another step was trained");
   std::string bytes;
-  for (const auto& [name, tensor] : CopyToHost(*model, /*keeps=*/true)) {
+  for (const auto& [name, tensor] : CopyToHost(*model, [](const std::string&) { return true; })) {
     at::Tensor storage;
     bytes += TensorBytes(tensor, storage);
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "lib/policy/weights/parameters.h"
@@ -179,6 +180,24 @@ TEST(TransformerTest, ASavedFolderLoadsToTheSameBits) {
   const auto file = SafetensorsFile::Open(folder + "/model.safetensors");
   ASSERT_TRUE(file.ok());
   EXPECT_EQ((*file)->Find("lm_head.weight")->dtype, "BF16");
+}
+
+TEST(TransformerTest, AModelSavedInSeveralFilesIsTheSameModel) {
+  const auto model = GoldenModel("qwen2_untied");
+  const std::string folder = NewFolder("divided");
+  ASSERT_TRUE(SaveModelFolder(*model, GoldenFolder("qwen2_untied"), folder).ok());
+  ::setenv("BUTTRESS_WEIGHT_FILE_BYTES", "5000", 1);
+  const Status saved = SaveModelFolder(*model, GoldenFolder("qwen2_untied"), folder);
+  ::unsetenv("BUTTRESS_WEIGHT_FILE_BYTES");
+  ASSERT_TRUE(saved.ok()) << saved.ToString();
+  EXPECT_FALSE(std::filesystem::exists(folder + "/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/model.safetensors.index.json"));
+  const auto again = Transformer::Load(folder, ModelDtype::kFloat32, {});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  for (std::size_t i = 0; i < model->parameters().size(); ++i)
+    EXPECT_TRUE(at::equal(model->parameters()[i].second, (*again)->parameters()[i].second));
+  ASSERT_TRUE(SaveModelFolder(*model, GoldenFolder("qwen2_untied"), folder).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder + "/model.safetensors.index.json"));
 }
 
 TEST(TransformerTest, ATiedHeadIsNeitherListedNorSaved) {

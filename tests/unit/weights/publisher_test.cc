@@ -24,6 +24,8 @@ std::vector<std::string> Names(const std::vector<PolicyVersion>& versions) {
   return names;
 }
 
+std::string_view SmallBytes(const std::string& name) { return name == "first" ? "abcd" : "xy"; }
+
 class PublisherTest : public ::testing::Test {
  protected:
   std::unique_ptr<WeightPublisher> Publisher(int keep = 3) {
@@ -51,46 +53,77 @@ TEST_F(PublisherTest, APublishedVersionIsAHuggingFaceFolderWithAManifest) {
 TEST_F(PublisherTest, CanariesAreInTheManifestButNotInTheDigest) {
   const auto publisher = Publisher();
   const std::string digest = PublishSmall(*publisher, {2, 7, ""}, "abcd").version.digest;
-  ASSERT_TRUE(publisher->Begin({2, 8, ""}, SmallTable()).ok());
-  ASSERT_TRUE(publisher->Put("first", "abcd").ok());
-  ASSERT_TRUE(publisher->Put("second", "xy").ok());
   const std::vector<Canary> canaries = {{{1, 2}, {3}, {-0.5F}}};
-  const WeightManifest manifest = *publisher->Commit(canaries);
+  const WeightManifest manifest = PublishSmall(*publisher, {2, 8, ""}, "abcd", canaries);
   EXPECT_EQ(manifest.version.digest, digest);
   EXPECT_EQ(ReadManifest(manifest.folder)->canaries, canaries);
 }
 
 TEST_F(PublisherTest, AVersionDoesNotExistBeforeItsCommit) {
   const auto publisher = Publisher();
-  ASSERT_TRUE(publisher->Begin({1, 1, ""}, SmallTable()).ok());
-  ASSERT_TRUE(publisher->Put("first", "abcd").ok());
+  const auto files = DivideWeights(SmallTable());
+  ASSERT_TRUE(publisher->Begin({1, 1, ""}, files).ok());
   EXPECT_TRUE(ListVersions(dir_.path()).empty());
-  ASSERT_TRUE(publisher->Put("second", "xy").ok());
+  const auto written = WriteWeightFiles(publisher->folder(), files, SmallBytes);
+  ASSERT_TRUE(written.ok()) << written.status().ToString();
   EXPECT_TRUE(ListVersions(dir_.path()).empty());
-  ASSERT_TRUE(publisher->Commit().ok());
+  ASSERT_TRUE(publisher->Commit(*written).ok());
   EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("1:1"));
 }
 
 TEST_F(PublisherTest, AnIncompleteVersionIsReplaced) {
   {
     const auto publisher = Publisher();
-    ASSERT_TRUE(publisher->Begin({1, 1, ""}, SmallTable()).ok());
-    ASSERT_TRUE(publisher->Put("first", "abcd").ok());
+    ASSERT_TRUE(publisher->Begin({1, 1, ""}, DivideWeights(SmallTable())).ok());
+    ASSERT_TRUE(WriteFileAtomic(JoinPath(publisher->folder(), "model.safetensors"), "ab").ok());
   }
   const auto publisher = Publisher();
   const WeightManifest manifest = PublishSmall(*publisher, {1, 1, ""}, "efgh");
   EXPECT_TRUE(VerifyFiles(manifest.folder, manifest).ok());
-  EXPECT_EQ(publisher->Begin({1, 1, ""}, SmallTable()).code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(publisher->Begin({1, 1, ""}, DivideWeights(SmallTable())).code(),
+            StatusCode::kAlreadyExists);
 }
 
-TEST_F(PublisherTest, TensorsMustFollowTheTableAndBeComplete) {
+TEST_F(PublisherTest, AVersionNeedsAllItsFiles) {
   const auto publisher = Publisher();
-  EXPECT_EQ(publisher->Put("first", "abcd").code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(publisher->Begin({1, 1, ""}, SmallTable()).ok());
-  EXPECT_THAT(publisher->Put("second", "xy").message(), HasSubstr("the table has 'first'"));
-  EXPECT_EQ(publisher->Put("first", "abc").code(), StatusCode::kInvalidArgument);
-  ASSERT_TRUE(publisher->Put("first", "abcd").ok());
-  EXPECT_EQ(publisher->Commit().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(publisher->Commit({}).status().code(), StatusCode::kFailedPrecondition);
+  const auto files = DivideWeights(SmallTable(), 4);
+  ASSERT_EQ(files.size(), 2u);
+  ASSERT_TRUE(publisher->Begin({1, 1, ""}, files).ok());
+  const auto written = WriteWeightFiles(publisher->folder(), {files[0]}, SmallBytes);
+  ASSERT_TRUE(written.ok());
+  const Status status = publisher->Commit(*written).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("model-00002-of-00002.safetensors was not written"));
+  EXPECT_TRUE(ListVersions(dir_.path()).empty());
+  const auto wrong = [](const std::string&) { return std::string_view("abc"); };
+  EXPECT_EQ(WriteWeightFiles(publisher->folder(), files, wrong).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+// Whoever reads the folder sees the same tensors, however they are divided.
+TEST_F(PublisherTest, AVersionOfSeveralFilesHasAnIndexAndTheSameTensors) {
+  const auto publisher = Publisher();
+  const WeightManifest whole = PublishSmall(*publisher, {1, 1, ""}, "abcd");
+  const WeightManifest divided =
+      PublishTensors(*publisher, {1, 2, ""}, DivideWeights(SmallTable(), 4), SmallBytes);
+  std::vector<std::string> names;
+  for (const WeightFile& file : divided.files) names.push_back(file.name);
+  EXPECT_THAT(names,
+              ElementsAre("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                          "model.safetensors.index.json"));
+  EXPECT_EQ(*ReadManifest(divided.folder), divided);
+  EXPECT_TRUE(VerifyFiles(divided.folder, divided).ok());
+  const auto one = SafetensorsFolder::Open(whole.folder),
+             two = SafetensorsFolder::Open(divided.folder);
+  ASSERT_TRUE(one.ok() && two.ok()) << two.status().ToString();
+  ASSERT_EQ((*one)->names(), (*two)->names());
+  for (const TensorEntry& tensor : divided.tensors) {
+    const std::string_view data = (*one)->Find(tensor.name)->data;
+    EXPECT_EQ((*two)->Find(tensor.name)->data, data);
+    const std::string bytes = *ReadFile(JoinPath(divided.folder, tensor.file));
+    EXPECT_EQ(bytes.substr(tensor.begin, tensor.end - tensor.begin), data);
+  }
 }
 
 TEST_F(PublisherTest, OldVersionsAreDeletedButNeverTheNewest) {
