@@ -109,8 +109,9 @@ Result<NewTokenizer> MakeTokenizer(const NewModelOptions& options) {
 
 Status WriteNewModel(const NewModelOptions& options, const std::string& folder) {
   BUTTRESS_RETURN_IF_ERROR(Check(options));
-  if (std::filesystem::exists(JoinPath(folder, "model.safetensors"))) {
-    return AlreadyExists(folder + " already holds model.safetensors; name another folder");
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (std::filesystem::exists(JoinPath(folder, name)))
+      return AlreadyExists(fmt::format("{} already holds {}; name another folder", folder, name));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const NewTokenizer tokenizer, MakeTokenizer(options));
   if (options.vocab != 0 && options.vocab < tokenizer.tokens) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/prepare/new_model.h"
@@ -75,8 +76,12 @@ TEST(NewModel, RefusesInconsistentOptions) {
   EXPECT_THAT(error({.characters = "a", .hidden = 100}), HasSubstr("use a multiple of 6"));
   EXPECT_THAT(error({.characters = "a", .heads = 3, .kv_heads = 2}), HasSubstr("does not divide"));
   EXPECT_THAT(error({.characters = "a", .layers = 0}), HasSubstr("--layers = 0"));
-  ASSERT_TRUE(WriteFileAtomic(JoinPath(dir.path(), "model.safetensors"), "x").ok());
-  EXPECT_EQ(WriteNewModel({.characters = "a"}, dir.path()).code(), StatusCode::kAlreadyExists);
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    const std::string path = JoinPath(dir.path(), name);
+    ASSERT_TRUE(WriteFileAtomic(path, "x").ok());
+    EXPECT_EQ(WriteNewModel({.characters = "a"}, dir.path()).code(), StatusCode::kAlreadyExists);
+    std::filesystem::remove(path);
+  }
 }
 
 }  // namespace
