@@ -362,8 +362,10 @@ void Trainer::RunEmptyRound(StepState& state) {
   ModelPass pass = FillerTokens().Run(model_, OptionsOfPass(EntropyMode::kNone));
   const bool kept =
       options_.run.algorithm.kl_in == KlPlace::kReward || options_.run.batch.epochs > 1;
-  if (reference_ != nullptr && reference_->share().weights && !kept)
+  if (reference_ != nullptr && reference_->share().weights && !kept) {
+    const AdaptersOff start(*reference_);
     LogprobsOf(*reference_, FillerTokens());
+  }
   pass.Backward({at::zeros_like(pass.output().logprobs_M), {}}, reducer_);
 }
 
