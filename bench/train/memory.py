@@ -85,10 +85,10 @@ def flags_of(case):
     in_one = (micro_batch - prompt) // completion
     groups = 3 if in_one <= group else 3 * (micro_batch // (prompt + group * completion))
     lora = ["--lora-rank", case.lora_rank, "--lora-target", case.lora_target]
-    return ["--fixed", "--groups", case.ranks // case.context * groups, "--group-size", group, "--most-prompt",
-            prompt, "--most", completion, "--micro-batch-tokens", micro_batch, "--steps", 0,
-            *PRECISIONS[case.precision], "--recompute", case.recompute, "--zero", case.stage,
-            "--context-parallel", case.context,
+    return ["--fixed", "--groups", case.ranks // case.context * groups, "--group-size", group,
+            "--most-prompt", prompt, "--most", completion, "--micro-batch-tokens", micro_batch,
+            "--steps", 0, *PRECISIONS[case.precision], "--recompute", case.recompute,
+            "--zero", case.stage, "--context-parallel", case.context,
             *(lora if case.lora_rank > 0 else [])]
 
 

@@ -46,6 +46,8 @@ MicroBatchBound SftBound(const SftOptions& options, const ModelConfig& model) {
   LearnerConfig learner;
   learner.device = options.device;
   learner.micro_batch_mib = options.micro_batch_mib;
+  learner.context_parallel = options.context_parallel;
+  learner.expert_parallel = options.expert_parallel;
   return BoundOf(run, learner, model);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ranks_test.sh PROGRAM GOLDEN: one, two and four ranks on the device train the weights of one rank on the
-# CPU, up to the rounding of their operators, whatever the loss.
+# ranks_test.sh PROGRAM GOLDEN: one, two and four ranks on the device train the weights of one rank
+# on the CPU, up to the rounding of their operators, whatever the loss.
 set -euo pipefail
 program=$1 golden=$2
 folder=$(mktemp -d)

@@ -1,8 +1,8 @@
-// FOLDER STEP ZERO DTYPE PRECISION [--hide | --experts]: every rank reads the newest checkpoint of FOLDER,
-// unless it is empty, checks each value of weights, masters and moments, and writes the checkpoint
-// of STEP. The values depend on parameter and position alone, so that they are known at any number
-// of ranks. With --hide the last rank has a folder of its own, as on another machine. With --experts
-// the model has experts, which stay divided at stage 3.
+// FOLDER STEP ZERO DTYPE PRECISION [--hide | --experts]: every rank reads the newest checkpoint of
+// FOLDER, unless it is empty, checks each value of weights, masters and moments, and writes the
+// checkpoint of STEP. The values depend on parameter and position alone, so that they are known at
+// any number of ranks. With --hide the last rank has a folder of its own, as on another machine.
+// With --experts the model has experts, which stay divided at stage 3.
 #include <torch/types.h>
 
 #include <cstdio>

@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 
-// The model of the path, the small one, with experts or without, or one whose weights outweigh a few
-// tokens.
+// The model of the path, the small one, with experts or without, or one whose weights outweigh a
+// few tokens.
 Result<std::unique_ptr<Transformer>> ModelOf(const ModelPathConfig& model, ModelDevice device,
                                              const UnitShare& share) {
   if (model.path == "unused") return SmallModel(model.dtype, 7, share, device);
