@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/os/clock.h"
+#include "lib/base/os/failpoint.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/transformer.h"
 
@@ -168,7 +169,10 @@ Status WeightSync::Send(Snapshot snapshot) {
   snapshot.parameters.reset();
   DoneReading();
   if (publisher_ == nullptr) {
-    for (const WeightFile& file : written) BUTTRESS_RETURN_IF_ERROR(GiveWritten(folder, file));
+    for (const WeightFile& file : written) {
+      Failpoint("weight_file_given");
+      BUTTRESS_RETURN_IF_ERROR(GiveWritten(folder, file));
+    }
     return OkStatus();
   }
   BUTTRESS_RETURN_IF_ERROR(AddFilesOfOthers(folder, written));

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "lib/base/os/clock.h"
-#include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
 #include "lib/base/thread/parallel.h"
 
@@ -120,7 +119,6 @@ Status ExpectWritten(const std::string& folder, const std::string& name) {
 }
 
 Status GiveWritten(const std::string& folder, const WeightFile& file) {
-  Failpoint("weight_file_given");
   return WriteNote(NoteOf(folder, file.name), file.sha256 + std::to_string(file.bytes) + "\n");
 }
 
