@@ -12,9 +12,12 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
+#include "lib/base/thread/sync.h"
 #include "lib/collectives/collective.h"
 
 namespace buttress {
@@ -26,6 +29,9 @@ using SteadyClock = std::chrono::steady_clock;
 // Set when a rank is missing. MPI must not be called afterwards, not even MPI_Finalize, which would
 // wait for that rank.
 std::atomic<bool> broken{false};
+
+// Smaller collectives are done when the rank gets to wait for them.
+constexpr std::int64_t kLargeBytes = 256 << 10;
 
 Status FromMpi(int error, const char* what) {
   if (error == MPI_SUCCESS) return OkStatus();
@@ -137,17 +143,92 @@ class GrowingPause {
   long rest_ns_ = 0;
 };
 
+// Open MPI moves data inside its calls only. While large collectives are in progress, a thread
+// makes such calls, so that their data moves while the rank computes. Thread-safe.
+class ProgressThread {
+ public:
+  void Add() {
+    const MutexLock lock(mutex_);
+    ++works_;
+    if (!thread_.joinable() && !ends_) thread_ = std::thread([this] { Run(); });
+    changed_.NotifyAll();
+  }
+
+  void Remove() {
+    const MutexLock lock(mutex_);
+    --works_;
+  }
+
+  // The thread calls MPI no more.
+  void End() {
+    {
+      const MutexLock lock(mutex_);
+      ends_ = true;
+      changed_.NotifyAll();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  // Returns false at the end.
+  bool WaitForWork() {
+    const MutexLock lock(mutex_);
+    const auto ready = [this]() REQUIRES(mutex_) { return ends_ || works_ > 0; };
+    while (!changed_.WaitFor(mutex_, std::chrono::minutes(1), ready)) {
+    }
+    return !ends_;
+  }
+
+  void Run() {
+    while (WaitForWork()) {
+      int found = 0;
+      if (!broken) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, nullptr);
+      // At 10 Gbit/s, 250 kB arrive meanwhile, which the buffers of the sockets hold.
+      constexpr timespec kRest{0, 200'000};
+      ::nanosleep(&kRest, nullptr);
+    }
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  int works_ GUARDED_BY(mutex_) = 0;
+  bool ends_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+// Null where MPI does not let two threads call it.
+ProgressThread* progress = nullptr;
+
+// A collective that needs the thread, if there is one.
+class InBackground {
+ public:
+  InBackground() {
+    if (progress != nullptr) progress->Add();
+  }
+
+  ~InBackground() {
+    if (progress != nullptr) progress->Remove();
+  }
+
+  InBackground(const InBackground&) = delete;
+  InBackground& operator=(const InBackground&) = delete;
+};
+
 // What follows when a request is complete: may start another one, on which Wait waits too. Returns
 // an error code of MPI.
 using Continuation = std::function<int(MPI_Request* next)>;
 
 class MpiWork : public Work {
  public:
-  MpiWork(MPI_Request request, const char* what, const Liveness* liveness, Continuation then)
-      : request_(request), what_(what), liveness_(liveness), then_(std::move(then)) {}
+  MpiWork(MPI_Request request, const char* what, const Liveness* liveness, Continuation then,
+          bool is_large)
+      : request_(request), what_(what), liveness_(liveness), then_(std::move(then)) {
+    if (is_large) background_.emplace();
+  }
 
   Status Wait(Milliseconds timeout) override {
     const auto started = SteadyClock::now();
+    background_.reset();  // from here on, this thread calls MPI
     BUTTRESS_RETURN_IF_ERROR(Complete(started, timeout));
     if (then_ == nullptr) return OkStatus();
     BUTTRESS_RETURN_IF_ERROR(FromMpi(then_(&request_), what_));
@@ -176,6 +257,7 @@ class MpiWork : public Work {
   const char* what_;
   const Liveness* liveness_;
   const Continuation then_;
+  std::optional<InBackground> background_;
 };
 
 // A buffer divided among the ranks: rank r sums counts[r] values from begins[r]. Every rank sends
@@ -372,7 +454,10 @@ class MpiCollective : public Collective {
     MPI_Request request = MPI_REQUEST_NULL;
     const Status status = FromMpi(call(&request), what);
     if (!status.ok()) return CompletedWork(status);
-    return std::make_unique<MpiWork>(request, what, liveness(), std::move(then));
+    const bool is_large = std::ranges::any_of(buffers, [](const Buffer& buffer) {
+      return buffer.count * SizeOf(buffer.dtype) >= kLargeBytes;
+    });
+    return std::make_unique<MpiWork>(request, what, liveness(), std::move(then), is_large);
   }
 
   MPI_Comm comm_;
@@ -383,6 +468,7 @@ class MpiCollective : public Collective {
 };
 
 void FinalizeAtExit() {
+  if (progress != nullptr) progress->End();
   if (!broken) MPI_Finalize();
 }
 
@@ -393,11 +479,12 @@ Result<std::unique_ptr<Collective>> MakeMpiCollective(Milliseconds timeout) {
   MPI_Initialized(&initialised);
   BUTTRESS_CHECK(initialised == 0, "MakeMpiCollective must be called once a process");
   int provided = MPI_THREAD_SINGLE;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS ||
       provided < MPI_THREAD_FUNNELED) {
     return Unavailable(
         "MPI_Init_thread does not provide MPI_THREAD_FUNNELED; check the installation of Open MPI");
   }
+  if (provided == MPI_THREAD_MULTIPLE) progress = new ProgressThread;  // lives until the exit
   std::atexit(FinalizeAtExit);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
