@@ -137,10 +137,12 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 
   void synchronizeStream(const c10::Stream& stream) const override {
+    CountHostWait(HostWait::kStream);
     StreamBehind(stream).Synchronize();
   }
 
   void synchronizeDevice(const c10::DeviceIndex device) const override {
+    CountHostWait(HostWait::kDevice);
     SynchronizeDevice(device);
   }
 
@@ -163,16 +165,12 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 
   void synchronizeEvent(void* event) const override {
-    if (event == nullptr) return;
-    const Mark& mark = *static_cast<Mark*>(event);
-    mark.stream->Wait(mark.number);
+    CountHostWait(HostWait::kEvent);
+    if (event != nullptr) Reach(event);
   }
 
   double elapsedTime(void* first, void* second, const c10::DeviceIndex) const override {
-    synchronizeEvent(first);
-    synchronizeEvent(second);
-    const auto at = [](void* event) { return *static_cast<Mark*>(event)->time; };
-    return std::chrono::duration<double, std::milli>(at(second) - at(first)).count();
+    return std::chrono::duration<double, std::milli>(Reach(second) - Reach(first)).count();
   }
 
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
@@ -184,6 +182,13 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 
  private:
+  // Waits for a recorded event, and returns when the stream got there.
+  static std::chrono::steady_clock::time_point Reach(void* event) {
+    const Mark& mark = *static_cast<Mark*>(event);
+    mark.stream->Wait(mark.number);
+    return *mark.time;
+  }
+
   static c10::Stream At(c10::Device device, std::int64_t id) {
     return c10::Stream(c10::Stream::UNSAFE, DeviceAt(IndexOf(device)), id);
   }

@@ -133,6 +133,23 @@ TEST(DeviceTest, TensorsOfTwoDevicesAreRefused) {
   EXPECT_EQ(FirstOf(Ones() + at::scalar_tensor(2)), 3);
 }
 
+TEST(DeviceTest, CountsWhatTheHostWaitsFor) {
+  const at::Tensor values = Ones();
+  test_device::TakeHostWaits();
+  values.add_(1);
+  const at::Tensor pinned = at::empty({1000}, at::TensorOptions().pinned_memory(true));
+  pinned.copy_(values, /*non_blocking=*/true);
+  EXPECT_EQ(test_device::TakeHostWaits(), "none");
+  at::accelerator::synchronizeDevice(0);
+  const at::Tensor host = values.cpu();
+  EXPECT_EQ(FirstOf(values), 2);
+  EXPECT_EQ(at::nonzero(values).numel(), 1000);
+  c10::Event event(at::kPrivateUse1);
+  event.record(SideStream());
+  event.synchronize();
+  EXPECT_EQ(test_device::TakeHostWaits(), "event 1 device 1 copy 1 scalar 1 shape 1");
+}
+
 TEST(DeviceTest, AnErrorOfAKernelShowsWhereTheHostWaits) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto run = [] {

@@ -127,6 +127,13 @@ std::optional<c10::IValue> Written(const c10::FunctionSchema& schema, std::size_
   TORCH_CHECK(false, schema.name(), ": a result is an alias of no argument");
 }
 
+// Operators that the host waits in because the kernel of the CPU needs their values, and that a GPU
+// runs late.
+bool RunsLateOnGpus(const c10::FunctionSchema& schema) {
+  return schema.name().starts_with("aten::_flash_attention_") ||
+         schema.name() == "aten::repeat_interleave";  // with its output_size
+}
+
 bool Waits(const c10::FunctionSchema& schema) {
   static constexpr std::string_view names[] = {
       "aten::_unique2", "aten::nonzero", "aten::masked_select", "aten::repeat_interleave",
@@ -147,6 +154,7 @@ at::Tensor Upload(at::Device device, const at::Tensor& tensor) {
 }
 
 void RunAndWait(const c10::OperatorHandle& op, at::Device device, Stack arguments, Stack& results) {
+  if (!RunsLateOnGpus(op.schema())) CountHostWait(HostWait::kShape);
   StreamOf(device.index(), CurrentStream(device.index())).Synchronize();
   for (const c10::IValue& result : OnCpu(op, std::move(arguments))) {
     results.push_back(
@@ -237,7 +245,10 @@ at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool non_block
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     at::Tensor(target).copy_(source);
   });
-  if (!(non_blocking && host.is_pinned())) stream.Synchronize();
+  if (!(non_blocking && host.is_pinned())) {
+    CountHostWait(HostWait::kCopy);
+    stream.Synchronize();
+  }
   return to;
 }
 
@@ -247,6 +258,7 @@ at::Tensor CopyFromAndResize(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Scalar Item(const at::Tensor& tensor) {
+  CountHostWait(HostWait::kScalar);
   StreamFor(tensor).Synchronize();
   return Behind(tensor).item();
 }

@@ -264,4 +264,30 @@ void* HostOf(const void* address) {
   return All().bytes + (static_cast<const char*>(address) - All().addresses);
 }
 
+namespace {
+
+constexpr std::array kWaitNames = {"stream", "event", "device", "copy", "scalar", "shape"};
+static_assert(kWaitNames.size() == static_cast<std::size_t>(HostWait::kCount));
+std::array<std::atomic<std::int64_t>, kWaitNames.size()> host_waits{};
+
+}  // namespace
+
+void CountHostWait(HostWait kind) { ++host_waits.at(static_cast<std::size_t>(kind)); }
+
+std::string TakeHostWaits() {
+  std::string text;
+  for (std::size_t i = 0; i < kWaitNames.size(); ++i) {
+    const std::int64_t count = host_waits[i].exchange(0);
+    if (count == 0) continue;
+    text += (text.empty() ? "" : " ") + std::string(kWaitNames[i]) + " " + std::to_string(count);
+  }
+  return text.empty() ? "none" : text;
+}
+
 }  // namespace test_device
+
+extern "C" const char* test_device_take_host_waits() {
+  static std::string text;
+  text = test_device::TakeHostWaits();
+  return text.c_str();
+}

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace test_device {
 
@@ -90,4 +91,15 @@ int DeviceOf(const void* address);
 // The bytes behind an address on the device, for what runs on a stream; null for null.
 void* HostOf(const void* address);
 
+// What makes the host wait for the device. Its questions whether an event is reached do not.
+enum class HostWait { kStream, kEvent, kDevice, kCopy, kScalar, kShape, kCount };
+
+void CountHostWait(HostWait kind);
+
+// Returns the waits of all threads since the last call: "event 1 copy 2", or "none".
+std::string TakeHostWaits();
+
 }  // namespace test_device
+
+// TakeHostWaits for a program that is not linked with the device; valid until the next call.
+extern "C" const char* test_device_take_host_waits();
