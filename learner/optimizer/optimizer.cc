@@ -18,48 +18,13 @@
 #include "lib/base/os/file.h"
 #include "lib/base/report/check.h"
 #include "lib/base/text/random.h"
+#include "lib/collectives/cuda_library.h"
 #include "lib/policy/exception_status.h"
 
 namespace buttress {
 namespace {
 
-// Values at a time; bounds the temporary tensors of an update by operators.
-constexpr std::int64_t kUpdateChunk = std::int64_t{1} << 22;
 constexpr std::int64_t kGrain = 32768;
-
-// Mix of adamw_kernel.cc for values below 2^32 in int64, where a product wraps around but keeps its
-// lower 32 bits.
-at::Tensor Mix(const at::Tensor& x) {
-  constexpr std::int64_t kLow = 0xFFFFFFFF;
-  at::Tensor y =
-      x.bitwise_xor(x.bitwise_right_shift(16)).mul_(std::int64_t{0x85EBCA6B}).bitwise_and_(kLow);
-  y = y.bitwise_xor(y.bitwise_right_shift(13)).mul_(std::int64_t{0xC2B2AE35}).bitwise_and_(kLow);
-  return y.bitwise_xor(y.bitwise_right_shift(16));
-}
-
-void StoreRounded(const at::Tensor& to, const at::Tensor& value, const at::Tensor& random) {
-  const at::Tensor bits = value.view(at::kInt).add(random.bitwise_and(0xFFFF).to(at::kInt));
-  to.copy_(bits.bitwise_and_(-0x10000).view(at::kFloat));  // exact: the cut bits are 0
-}
-
-void UpdateChunk(const StochasticAdamWTensors& t, std::int64_t index, const AdamWFactors& f,
-                 RoundingKey key) {
-  const std::int64_t count = t.parameter.numel();
-  const at::Tensor indices =
-      at::arange(index, index + count, t.parameter.options().dtype(at::kLong))
-          .bitwise_and_(std::int64_t{0xFFFFFFFF});
-  const at::Tensor random = Mix(indices.bitwise_xor_(static_cast<std::int64_t>(key.first)));
-  const at::Tensor more = Mix(random.bitwise_xor(static_cast<std::int64_t>(key.second)));
-  const at::Tensor m = t.first.to(at::kFloat).mul_(f.beta1).add_(t.gradient, 1 - f.beta1);
-  const at::Tensor v =
-      t.second.to(at::kFloat).mul_(f.beta2).addcmul_(t.gradient, t.gradient, 1 - f.beta2);
-  const at::Tensor p = t.parameter.to(at::kFloat)
-                           .mul_(f.keep)
-                           .addcdiv_(m, v.sqrt().mul_(f.root_scale).add_(f.eps), -f.step_size);
-  StoreRounded(t.parameter, p, random);
-  StoreRounded(t.first, m, random.bitwise_right_shift(16));
-  StoreRounded(t.second, v, more);
-}
 
 // Returns zeros in a mapped file that has no name, so that it ends with the process.
 at::Tensor ZerosOnDisk(const std::string& folder, std::int64_t count,
@@ -87,6 +52,12 @@ at::Tensor ZerosOnDisk(const std::string& folder, std::int64_t count,
   if (memory == MAP_FAILED) fail("cannot map a file of");
   return at::from_blob(
       memory, {count}, [bytes](void* data) { ::munmap(data, bytes); }, options);
+}
+
+void UpdateOnDevice(const AdamWRange& range, at::Device device) {
+  const auto cuda = OpenCudaLibrary("the optimizer", "local.learner.device: cpu");
+  const Status status = cuda.ok() ? (*cuda)->StochasticAdamW(range, device.index()) : cuda.status();
+  if (!status.ok()) throw StatusError(status);
 }
 
 }  // namespace
@@ -213,29 +184,25 @@ RoundingKey RoundingKeyOf(std::uint64_t seed, std::int64_t step, std::int64_t pa
 
 void StochasticAdamWStep(const StochasticAdamWTensors& t, const AdamWFactors& factors,
                          RoundingKey key, std::int64_t index) {
-  if (!t.parameter.is_cpu()) return StochasticAdamWByOperators(t, factors, key, index);
   for (const at::Tensor* tensor : {&t.gradient, &t.parameter, &t.first, &t.second})
     BUTTRESS_CHECK(tensor->is_contiguous(), "AdamW updates contiguous tensors");
-  const float* gradient = t.gradient.const_data_ptr<float>();
-  const auto bits = [](const at::Tensor& x) { return static_cast<Bf16*>(x.mutable_data_ptr()); };
-  Bf16* const parameter = bits(t.parameter);
-  Bf16* const first = bits(t.first);
-  Bf16* const second = bits(t.second);
-  at::parallel_for(0, t.parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    StochasticAdamWRange(gradient + begin, parameter + begin, first + begin, second + begin,
-                         static_cast<std::uint64_t>(index + begin), end - begin, factors, key);
+  const auto bits = [](const at::Tensor& x) {
+    return static_cast<std::uint16_t*>(x.mutable_data_ptr());
+  };
+  const AdamWRange all = {t.gradient.const_data_ptr<float>(),
+                          bits(t.parameter),
+                          bits(t.first),
+                          bits(t.second),
+                          t.parameter.numel(),
+                          static_cast<std::uint64_t>(index),
+                          factors,
+                          key};
+  if (!t.parameter.is_cpu()) return UpdateOnDevice(all, t.parameter.device());
+  at::parallel_for(0, all.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    StochasticAdamWOnCpu({all.gradient + begin, all.parameter + begin, all.first + begin,
+                          all.second + begin, end - begin,
+                          all.index + static_cast<std::uint64_t>(begin), factors, key});
   });
-}
-
-void StochasticAdamWByOperators(const StochasticAdamWTensors& t, const AdamWFactors& factors,
-                                RoundingKey key, std::int64_t index) {
-  const std::int64_t total = t.parameter.numel();
-  for (std::int64_t begin = 0; begin < total; begin += kUpdateChunk) {
-    const std::int64_t count = std::min(kUpdateChunk, total - begin);
-    const auto part = [&](const at::Tensor& x) { return x.view(-1).narrow(0, begin, count); };
-    UpdateChunk({part(t.gradient), part(t.parameter), part(t.first), part(t.second)}, index + begin,
-                factors, key);
-  }
 }
 
 }  // namespace buttress

@@ -105,13 +105,9 @@ struct StochasticAdamWTensors {
   at::Tensor second;  // moment
 };
 
-// Makes one update, on CPUs with the kernel and elsewhere with StochasticAdamWByOperators. `index`
-// is that of the first value in its parameter.
+// Makes one update, with equal bits on CPUs and GPUs. `index` is that of the first value in its
+// parameter. Throws StatusError if the device cannot.
 void StochasticAdamWStep(const StochasticAdamWTensors& tensors, const AdamWFactors& factors,
                          RoundingKey key, std::int64_t index = 0);
-
-// The same update by LibTorch's operators, for any device. Uses the same random bits as the kernel.
-void StochasticAdamWByOperators(const StochasticAdamWTensors& tensors, const AdamWFactors& factors,
-                                RoundingKey key, std::int64_t index = 0);
 
 }  // namespace buttress

@@ -6,6 +6,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
+#include "lib/collectives/cuda/stochastic_adamw.h"
 
 namespace buttress {
 
@@ -19,6 +20,9 @@ class CudaApi {
   // result is visible to every stream.
   virtual Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
                                                        std::chrono::milliseconds timeout) = 0;
+
+  // Makes the update of a range in the memory of GPU `device`, in the current stream of the caller.
+  virtual Status StochasticAdamW(const AdamWRange& range, int device) = 0;
 };
 
 using CudaApiFactory = CudaApi* (*)();

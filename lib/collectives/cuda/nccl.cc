@@ -364,6 +364,19 @@ class CudaApiImpl : public CudaApi {
                                                Milliseconds timeout) override {
     return MakeGroup(bootstrap, device, timeout);
   }
+
+  Status StochasticAdamW(const AdamWRange& range, int device) override {
+    const char* error = nullptr;
+    BUTTRESS_RETURN_IF_ERROR(OnDevice("stochastic AdamW", [&] {
+      const at::Device place(at::accelerator::getAccelerator(true).value(),
+                             static_cast<at::DeviceIndex>(device));
+      const c10::DeviceGuard guard(place);
+      const c10::Stream stream = c10::impl::VirtualGuardImpl(place.type()).getStream(place);
+      error = LaunchStochasticAdamW(range, stream.native_handle());
+    }));
+    if (error != nullptr) return Unavailable(c10::str("device, stochastic AdamW: ", error));
+    return OkStatus();
+  }
 };
 
 }  // namespace
