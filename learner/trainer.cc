@@ -134,7 +134,6 @@ Status Trainer::AgreeOnBatch(const std::function<bool()>& stop_requested, StepSt
 // Returns once every rank has come so far, so that a collective after it takes its own time only.
 Status Trainer::WaitForPeers(StepState& state) {
   if (control_.size() == 1) return OkStatus();
-  phases_.WaitForDevice();
   const Stopwatch watch(state.measured.seconds_wait_peers);
   std::int64_t here = 1;
   return control_.AllReduceSum({&here, 1, DType::kInt64})->Wait(timeout_).Annotate("peers");
@@ -247,7 +246,8 @@ std::vector<double> Trainer::ReferenceKl(const StepState& state) const {
 // Returns the log-probs of all completions that are run, under `model` as it is.
 RowLogprobs Trainer::LogprobsOf(Transformer& model, StepState& state) const {
   const PhaseTimer::Span span(phases_, state.measured.seconds_forward);
-  RowLogprobs logprobs;
+  std::vector<std::pair<std::size_t, std::int64_t>> rows;  // with their tokens
+  std::vector<at::Tensor> parts;
   for (std::int32_t update = 0; update < state.assignment.updates(); ++update) {
     for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
       const MicroBatch batch = GatherMicroBatch(state, update, round);
@@ -255,14 +255,18 @@ RowLogprobs Trainer::LogprobsOf(Transformer& model, StepState& state) const {
         if (model.share().weights) LogprobsOf(model, FillerTokens());
         continue;
       }
-      const at::Tensor logprobs_M =
-          LogprobsOf(model, batch.tokens).to(at::kCPU, at::kFloat).contiguous();
-      const float* next = logprobs_M.const_data_ptr<float>();
-      for (std::size_t i = 0; i < batch.rows.size(); ++i) {
-        logprobs.try_emplace(batch.rows[i], next, next + batch.lengths[i]);
-        next += batch.lengths[i];
-      }
+      parts.push_back(LogprobsOf(model, batch.tokens).to(at::kFloat));
+      for (std::size_t i = 0; i < batch.rows.size(); ++i)
+        rows.emplace_back(batch.rows[i], batch.lengths[i]);
     }
+  }
+  RowLogprobs logprobs;
+  if (parts.empty()) return logprobs;
+  const at::Tensor all = at::cat(parts).to(at::kCPU);  // one wait for the device
+  const float* next = all.const_data_ptr<float>();
+  for (const auto& [row, tokens] : rows) {
+    logprobs.try_emplace(row, next, next + tokens);
+    next += tokens;
   }
   return logprobs;
 }
@@ -314,8 +318,7 @@ Status Trainer::MakeUpdates(StepState& state) {
   const std::int64_t updates = state.assignment.updates();
   const std::int64_t planned = updates * options_.run.batch.epochs;
   for (std::int64_t n = 0; n < planned; ++n) {
-    const StepSums sums = ForwardBackward(state, static_cast<std::int32_t>(n % updates));
-    state.sums.Add(sums);
+    const LossSums sums = ForwardBackward(state, static_cast<std::int32_t>(n % updates));
     ++state.updates_run;
     BUTTRESS_ASSIGN_OR_RETURN(const Gradient gradient, Reduce(sums, state));
     const double kl_stop = options_.run.batch.kl_stop;
@@ -326,6 +329,7 @@ Status Trainer::MakeUpdates(StepState& state) {
     const double done = static_cast<double>(n + 1) / static_cast<double>(planned);
     BUTTRESS_RETURN_IF_ERROR(Update(gradient, done, state));
   }
+  if (state.measured.updates > 0) BUTTRESS_RETURN_IF_ERROR(CheckWeights(state));
   // A mini-batch without a completion to run has the gradient 0, which says nothing.
   const double skipped = state.measured.skipped, said_nothing = state.measured.zero_gradient;
   const bool all = skipped > 0 && skipped + said_nothing == static_cast<double>(state.updates_run);
@@ -336,8 +340,8 @@ Status Trainer::MakeUpdates(StepState& state) {
 }
 
 // Returns the sums of the update on this rank.
-StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
-  StepSums sums;
+LossSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
+  LossSums sums;
   reducer_.Clear();
   for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
     MicroBatch batch = GatherMicroBatch(state, update, round);
@@ -349,7 +353,7 @@ StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
     const LossOutput loss = Loss(batch, pass.output(), state, sums);
     const PhaseTimer::Span span(phases_, state.measured.seconds_backward);
     pass.Backward(pass.GradientOf(loss.loss_sum), reducer_);
-    sums.AddLoss(loss);
+    sums.Add(loss);
   }
   return sums;
 }
@@ -385,7 +389,7 @@ ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {
 
 // The loss is a function of the log-probs and entropies `current`, which are leaves.
 LossOutput Trainer::Loss(MicroBatch& batch, const TokenLogprobs& current, StepState& state,
-                         StepSums& sums) const {
+                         LossSums& sums) const {
   const PhaseTimer::Span span(phases_, state.measured.seconds_forward);
   AlgorithmConfig options = options_.run.algorithm;
   options.entropy_coef = state.assignment.entropy_coef;
@@ -430,12 +434,16 @@ LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& c
 
 // Sums the gradient of an update over the ranks. All ranks use the norm and the KL of rank 0, so
 // that ranks on different machines cannot drift apart by their last bits.
-Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state) {
+Result<Trainer::Gradient> Trainer::Reduce(const LossSums& losses, StepState& state) {
+  if (control_.size() > 1) phases_.WaitForDevice();
   BUTTRESS_RETURN_IF_ERROR(WaitForPeers(state));
   const PhaseTimer::Span span(phases_, state.measured.seconds_reduce);
   BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
   state.measured.reduced_bytes += static_cast<double>(reducer_.bytes());
-  double all[] = {reducer_.SquaredNorm(), sums[LossMetric::kOldKl], sums[LossMetric::kTokens]};
+  StepSums sums;
+  const double squared_norm = sums.AddLosses(losses, reducer_.SquaredNorm());
+  state.sums.Add(sums);
+  double all[] = {squared_norm, sums[LossMetric::kOldKl], sums[LossMetric::kTokens]};
   BUTTRESS_RETURN_IF_ERROR(
       control_.AllReduceSum({all, 3, DType::kFloat64})->Wait(timeout_).Annotate("norm and KL"));
   double shared[] = {std::sqrt(all[0]), all[2] > 0 ? all[1] / all[2] : 0.0};
@@ -469,11 +477,12 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
   BUTTRESS_RETURN_IF_ERROR(
       UpdateModel(model_, reducer_, optimizer_, measured.lr, tensors_, timeout_));
   ++measured.updates;
-  return CheckWeights();
+  return OkStatus();
 }
 
 // Ranks that hold the same weights find the same; those that hold parts report what they find.
-Status Trainer::CheckWeights() {
+Status Trainer::CheckWeights(StepState& state) {
+  const PhaseTimer::Span span(phases_, state.measured.seconds_optimizer);
   const Status own = CheckFinite(
       model_.held_values(), "an update has made weights that are not finite",
       "lower run.optim.lr or raise run.optim.eps; the checkpoints before the step are whole");

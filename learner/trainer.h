@@ -102,14 +102,14 @@ class Trainer {
   RowLogprobs LogprobsOf(Transformer& model, StepState& state) const;
   at::Tensor LogprobsOf(Transformer& model, const TokenBatch& tokens) const;
   void RunEmptyRound(StepState& state);
-  Status CheckWeights();
-  StepSums ForwardBackward(StepState& state, std::int32_t update);
+  Status CheckWeights(StepState& state);
+  LossSums ForwardBackward(StepState& state, std::int32_t update);
   PassOptions OptionsOfPass(EntropyMode entropy) const;
   ModelPass Forward(const MicroBatch& batch, StepState& state) const;
   LossOutput Loss(MicroBatch& batch, const TokenLogprobs& current, StepState& state,
-                  StepSums& sums) const;
+                  LossSums& sums) const;
   LossInput MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current) const;
-  Result<Gradient> Reduce(const StepSums& sums, StepState& state);
+  Result<Gradient> Reduce(const LossSums& losses, StepState& state);
   Status Update(const Gradient& gradient, double done, StepState& state);
   Status WriteBadBatch(const Assignment& assignment) const;
 

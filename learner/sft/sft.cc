@@ -199,6 +199,7 @@ class SftRun {
     if (sets_.held_out.empty()) return OkStatus();
     const at::NoGradGuard no_grad;
     double sums[] = {0, 0};  // of losses and of tokens
+    std::vector<at::Tensor> logprobs;
     std::vector<const SftExample*> mine;
     for (std::size_t i = 0; i < sets_.held_out.size(); ++i) {
       if (static_cast<int>(i % static_cast<std::size_t>(across_.size())) == across_.rank())
@@ -210,9 +211,10 @@ class SftRun {
       if (tokens.empty() && !model_.share().weights) continue;
       const ModelPass pass = Run(tokens);
       if (tokens.empty()) continue;
-      sums[0] -= pass.output().logprobs_M.sum().item<double>();
+      logprobs.push_back(pass.output().logprobs_M.sum().to(at::kDouble));
       sums[1] += static_cast<double>(tokens.trained_tokens());
     }
+    if (!logprobs.empty()) sums[0] = -at::stack(logprobs).sum().item<double>();
     BUTTRESS_RETURN_IF_ERROR(
         across_.AllReduceSum({sums, 2, DType::kFloat64})->Wait(kCollectiveTimeout));
     if (control_.rank() == 0) {
@@ -256,11 +258,15 @@ class SftRun {
   Status Step(std::int64_t step) {
     const std::vector<const SftExample*> mine = DrawBatch();
     reducer_.Clear();
-    loss_ = 0;
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<TokenBatch> rounds, PackRounds(mine));
-    for (const TokenBatch& tokens : rounds) Backward(tokens);
+    at::Tensor losses;  // their sum, on the device: to read it, the host waits
+    for (const TokenBatch& tokens : rounds) Backward(tokens, losses);
     BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
-    double norm = reducer_.SquaredNorm();
+    const at::Tensor squared_norm = reducer_.SquaredNorm();
+    if (!losses.defined()) losses = at::zeros_like(squared_norm);
+    const at::Tensor own = at::stack({losses, squared_norm}).to(at::kCPU);
+    loss_ = own.const_data_ptr<double>()[0];
+    double norm = own.const_data_ptr<double>()[1];
     BUTTRESS_RETURN_IF_ERROR(
         across_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
     BUTTRESS_RETURN_IF_ERROR(
@@ -290,13 +296,14 @@ class SftRun {
     return mine;
   }
 
-  void Backward(const TokenBatch& tokens) {
+  void Backward(const TokenBatch& tokens, at::Tensor& losses) {
     if (tokens.empty() && !model_.share().weights) return reducer_.SkipRound();
     ModelPass pass = Run(tokens);
     const double weight = tokens.empty() ? 0 : 1 / static_cast<double>(trained_tokens_);
     const at::Tensor loss = pass.output().logprobs_M.sum().neg() * weight;
     pass.Backward(pass.GradientOf(loss), reducer_);
-    loss_ += loss.item<double>();
+    const at::Tensor value = loss.detach().to(at::kDouble);
+    losses = losses.defined() ? losses + value : value;
   }
 
   const SftOptions& options_;

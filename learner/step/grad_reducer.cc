@@ -169,7 +169,7 @@ NamedTensors GradReducer::named_gradients() const {
   return named;
 }
 
-double GradReducer::SquaredNorm() const {
+at::Tensor GradReducer::SquaredNorm() const {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : parts_)
     if (part.defined()) parts.push_back(part);

@@ -59,9 +59,9 @@ class GradReducer final : public GradientSink {
   // The parts by parameter, with their names. REQUIRES: Reduce since Clear.
   NamedTensors named_gradients() const;
 
-  // Returns the sum of squares over the parts of this rank, which is not finite if one of them is
-  // not. REQUIRES: Reduce since Clear.
-  double SquaredNorm() const;
+  // Returns the sum of squares over the parts of this rank (squared_norm.h). REQUIRES: Reduce since
+  // Clear.
+  at::Tensor SquaredNorm() const;
 
   // REQUIRES: Reduce since Clear.
   void Scale(double factor);

@@ -33,8 +33,8 @@ void PhaseTimer::WaitForDevice() const {
 }
 
 void PhaseTimer::Settle() {
+  if (!phases_.empty()) phases_.back().end.synchronize();  // and so all before it in the stream
   for (Phase& phase : phases_) {
-    phase.end.synchronize();
     *phase.seconds += phase.begin.elapsedTime(phase.end) / 1000;
   }
   phases_.clear();

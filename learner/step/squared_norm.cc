@@ -18,9 +18,9 @@ at::Tensor SquaredNormOfRows(const at::Tensor& x_RS) {
 
 }  // namespace
 
-double SquaredNorm(at::TensorList tensors) {
+at::Tensor SquaredNorm(at::TensorList tensors) {
   const at::NoGradGuard no_grad;
-  if (tensors.empty()) return 0;
+  if (tensors.empty()) return at::zeros({}, at::kDouble);
   at::Tensor sum = at::zeros({}, tensors.front().options().dtype(at::kDouble));
   for (const at::Tensor& x : tensors) {
     const std::int64_t sliced = x.numel() / kSlice * kSlice;
@@ -28,7 +28,7 @@ double SquaredNorm(at::TensorList tensors) {
     sum.add_(SquaredNormOfRows(flat.narrow(0, 0, sliced).view({sliced / kSlice, kSlice})));
     sum.add_(SquaredNormOfRows(flat.narrow(0, sliced, x.numel() - sliced).unsqueeze(0)));
   }
-  return sum.item<double>();
+  return sum;
 }
 
 }  // namespace buttress

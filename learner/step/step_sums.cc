@@ -84,16 +84,28 @@ void StepSums::Add(const StepSums& other) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] += other.values[i];
 }
 
-void StepSums::AddLoss(const LossOutput& loss) {
-  const at::Tensor sums = at::cat({loss.metrics, loss.weight_counts}).to(at::kCPU);
-  const double* next = sums.const_data_ptr<double>();
-  for (std::size_t i = 0; i < kSampledNats; ++i) values[i] += next[i];
+double StepSums::AddLosses(const LossSums& sums, const at::Tensor& scalar) {
+  std::vector<at::Tensor> all = {scalar.view(1)};
+  if (sums.losses().defined()) all.push_back(sums.losses());
+  if (sums.kl_mass().defined()) all.push_back(sums.kl_mass());
+  const at::Tensor host = at::cat(all).to(at::kCPU);
+  const double* next = host.const_data_ptr<double>();
+  const double first = *next++;
+  for (std::size_t i = 0; sums.losses().defined() && i < kSampledNats; ++i) values[i] += *next++;
+  if (sums.kl_mass().defined()) {
+    values[kKlMass] += next[0];
+    values[kConstantKlMass] += next[1];
+  }
+  return first;
 }
 
-void StepSums::AddKlMass(const at::Tensor& mass) {
-  const at::Tensor sums = mass.to(at::kCPU);
-  values[kKlMass] += sums.const_data_ptr<double>()[0];
-  values[kConstantKlMass] += sums.const_data_ptr<double>()[1];
+void LossSums::Add(const LossOutput& loss) {
+  const at::Tensor sums = at::cat({loss.metrics, loss.weight_counts});
+  losses_ = losses_.defined() ? losses_ + sums : sums;
+}
+
+void LossSums::AddKlMass(const at::Tensor& mass) {
+  kl_mass_ = kl_mass_.defined() ? kl_mass_ + mass : mass;
 }
 
 void MeasureSums(const StepSums& sums, double updates, StepMeasurements& measured) {

@@ -14,6 +14,23 @@
 
 namespace buttress {
 
+// The sums of the losses of an update on one rank, on the device: to read them, the host waits.
+class LossSums {
+ public:
+  void Add(const LossOutput& loss);
+
+  // Adds KlGradientMass of a micro-batch, [2].
+  void AddKlMass(const at::Tensor& mass);
+
+  // [kSampledNats of StepSums], undefined without a loss; and [2], likewise.
+  const at::Tensor& losses() const { return losses_; }
+
+  const at::Tensor& kl_mass() const { return kl_mass_; }
+
+ private:
+  at::Tensor losses_, kl_mass_;
+};
+
 // The sums of one rank, and after an all-reduce those of all ranks.
 struct StepSums {
   static constexpr std::size_t kAgeBins = 17;  // ages 0 to 15, and 16 with all above
@@ -54,11 +71,9 @@ struct StepSums {
 
   void Add(const StepSums& other);
 
-  // Adds the metrics of one micro-batch. Waits for the device.
-  void AddLoss(const LossOutput& loss);
-
-  // Adds KlGradientMass of one micro-batch, [2]. Waits for the device.
-  void AddKlMass(const at::Tensor& mass);
+  // Adds the sums of an update, and returns `scalar`, a float64 of their device. Waits for the
+  // device once.
+  double AddLosses(const LossSums& sums, const at::Tensor& scalar);
 
   Buffer buffer() { return {values.data(), kCount, DType::kFloat64}; }
 };

@@ -5,11 +5,11 @@
 
 namespace buttress {
 
-// Returns `host`, a tensor on the CPU, on `device`. To a GPU it goes through pinned memory, so that
-// the host does not wait for what the GPU still computes.
-inline at::Tensor ToDevice(const at::Tensor& host, at::Device device) {
-  if (!device.is_cuda()) return host.to(device);
-  return host.pin_memory().to(host.options().device(device), /*non_blocking=*/true);
+// Returns `tensor` on `device`. From the CPU to a GPU it goes through pinned memory, so that the
+// host does not wait for what the GPU still computes.
+inline at::Tensor ToDevice(const at::Tensor& tensor, at::Device device) {
+  if (device.is_cpu() || !tensor.is_cpu()) return tensor.to(device);
+  return tensor.pin_memory().to(tensor.options().device(device), /*non_blocking=*/true);
 }
 
 }  // namespace buttress

@@ -43,7 +43,7 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
     rows_M = share_->ScoredRows();
     targets_M = share_->Own(targets_M);
   }
-  tokens_N_ = ToDevice(own_N, device);
+  tokens_N_ = own_N;
   at::Tensor hidden_ND;
   {
     const at::NoGradGuard no_grad;

@@ -48,7 +48,7 @@ class GradientSink {
 // The tokens of a pass, the tensors on the CPU. `lengths` and `prefixes` are those of
 // Transformer::Hidden.
 struct PassTokens {
-  at::Tensor tokens_N;
+  at::Tensor tokens_N;  // on the CPU; elsewhere the backward pass waits for them
   std::vector<std::int64_t> lengths;
   std::vector<std::int64_t> prefixes;
   at::Tensor rows_M;     // the rows whose hidden states predict the scored tokens; may repeat

@@ -10,6 +10,7 @@
 #include "lib/policy/adapters/adapted_products.h"
 #include "lib/policy/context_group.h"
 #include "lib/policy/context_heads.h"
+#include "lib/policy/device_copy.h"
 #include "lib/policy/layers/attention.h"
 #include "lib/policy/layers/block.h"
 #include "lib/policy/layers/embedding_and_head.h"
@@ -211,12 +212,12 @@ PackedLayout Transformer::LayOutTokens(const at::Tensor& tokens_N,
 
 at::Tensor Transformer::RunEmbedding(const at::Tensor& tokens_N) const {
   const HeldUnit held = Hold(0);
-  return ScaleEmbeddings(config_, Embed(weights_.embedding_VD, tokens_N.to(device_)));
+  return ScaleEmbeddings(config_, Embed(weights_.embedding_VD, ToDevice(tokens_N, device_)));
 }
 
 EmbeddingGradient Transformer::EmbeddingGradientOf(const at::Tensor& tokens_N,
                                                    const at::Tensor& grad_ND) const {
-  return EmbedBackward(tokens_N.to(device_), ScaleEmbeddings(config_, grad_ND));
+  return EmbedBackward(tokens_N, ScaleEmbeddings(config_, grad_ND));
 }
 
 at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,

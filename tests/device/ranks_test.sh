@@ -39,6 +39,27 @@ train 2 --gpu "$folder/gpu" float32 fp32_master $settings local.learner.zero=3 \
   local.learner.expert_parallel=true
 "$program" --compare "$folder/cpu" "$folder/gpu" 1e-6
 
+# What the host waits for in a step, by kind. The number depends neither on micro-batches, nor on
+# prompts, completions or layers.
+# waits EXPECTED RANKS [SETTING=VALUE ...]
+waits() {
+  train "$2" --gpu "$folder/waits" float32 fp32_master "${@:3}" |
+    sed -n 's/^step [2-4] .* waits //p' | sort -u >"$folder/waits.log"
+  diff <(echo "$1") "$folder/waits.log"
+}
+# The event of the last phase, for its seconds; the norm with the sums of the losses; whether the
+# new weights are finite.
+waits "event 1 copy 1 scalar 1" 1
+# And the event of the backward pass, from which on a rank waits for its peers.
+for settings in "" local.learner.micro_batch_tokens=30 \
+  "$b.prompts=12 run.sampling.group_size=8" run.model.path=larger local.learner.zero=3 \
+  "$a.kl_coef=0.05 local.learner.recompute=block"; do
+  waits "event 2 copy 1 scalar 1" 2 $settings
+done
+# And the log-probs of the start model, all at once; each update has its own norm.
+waits "event 2 copy 2 scalar 1" 2 $a.kl_coef=0.05 $a.kl_in=reward
+waits "event 4 copy 3 scalar 1" 2 $b.updates=3
+
 # What the ranks divide changes no bit.
 for stage in 0 1 2 3; do
   train 2 --gpu "$folder/stage$stage" bfloat16 stochastic local.learner.zero=$stage

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "lib/policy/device_copy.h"
+
 namespace buttress {
 namespace {
 
@@ -34,11 +36,12 @@ at::Tensor Embed(const at::Tensor& table_VD, const at::Tensor& tokens_N) {
 EmbeddingGradient EmbedBackward(const at::Tensor& tokens_N, const at::Tensor& grad_ND) {
   const at::NoGradGuard no_grad;
   const auto [rows_U, row_of_token_N, counts] =
-      at::_unique2(tokens_N, /*sorted=*/true, /*return_inverse=*/true);
-  const at::Tensor grad_UD =
-      at::embedding_dense_backward(grad_ND.to(at::kFloat), row_of_token_N, rows_U.size(0),
-                                   /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
-  return {rows_U, grad_UD};
+      at::_unique2(tokens_N.cpu(), /*sorted=*/true, /*return_inverse=*/true);
+  const at::Device device = grad_ND.device();
+  const at::Tensor grad_UD = at::embedding_dense_backward(
+      grad_ND.to(at::kFloat), ToDevice(row_of_token_N, device), rows_U.size(0),
+      /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
+  return {ToDevice(rows_U, device), grad_UD};
 }
 
 at::Tensor HeadLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD) {

@@ -19,6 +19,7 @@ at::Tensor Embed(const at::Tensor& table_VD, const at::Tensor& tokens_N);
 
 // Returns what `grad_ND`, the gradient of the rows for `tokens_N`, adds to the table: that of a row
 // is summed in float32 over the tokens that read it. No tensor of the size of the table is made.
+// The host waits for no device if the tokens are on the CPU, where it finds the different ones.
 EmbeddingGradient EmbedBackward(const at::Tensor& tokens_N, const at::Tensor& grad_ND);
 
 // Returns the logits hidden head^T, [N, V], in float32 whatever the dtype of hidden [N, D] and head

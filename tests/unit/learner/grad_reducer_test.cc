@@ -31,7 +31,7 @@ TEST_P(GradReducerTest, AddsUpAndTheNormCoversAllParameters) {
   reducer.Add(1, 0, Ones({4}) * 5);
   reducer.Done(1);
   ASSERT_TRUE(reducer.Reduce().ok());
-  EXPECT_NEAR(reducer.SquaredNorm(), 6 * 4.0 + 3 * 16.0 + 4 * 25.0, 1e-4);
+  EXPECT_NEAR(reducer.SquaredNorm().item<double>(), 6 * 4.0 + 3 * 16.0 + 4 * 25.0, 1e-4);
   reducer.Scale(0.5);
   EXPECT_EQ(GradientOf(0, 1)[0].item<float>(), 2);  // (3 + 1) / 2
   EXPECT_EQ(GradientOf(1, 0)[3].item<float>(), 2.5);
@@ -39,7 +39,7 @@ TEST_P(GradReducerTest, AddsUpAndTheNormCoversAllParameters) {
   reducer.Clear();
   reducer.SkipRound();
   ASSERT_TRUE(reducer.Reduce().ok());
-  EXPECT_EQ(reducer.SquaredNorm(), 0);
+  EXPECT_EQ(reducer.SquaredNorm().item<double>(), 0);
 }
 
 TEST_P(GradReducerTest, ManyMicroBatchesAddUpInFloat32) {

@@ -1,7 +1,9 @@
 // [--gpu] FILE DTYPE PRECISION [SETTING=VALUE ...]: trains a few steps on fake batches, on the CPU
 // or with NCCL on GPUs, and writes the parameters of the small model, or of run.model.path;
 // `--compare A B BOUND` compares two float32 files; `--differ` gives one rank another weight, which
-// all ranks must notice.
+// all ranks must notice. Prints the loss and the norm of the gradient of each step, and what the
+// host waited for on the device of the tests.
+#include <dlfcn.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -41,6 +43,15 @@ Result<std::unique_ptr<Transformer>> ModelOf(const ModelPathConfig& model, Model
     return Transformer::Random(config, model.dtype, device, 7, share);
   }
   return Transformer::Load(model.path, model.dtype, device, share);
+}
+
+// " waits <kind> <count> ..." since the last call, where the device of the tests is open.
+std::string HostWaits() {
+  void* const device = ::dlopen("libtest_device.so", RTLD_NOW | RTLD_NOLOAD);
+  if (device == nullptr) return "";
+  const auto take =
+      reinterpret_cast<const char* (*)()>(::dlsym(device, "test_device_take_host_waits"));
+  return std::string(" waits ") + take();
 }
 
 Result<std::string> Train(Collective& group, ComputeDevice kind, const std::string& dtype_name,
@@ -88,9 +99,9 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     BUTTRESS_ASSIGN_OR_RETURN(const StepState state, trainer.Step(step, [] { return false; }));
     if (group.rank() == 0)
-      std::printf("step %d loss %.9g grad_norm %.9g tokens %.9g kl %.9g\n", static_cast<int>(step),
-                  state.measured.loss, state.measured.grad_norm, state.measured.trained_tokens,
-                  state.measured.kl);
+      std::printf("step %d loss %.9g grad_norm %.9g tokens %.9g kl %.9g%s\n",
+                  static_cast<int>(step), state.measured.loss, state.measured.grad_norm,
+                  state.measured.trained_tokens, state.measured.kl, HostWaits().c_str());
   }
   std::fprintf(stderr, "rank %d holds %lld bytes\n", group.rank(), static_cast<long long>(held));
   const bool asks = group.rank() == group.size() - 1;
