@@ -236,6 +236,7 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
     sums.seconds_backward += done.measured.seconds_backward;
     sums.seconds_reduce += done.measured.seconds_reduce;
     sums.seconds_optimizer += done.measured.seconds_optimizer;
+    sums.reduced_bytes += done.measured.reduced_bytes;
     sums.entropy_exact = done.measured.entropy_exact;
     sums.skipped += done.measured.skipped;
   }
@@ -263,6 +264,7 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
         {"backward", sums.seconds_backward},
         {"reduce", sums.seconds_reduce},
         {"optimizer", sums.seconds_optimizer}}},
+      {"reduced_bytes", sums.reduced_bytes},
       {"entropy", sums.entropy_exact},
       {"peak_bytes", learner.device == ComputeDevice::kCuda ? peak : ResidentPeak()},
       {"state_bytes", state},

@@ -18,6 +18,7 @@ def shape(vocabulary, width, layers, heads, kv_heads, head, mlp, **more):
 CONFIGS = {
     "tiny": {**QWEN3, **shape(1024, 128, 2, 4, 2, 32, 256)},
     "quickstart": {**QWEN2, **shape(2048, 96, 3, 3, 3, 32, 256)},
+    "wide": {**QWEN2, **shape(8192, 512, 8, 8, 8, 64, 2048)},
     "gemma": {
         **SILU, "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
         "hidden_activation": "gelu_pytorch_tanh", "hidden_act": "gelu_pytorch_tanh",
