@@ -39,6 +39,16 @@ train 2 --gpu "$folder/gpu" float32 fp32_master $settings local.learner.zero=3 \
   local.learner.expert_parallel=true
 "$program" --compare "$folder/cpu" "$folder/gpu" 1e-6
 
+# In bfloat16 one product multiplies the rows of all experts: the first step has the loss and the
+# norm of the CPU, up to the rounding of bfloat16.
+train 1 "$folder/cpu" bfloat16 fp32_master $settings | grep '^step 1 ' >"$folder/experts.log"
+train 1 --gpu "$folder/gpu" bfloat16 fp32_master $settings | grep '^step 1 ' >>"$folder/experts.log"
+train 2 --gpu "$folder/gpu" bfloat16 fp32_master $settings local.learner.zero=3 \
+  local.learner.expert_parallel=true | grep '^step 1 ' >>"$folder/experts.log"
+awk 'NR == 1 { loss = $4; norm = $6 }
+  ($4 / loss - 1) ^ 2 > 1e-4 || ($6 / norm - 1) ^ 2 > 1e-4 { print "other numbers: " $0; exit 1 }
+  END { exit NR != 3 }' "$folder/experts.log"
+
 # What the host waits for in a step, by kind. The number depends neither on micro-batches, nor on
 # prompts, completions or layers.
 # waits EXPECTED RANKS [SETTING=VALUE ...]

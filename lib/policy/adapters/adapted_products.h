@@ -28,6 +28,8 @@ class AdaptedProducts final : public BlockProducts {
   at::Tensor GateUp(std::size_t mlp, const at::Tensor& x_ND) const override;
   at::Tensor Down(std::size_t mlp, const at::Tensor& gated_NF) const override;
 
+  const std::vector<MlpWeights>* grouped() const override { return base_.grouped(); }
+
   ExpertPeers* peers() const override { return base_.peers(); }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
+
 #include "lib/policy/layers/linear.h"
 #include "lib/policy/layers/mlp.h"
 #include "lib/policy/layers/norm.h"
@@ -18,12 +20,40 @@ at::Tensor PostNorm(const BlockSpec& spec, const at::Tensor& x_ND, const at::Ten
   return spec.post_norms ? RmsNorm(x_ND, weight_D, spec.norm) : x_ND;
 }
 
+// The kernel of GPUs takes bfloat16, at addresses and in rows of multiples of 16 bytes.
+bool TakesGroups(const MlpWeights& mlp) {
+  const at::Tensor &gate = mlp.gate_weight, &down = mlp.down_weight;
+  const auto aligned = [](const at::Tensor& weight) {
+    return weight.size(1) % 8 == 0 &&
+           reinterpret_cast<std::uintptr_t>(weight.const_data_ptr()) % 16 == 0;
+  };
+  return !down.is_cpu() && down.scalar_type() == at::kBFloat16 && aligned(gate) && aligned(down);
+}
+
+// Experts of other processes are undefined.
+at::Tensor GroupedExperts(const std::vector<MlpWeights>& experts, Activation activation,
+                          const at::Tensor& rows, const at::Tensor& ends_E) {
+  std::vector<std::vector<at::Tensor>> gate_up, down;
+  for (const MlpWeights& expert : experts) {
+    if (!expert.down_weight.defined()) continue;
+    gate_up.push_back({expert.gate_weight, expert.up_weight});
+    down.push_back({expert.down_weight});
+  }
+  return GroupedLinear(Gate(GroupedLinear(rows, ends_E, gate_up), activation), ends_E, down);
+}
+
 at::Tensor Mlp(const BlockSpec& spec, const BlockProducts& products, const at::Tensor& x_ND) {
   const auto run = [&](std::size_t mlp, const at::Tensor& rows) {
     return products.Down(mlp, Gate(products.GateUp(mlp, rows), spec.activation));
   };
   if (spec.experts.count == 0) return run(0, x_ND);
-  return MixExperts(spec.experts, products.Router(x_ND), x_ND, run, products.peers());
+  GroupedMlp grouped;
+  if (products.grouped() != nullptr) {
+    grouped = [&](const at::Tensor& rows, const at::Tensor& ends_E) {
+      return GroupedExperts(*products.grouped(), spec.activation, rows, ends_E);
+    };
+  }
+  return MixExperts(spec.experts, products.Router(x_ND), x_ND, run, products.peers(), grouped);
 }
 
 }  // namespace
@@ -56,6 +86,13 @@ at::Tensor ParameterProducts::Router(const at::Tensor& x_ND) const {
 
 at::Tensor ParameterProducts::GateUp(std::size_t mlp, const at::Tensor& x_ND) const {
   return Linear(x_ND, {w_.mlps[mlp].gate_weight, w_.mlps[mlp].up_weight});
+}
+
+const std::vector<MlpWeights>* ParameterProducts::grouped() const {
+  for (const MlpWeights& mlp : w_.mlps) {
+    if (mlp.down_weight.defined()) return TakesGroups(mlp) ? &w_.mlps : nullptr;
+  }
+  return nullptr;
 }
 
 at::Tensor ParameterProducts::Down(std::size_t mlp, const at::Tensor& gated_NF) const {

@@ -32,6 +32,9 @@ class BlockProducts {
   virtual at::Tensor GateUp(std::size_t mlp, const at::Tensor& x_ND) const = 0;
   virtual at::Tensor Down(std::size_t mlp, const at::Tensor& gated_NF) const = 0;
 
+  // The experts where one kernel multiplies with those of this process (GroupedLinear); else null.
+  virtual const std::vector<MlpWeights>* grouped() const { return nullptr; }
+
   // The processes that divide the MLPs, which here are those of this process; null if it has all.
   virtual ExpertPeers* peers() const { return nullptr; }
 };
@@ -47,6 +50,8 @@ class ParameterProducts final : public BlockProducts {
   at::Tensor Router(const at::Tensor& x_ND) const override;
   at::Tensor GateUp(std::size_t mlp, const at::Tensor& x_ND) const override;
   at::Tensor Down(std::size_t mlp, const at::Tensor& gated_NF) const override;
+
+  const std::vector<MlpWeights>* grouped() const override;
 
   ExpertPeers* peers() const override { return peers_; }
 

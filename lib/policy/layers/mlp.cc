@@ -138,7 +138,7 @@ std::vector<std::int64_t> SumsOf(std::span<const std::int64_t> counts, std::size
 // As RunExperts over rows that are sorted by expert, of all processes. A process sorts what it gets
 // by expert; the rows of an expert stay in the order of the processes.
 at::Tensor RunDividedExperts(const at::Tensor& rows_AD, const at::Tensor& counts_E,
-                             const ExpertMlp& mlp, ExpertPeers* peers) {
+                             const ExpertMlp& mlp, ExpertPeers* peers, const GroupedMlp& grouped) {
   const auto ranks = static_cast<std::size_t>(peers->ranks());
   const std::size_t own = static_cast<std::size_t>(counts_E.size(0)) / ranks;
   const std::vector<std::int64_t> each(ranks, static_cast<std::int64_t>(own));
@@ -157,8 +157,14 @@ at::Tensor RunDividedExperts(const at::Tensor& rows_AD, const at::Tensor& counts
   const at::Tensor order_B = at::argsort(expert_B, /*stable=*/true);
   const at::Tensor place_B = at::argsort(order_B, /*stable=*/true);
   const std::size_t first = own * static_cast<std::size_t>(peers->rank());
-  const at::Tensor outputs_BD =
-      RunExperts(SelectRows::apply(rows_BD, order_B, place_B), of_expert, first, mlp);
+  const at::Tensor sorted_BD = SelectRows::apply(rows_BD, order_B, place_B);
+  const auto run = [&] {
+    if (grouped == nullptr || sorted_BD.size(0) == 0)
+      return RunExperts(sorted_BD, of_expert, first, mlp);
+    const at::Tensor counts_e = received_E.view({-1, static_cast<std::int64_t>(own)}).sum(0);
+    return grouped(sorted_BD, counts_e.cumsum(0).to(at::kInt));
+  };
+  const at::Tensor outputs_BD = run();
   return ExchangeFunction::apply(SelectRows::apply(outputs_BD, place_B, order_B), received, sent,
                                  peers);
 }
@@ -176,18 +182,26 @@ at::Tensor Gate(const at::Tensor& gate_up, Activation activation) {
 }
 
 at::Tensor MixExperts(const ExpertSpec& spec, const at::Tensor& router_NE, const at::Tensor& x_ND,
-                      const ExpertMlp& mlp, ExpertPeers* peers) {
+                      const ExpertMlp& mlp, ExpertPeers* peers, const GroupedMlp& grouped) {
   auto [weights_Nk, expert_Nk] = at::topk(at::softmax(router_NE, -1), spec.top_k, -1);
   if (spec.normalize) weights_Nk = weights_Nk / weights_Nk.sum(-1, /*keepdim=*/true);
   // Pair n * k + j is row n with its j-th expert. `order` sorts the pairs by expert, and pair p is
   // at place_A[p] of that order.
-  const at::Tensor order_A = at::argsort(expert_Nk.flatten(), /*stable=*/true);
+  const auto [expert_A, order_A] =
+      at::sort(expert_Nk.flatten(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
   const at::Tensor place_A = at::argsort(order_A, /*stable=*/true);
   const auto row_A = order_A.div(spec.top_k, "floor");
-  const at::Tensor counts_E = at::bincount(expert_Nk.flatten(), {}, spec.count);
+  // Unlike at::bincount, this does not make the host wait for a GPU.
+  const at::Tensor ends_E = at::searchsorted(expert_A, at::arange(spec.count, expert_A.options()),
+                                             /*out_int32=*/false, /*right=*/true);
+  const at::Tensor counts_E = at::diff(ends_E, 1, 0, at::zeros({1}, ends_E.options()));
   const at::Tensor rows_AD = SelectRows::apply(x_ND, row_A, place_A);
-  const at::Tensor outputs_AD = peers == nullptr ? RunExperts(rows_AD, ToHost(counts_E), 0, mlp)
-                                                 : RunDividedExperts(rows_AD, counts_E, mlp, peers);
+  const auto run = [&] {
+    if (peers != nullptr) return RunDividedExperts(rows_AD, counts_E, mlp, peers, grouped);
+    if (grouped != nullptr) return grouped(rows_AD, ends_E.to(at::kInt));
+    return RunExperts(rows_AD, ToHost(counts_E), 0, mlp);
+  };
+  const at::Tensor outputs_AD = run();
   const at::Tensor output_NkD =
       SelectRows::apply(outputs_AD, place_A, order_A).view({-1, spec.top_k, x_ND.size(1)});
   return (output_NkD * weights_Nk.unsqueeze(-1)).sum(1).to(x_ND.scalar_type());

@@ -23,6 +23,10 @@ at::Tensor Gate(const at::Tensor& gate_up, Activation activation);
 // Maps rows [n, D] to the outputs [n, D] of one expert.
 using ExpertMlp = std::function<at::Tensor(std::size_t expert, const at::Tensor& rows)>;
 
+// The same for all experts of the process at once: the rows of expert e end before row ends_E[e]
+// (int32).
+using GroupedMlp = std::function<at::Tensor(const at::Tensor& rows, const at::Tensor& ends_E)>;
+
 // The processes that divide the experts of a model (Lepikhin et al., "GShard", arXiv 2006.16668,
 // section 3.2): process r has the experts [r * E / ranks, (r + 1) * E / ranks).
 class ExpertPeers {
@@ -45,10 +49,13 @@ class ExpertPeers {
 // float32, and so are weights and sums. Differentiable if `mlp` is; calls it for experts without
 // rows only for their zero gradients.
 //
-// With `peers`, rows travel to the process of their expert and back, in the backward pass as well,
-// and `mlp` is called for the experts of this process. The host waits for the device once, for the
-// numbers of rows. Every process makes the same passes, with at least one row.
+// With `grouped`, which takes the place of `mlp` where there are rows, the host does not wait for
+// the device. With `peers`, rows travel to the process of their expert and back, in the backward
+// pass as well, and `mlp` or `grouped` is called for the experts of this process. The host then
+// waits for the device once, for the numbers of rows. Every process makes the same passes, with at
+// least one row.
 at::Tensor MixExperts(const ExpertSpec& spec, const at::Tensor& router_NE, const at::Tensor& x_ND,
-                      const ExpertMlp& mlp, ExpertPeers* peers = nullptr);
+                      const ExpertMlp& mlp, ExpertPeers* peers = nullptr,
+                      const GroupedMlp& grouped = nullptr);
 
 }  // namespace buttress

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "lib/policy/layers/linear.h"
 #include "lib/policy/layers/mlp.h"
 #include "tests/unit/policy/golden.h"
 
@@ -75,6 +76,45 @@ TEST(ExpertsTest, WithoutGradientsOnlyExpertsWithRowsRun) {
   const at::NoGradGuard no_grad;
   experts.Mix({kExperts, 4, true});
   EXPECT_EQ(experts.called, (std::vector<std::size_t>{0, 1, 2, 3}));
+}
+
+// Experts with a gate, an up and a down matrix that lie in one buffer, the third of them without
+// rows: one product for all groups gives what a product for each gives.
+TEST(ExpertsTest, GroupedProductsEqualThoseOfEachExpert) {
+  torch::manual_seed(4);
+  constexpr std::int64_t kF = 8, kD = 16, kOne = 3 * kF * kD;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor flat = torch::randn({4 * kOne}).mul_(0.3).to(type);
+    std::vector<std::vector<at::Tensor>> gate_up, down;
+    std::vector<at::Tensor> leaves = {torch::randn({9, kD}).to(type).requires_grad_()};
+    const auto leaf = [&](std::int64_t offset, at::IntArrayRef shape) {
+      leaves.push_back(flat.narrow(0, offset, kF * kD).view(shape).detach().requires_grad_());
+      return leaves.back();
+    };
+    for (std::int64_t e = 0; e < 4; ++e) {
+      const std::int64_t first = e * kOne;
+      const at::Tensor gate = leaf(first, {kF, kD}), up = leaf(first + kF * kD, {kF, kD});
+      gate_up.push_back({gate, up});
+      down.push_back({leaf(first + 2 * kF * kD, {kD, kF})});
+    }
+    const std::vector<std::int64_t> counts = {4, 2, 0, 3};
+    const at::Tensor ends = torch::tensor({4, 6, 6, 9}, at::kInt);
+    const at::Tensor grouped =
+        GroupedLinear(Gate(GroupedLinear(leaves[0], ends, gate_up), Activation::kSilu), ends, down);
+    const auto parts = leaves[0].split_with_sizes(counts);
+    std::vector<at::Tensor> outputs;
+    for (std::size_t e = 0; e < 4; ++e) {
+      outputs.push_back(Linear(Gate(Linear(parts[e], gate_up[e]), Activation::kSilu), down[e]));
+    }
+    const at::Tensor each = at::cat(outputs);
+    const double bound = type == at::kFloat ? 1e-5 : 5e-2;
+    EXPECT_LT(MaxDifference(grouped.to(at::kFloat), each.to(at::kFloat)), bound);
+    const at::Tensor upstream = torch::randn_like(each);
+    const auto found = torch::autograd::grad({grouped}, leaves, {upstream});
+    const auto expected = torch::autograd::grad({each}, leaves, {upstream});
+    for (std::size_t i = 0; i < leaves.size(); ++i)
+      EXPECT_LT(MaxDifference(found[i].to(at::kFloat), expected[i].to(at::kFloat)), bound) << i;
+  }
 }
 
 // A sum in bfloat16 would lose the small outputs next to the large one.
