@@ -136,6 +136,31 @@ struct CoordinatorConfig {
   }
 };
 
+// The vLLM servers that a run starts.
+struct VllmLaunchConfig {
+  std::string binary;
+  std::vector<std::int64_t> gpus;
+  std::int64_t tensor_parallel = 1;
+  std::vector<std::string> args;
+  std::vector<std::string> env;
+  std::int64_t ready_ms = 1800000;
+
+  // Returns whether servers are started.
+  bool on() const { return !binary.empty(); }
+
+  void Visit(auto& v) {
+    v("binary", binary,
+      "the program vllm, which buttress launch then starts as servers on this machine; empty: the "
+      "servers are started by others");
+    v("gpus", gpus, "GPUs of the servers, counted from 0; empty: one server on the CPU");
+    v("tensor_parallel", tensor_parallel, "GPUs of a server; divides the number of gpus",
+      AtLeast(1));
+    v("args", args, "further arguments of vllm serve: [--max-num-seqs, \"256\"]");
+    v("env", env, "further environment of the servers: [NAME=VALUE]");
+    v("ready_ms", ready_ms, "time until a started server answers", AtLeast(1000));
+  }
+};
+
 struct VllmConfig {
   std::vector<std::string> servers;
   std::string model;
@@ -149,7 +174,9 @@ struct VllmConfig {
   std::int64_t revive_ms = 2000;
   std::int64_t health_interval_ms = 5000;
   std::int64_t health_timeout_ms = 10000;
+  std::int64_t stream_interval = 16;
   double canary_nats = 0;
+  VllmLaunchConfig launch;
 
   void Visit(auto& v) {
     v("servers", servers, "http://host:port of each vLLM server; a server belongs to one worker");
@@ -172,10 +199,14 @@ struct VllmConfig {
       "time for a health check; a server that takes longer gets no completions until one is in "
       "time",
       AtLeast(1));
+    v("stream_interval", stream_interval,
+      "tokens of a completion that a server sends together, where it knows this setting",
+      Between(1, 1024));
     v("canary_nats", canary_nats,
       "how far log-probs may be from the learner's after an update; 0: 0.001 where server and "
       "weights are float32, else 0.05",
       AtLeast(0));
+    v("launch", launch, "servers that buttress launch starts");
   }
 };
 
@@ -205,6 +236,7 @@ struct WorkerConfig {
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
   std::string probes = "off";
+  std::int64_t drain_ms = 10000;
 
   void Visit(auto& v) {
     v("id", id, "worker id, unique in the run; empty: host name and a random number");
@@ -228,6 +260,8 @@ struct WorkerConfig {
     v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
     v("probes", probes,
       "address that answers /livez and /readyz alone, in plain HTTP, for a kubelet; off: none");
+    v("drain_ms", drain_ms, "time for the groups that a worker holds after a request to stop",
+      AtLeast(0));
   }
 };
 
@@ -267,7 +301,8 @@ struct LearnerConfig {
       "cannot hold; divides the number of ranks, and the attention heads of the model",
       AtLeast(1));
     v("expert_parallel", expert_parallel,
-      "divide the experts of each block over the ranks, which exchange rows instead of weights");
+      "divide the experts of each block over the ranks, which exchange rows instead of weights; "
+      "zero: 3 or auto");
     v("threads", threads, "torch threads of a rank", AtLeast(1));
     v("micro_batch_tokens", micro_batch_tokens,
       "tokens of one forward and backward pass at most (a longer completion goes alone)",
