@@ -50,8 +50,9 @@ def paragraphs():
             yield part
 
 
-def new_model(out, name):
-    """`buttress new-model` of the shape, with a tokenizer trained on our own text."""
+def new_model(out, name, with_end=False):
+    """`buttress new-model` of the shape, with a tokenizer trained on our own text, with or without
+    an end-of-sequence token."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     text = out / "text.jsonl"
@@ -62,6 +63,8 @@ def new_model(out, name):
         check=True,
         stdout=subprocess.DEVNULL,
     )
+    if with_end:
+        return
     for file in ("config.json", "generation_config.json"):
         fields = json.loads((out / file).read_text())
         fields.pop("eos_token_id")
@@ -75,6 +78,27 @@ def tokenizer_folder(name):
     if not (out / "whole").exists():
         new_model(out, name)
         (out / "whole").touch()
+    return out
+
+
+def trained_folder(name):
+    """The model, with an end-of-sequence token, after a few steps of `buttress sft` on our own
+    text; needs neither torch nor transformers."""
+    base, out = CACHE / "models" / f"{name}-new", CACHE / "models" / f"{name}-trained"
+    if (out / "whole").exists():
+        return out
+    new_model(base, name, with_end=True)
+    rows = base / "rows.jsonl"
+    rows.write_text("".join(
+        json.dumps({"prompt": part[:200], "response": part[200:400]}) + "\n"
+        for part in paragraphs() if len(part) > 300))
+    progress(f"training the model {name} in {out}")
+    command = [BIN / "buttress", "sft", f"--model={base}", f"--data={rows}", f"--out={out}"]
+    subprocess.run([*command, "--steps=40", "--batch=16", "--over-long=drop"],
+                   check=True,
+                   stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    (out / "whole").touch()
     return out
 
 

@@ -37,9 +37,11 @@ WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& 
                            "Transfers of weight files, by source and result.",
                            {{"source", source}, {"result", result}});
   };
-  return {metrics.Counter("buttress_worker_weight_bytes_total",
-                          "Bytes of weights received by gRPC, by source.", {{"source", source}}),
-          transfers("whole"), transfers("broken")};
+  return {
+      metrics.Counter("buttress_worker_weight_bytes_total",
+                      "Bytes of weights received by gRPC, as they are or as changes, by source.",
+                      {{"source", source}}),
+      transfers("whole"), transfers("broken")};
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "lib/weights/fetcher.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <grpcpp/grpcpp.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
+#include "lib/weights/word_changes.h"
 
 namespace buttress {
 namespace {
@@ -149,6 +152,25 @@ class ChunkStream {
   bool finished_ = false;
 };
 
+// The file of an older version that is here, from which a source may send the changes.
+struct BaseFile {
+  PolicyVersion version;
+  std::string path;
+};
+
+// Replaces the changes of a chunk by the bytes of the file.
+Status RestoreData(int base, v1::WeightChunk& chunk) {
+  if (chunk.changed_bytes() == 0) return OkStatus();
+  std::string& data = *chunk.mutable_data();
+  if (base < 0 || chunk.changed_bytes() > kChunkBytes || !data.empty())
+    return DataLoss(fmt::format("chunk at byte {} has changes without a base", chunk.offset()));
+  data.resize(chunk.changed_bytes());
+  const ssize_t n = ::pread(base, data.data(), data.size(), static_cast<off_t>(chunk.offset()));
+  if (n != static_cast<ssize_t>(data.size()))
+    return DataLoss(fmt::format("cannot read the base of the chunk at byte {}", chunk.offset()));
+  return ApplyChanges(chunk.changes(), data);
+}
+
 Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset,
                   std::uint64_t file_bytes) {
   if (chunk.offset() != expected_offset) {
@@ -165,29 +187,53 @@ Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset,
   return OkStatus();
 }
 
-// Downloads the bytes of `file` behind those of `part` and appends them to `part` and `sha`. Keeps
-// the received bytes on failure, for the next attempt.
-Status Download(v1::Weights::Stub& source, const PolicyVersion& version, const WeightFile& file,
-                const GrpcFetcherOptions& options, const std::function<bool()>& unwanted,
-                PartFile& part, Sha256& sha) {
-  v1::FetchWeightsRequest request;
-  *request.mutable_version() = ToProto(version);
-  request.set_file(file.name);
-  request.set_offset(part.size());
-  TransferLimit limit(options, unwanted);
-  ChunkStream chunks(source, request, limit);
-  while (part.size() < file.bytes) {
-    BUTTRESS_ASSIGN_OR_RETURN(const std::optional<v1::WeightChunk> chunk, chunks.Next());
-    if (!chunk.has_value()) {
-      return Unavailable(fmt::format("transfer ended at byte {} of {}", part.size(), file.bytes));
-    }
-    BUTTRESS_RETURN_IF_ERROR(CheckChunk(*chunk, part.size(), file.bytes));
-    BUTTRESS_RETURN_IF_ERROR(part.Append(chunk->data()));
-    sha.Update(chunk->data());
-    limit.Count(chunk->data().size());
+// The download of one file from one source.
+struct FileDownload {
+  v1::Weights::Stub& source;
+  const PolicyVersion& version;
+  const WeightFile& file;
+  const GrpcFetcherOptions& options;
+  const std::function<bool()>& unwanted;
+  PartFile& part;
+  Sha256& sha;
+  std::uint64_t received = 0;  // bytes, as changes or as they are
+
+  // Appends the bytes of the file behind those of `part` to `part` and `sha`. Keeps the received
+  // bytes on failure, for the next attempt.
+  Status Run(const std::optional<BaseFile>& base) {
+    if (!base) return Run(nullptr, -1);
+    const int fd = ::open(base->path.c_str(), O_RDONLY | O_CLOEXEC);
+    const Status status = Run(fd < 0 ? nullptr : &base->version, fd);
+    if (fd >= 0) ::close(fd);
+    // Bytes of a base that are damaged on this disk show in the CRC-32 of a chunk.
+    return status.code() == StatusCode::kDataLoss ? Run(nullptr, -1) : status;
   }
-  return OkStatus();
-}
+
+ private:
+  Status Run(const PolicyVersion* base, int base_fd) {
+    v1::FetchWeightsRequest request;
+    *request.mutable_version() = ToProto(version);
+    if (base != nullptr) *request.mutable_base() = ToProto(*base);
+    request.set_file(file.name);
+    request.set_offset(part.size());
+    TransferLimit limit(options, unwanted);
+    ChunkStream chunks(source, request, limit);
+    while (part.size() < file.bytes) {
+      BUTTRESS_ASSIGN_OR_RETURN(std::optional<v1::WeightChunk> chunk, chunks.Next());
+      if (!chunk.has_value()) {
+        return Unavailable(fmt::format("transfer ended at byte {} of {}", part.size(), file.bytes));
+      }
+      const std::size_t sent = chunk->data().size() + chunk->changes().size();
+      BUTTRESS_RETURN_IF_ERROR(RestoreData(base_fd, *chunk));
+      BUTTRESS_RETURN_IF_ERROR(CheckChunk(*chunk, part.size(), file.bytes));
+      BUTTRESS_RETURN_IF_ERROR(part.Append(chunk->data()));
+      sha.Update(chunk->data());
+      limit.Count(chunk->data().size());
+      received += sent;
+    }
+    return OkStatus();
+  }
+};
 
 class GrpcFetcher : public WeightFetcher {
  public:
@@ -211,9 +257,12 @@ class GrpcFetcher : public WeightFetcher {
     if (IsComplete(local)) return local;
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(local.folder));
     stubs_.clear();
+    received_ = 0;
     for (const WeightFile& file : manifest.files)
       BUTTRESS_RETURN_IF_ERROR(FetchFile(local, file, unwanted));
     BUTTRESS_RETURN_IF_ERROR(WriteManifest(local.folder, local));
+    Log(kInfo, "weights received",
+        {{"policy", ToString(local.version)}, {"bytes", received_}, {"of", local.total_bytes()}});
     DeleteOldVersions(store_.folder, store_.keep);
     return local;
   }
@@ -235,6 +284,20 @@ class GrpcFetcher : public WeightFetcher {
     order.resize(std::min(order.size(), kMaxRelays));
     order.push_back(manifest.sources.front());
     return order;
+  }
+
+  // Returns the file of the newest version that is here, if it has the size.
+  std::optional<BaseFile> BaseOf(const WeightManifest& local, const WeightFile& file) const
+      REQUIRES(mutex_) {
+    const std::vector<PolicyVersion> versions = ListVersions(store_.folder);
+    if (versions.empty() || VersionFolder(store_.folder, versions.back()) == local.folder)
+      return std::nullopt;
+    const std::string folder = VersionFolder(store_.folder, versions.back());
+    const Result<WeightManifest> base = ReadManifest(folder);
+    if (!base.ok()) return std::nullopt;
+    const auto found = std::ranges::find(base->files, file.name, &WeightFile::name);
+    if (found == base->files.end() || found->bytes != file.bytes) return std::nullopt;
+    return BaseFile{base->version, JoinPath(folder, file.name)};
   }
 
   // Asks one source after another until one completes the file.
@@ -268,14 +331,14 @@ class GrpcFetcher : public WeightFetcher {
           {{"file", file.name}, {"offset", part->size()}, {"source", source}});
       BUTTRESS_RETURN_IF_ERROR(UpdateFromFile(part->part_path(), sha));
     }
-    const std::uint64_t before = part->size();
     std::unique_ptr<v1::Weights::Stub>& stub = stubs_[source];
     if (stub == nullptr) stub = v1::Weights::NewStub(MakeChannel(source, options_.credentials));
-    Status status = Download(*stub, local.version, file, options_, unwanted, *part, sha);
-    const std::uint64_t received = part->size() - before;
+    FileDownload download{*stub, local.version, file, options_, unwanted, *part, sha};
+    Status status = download.Run(BaseOf(local, file));
+    received_ += download.received;
     if (status.ok()) status = VerifyAndCommit(file, sha, *part);
     if (options_.on_transfer)
-      options_.on_transfer({source == local.sources.front(), received, status.ok()});
+      options_.on_transfer({source == local.sources.front(), download.received, status.ok()});
     return status;
   }
 
@@ -295,6 +358,7 @@ class GrpcFetcher : public WeightFetcher {
   // One connection to each source serves all files of a version.
   std::map<std::string, std::unique_ptr<v1::Weights::Stub>> stubs_ GUARDED_BY(mutex_);
   std::optional<std::string> run_id_ GUARDED_BY(mutex_);  // of the versions in the store
+  std::uint64_t received_ GUARDED_BY(mutex_) = 0;         // bytes of the version
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ std::unique_ptr<WeightFetcher> MakeSharedFetcher();
 // The transfer of one file from one source, successful or not.
 struct WeightTransfer {
   bool from_publisher = false;  // otherwise from another worker
-  std::uint64_t bytes = 0;      // received in this transfer, without those of earlier attempts
+  std::uint64_t bytes = 0;      // received in this transfer, as changes or as they are
   bool whole = false;           // the file is complete and has the right SHA-256
 };
 
@@ -47,7 +47,8 @@ struct GrpcFetcherOptions {
 // Downloads from manifest.sources into the store: from other workers, to share the load, and from
 // the publisher, the first of the sources, if none of them completes a file. A worker that failed
 // is not asked for a minute. After a failure the next source, or the next attempt, continues behind
-// the bytes received so far.
+// the bytes received so far. Where the newest version of the store has the file at the same size, a
+// source that still has that version sends what changed since, if that is less.
 //
 // A source of a file may take patience_ms and the time of its bytes at the least rate, and is left
 // after patience_ms without a byte. Three sources of a file are asked at most, so that Fetch ends

@@ -34,11 +34,14 @@ inline WeightManifest PublishSmall(WeightPublisher& publisher, const PolicyVersi
                         std::move(canaries));
 }
 
-// One tensor of `bytes` bytes that differ from one another.
+// One tensor of `bytes` bytes that differ from one another. `changed` of them, spread evenly, are
+// other ones.
 inline WeightManifest PublishLarge(WeightPublisher& publisher, const PolicyVersion& version,
-                                   std::int64_t bytes) {
+                                   std::int64_t bytes, std::int64_t changed = 0) {
   std::string data(static_cast<std::size_t>(bytes), '\0');
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 2654435761U >> 13);
+  for (std::int64_t i = 0; i < changed; ++i)
+    ++data[static_cast<std::size_t>(i * (bytes / changed))];
   return PublishTensors(publisher, version, DivideWeights({{"first", "U8", {bytes}}}),
                         [&](const std::string&) { return std::string_view(data); });
 }

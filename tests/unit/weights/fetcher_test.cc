@@ -138,6 +138,62 @@ TEST_F(GrpcFetcherTest, AFetchedVersionIsServedToOtherWorkers) {
   EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
 }
 
+// 1,000 of 3 MiB have changed since the version that is here.
+class ChangesTest : public GrpcFetcherTest {
+ protected:
+  ChangesTest() {
+    ExpectHere(FetchFrom({learner_->address()}));
+    base_ = JoinPath(VersionFolder(fetched_.path(), manifest_.version), "model.safetensors");
+    manifest_ = PublishLarge(*publisher_, {1, 6, ""}, 3 << 20, 1000);
+    file_ = *ReadFile(JoinPath(manifest_.folder, "model.safetensors"));
+    transfers_.clear();
+  }
+
+  // Fetches the newer version, and returns the bytes that its file took.
+  std::uint64_t Fetch() {
+    const auto local = FetchFrom({learner_->address()});
+    EXPECT_TRUE(local.ok()) << local.status().ToString();
+    EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
+    return transfers_.empty() ? 0 : transfers_.front().bytes;
+  }
+
+  std::unique_ptr<WeightServer> learner_ = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  std::string base_;  // the file of the version that is here
+};
+
+TEST_F(ChangesTest, OnlyWhatChangedSinceTheNewestVersionIsSent) {
+  const std::uint64_t bytes = Fetch();
+  EXPECT_GE(bytes, 2000U);
+  EXPECT_LE(bytes, 4000U);
+}
+
+TEST_F(ChangesTest, ADamagedBaseCostsTheWholeFile) {
+  std::string damaged = *ReadFile(base_);
+  damaged[damaged.size() / 2] ^= 1;
+  ASSERT_TRUE(WriteFileAtomic(base_, damaged).ok());
+  EXPECT_GT(Fetch(), file_.size() / 2);
+}
+
+TEST_F(ChangesTest, AShortBaseCostsTheWholeFile) {
+  std::filesystem::resize_file(base_, 1000);
+  EXPECT_EQ(Fetch(), file_.size());
+}
+
+TEST_F(ChangesTest, ASourceWithoutTheBaseSendsTheFile) {
+  std::filesystem::remove_all(VersionFolder(published_.path(), {1, 5, ""}));
+  EXPECT_EQ(Fetch(), file_.size());
+}
+
+TEST_F(GrpcFetcherTest, ChangesWithoutABaseAreRefused) {
+  ScriptedServer liar([](grpc::ServerContext&, std::uint64_t, ScriptedServer::Writer& writer) {
+    v1::WeightChunk chunk;
+    chunk.set_changed_bytes(1000);
+    writer.Write(chunk);
+    return grpc::Status::OK;
+  });
+  EXPECT_EQ(FetchFrom({liar.address()}).status().code(), StatusCode::kDataLoss);
+}
+
 TEST_F(GrpcFetcherTest, VersionsOfAnotherRunDoNotTakeThePlaceOfThisOnes) {
   const auto old = *WeightPublisher::Create({.folder = fetched_.path(), .run_id = "old"});
   PublishSmall(*old, {1, 56, ""}, "aaaa");
