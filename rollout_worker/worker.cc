@@ -28,6 +28,7 @@ WorkerOptions WorkerOptions::From(const RunConfig& config, std::string worker_id
   options.capacity_groups =
       static_cast<std::size_t>(running + std::max<std::int64_t>(1, running / 8));
   options.poll_ms = std::clamp<std::int64_t>(config.run.lease_ms / 3, 1, kMaxPollMs);
+  options.drain_ms = config.local.worker.drain_ms;
   return options;
 }
 

@@ -54,7 +54,8 @@ struct WorkerOptions {
   std::string worker_id;
   std::size_t capacity_groups = 1;  // groups held at once
   std::int64_t poll_ms = 5000;      // long poll; a third of a lease, which an Exchange renews
-  std::int64_t drain_ms = 10000;    // for the held groups after a request to stop
+  // For the held groups after a request to stop.
+  std::int64_t drain_ms = WorkerConfig().drain_ms;
   // The worker returns waiting leases after weights could not be loaded for this long.
   std::int64_t weights_patience_ms = 30000;
 

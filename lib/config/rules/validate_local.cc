@@ -37,6 +37,8 @@ void CheckPrograms(const LocalSettings& local, Rules& rules) {
                 "worker.batch_invariant",
                 "needs local.worker.device: cpu; on a GPU the bits of a sample depend on what else "
                 "is in the batch");
+  rules.Require(local.worker.drain_ms <= local.launch.stop_timeout_ms, "worker.drain_ms",
+                "at most local.launch.stop_timeout_ms, after which launch kills the worker");
 }
 
 // "off" is no address: nobody listens.

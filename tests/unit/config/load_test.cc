@@ -119,6 +119,14 @@ TEST(LoadTest, BatchInvarianceIsRefusedOnAGpu) {
   EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
 }
 
+TEST(LoadTest, AWorkerDrainsBeforeLaunchKillsIt) {
+  const std::vector<std::string> longer = {"local.worker.drain_ms=30000"};
+  EXPECT_THAT(ErrorOf(kGood, longer), HasSubstr("local.worker.drain_ms = 30000: at most "
+                                                "local.launch.stop_timeout_ms"));
+  EXPECT_TRUE(
+      ParseRunConfig(kGood, "b.yaml", {longer[0], "local.launch.stop_timeout_ms=40000"}).ok());
+}
+
 TEST(LoadTest, LengthIsPunishedOnce) {
   const std::string cache = "run.algorithm.overlong.cache=16";
   const std::vector<std::string> both = {cache, "run.reward.verifier=math + 0.5 * overlong",

@@ -313,8 +313,10 @@ TEST_F(WorkerTest, DrainingFinishesRunningGroupsAndReturnsWaitingLeases) {
 TEST_F(WorkerTest, DrainingReturnsLeasesThatDoNotFinishInTime) {
   engine_.Stall(true);
   coordinator_.Offer(LeaseOf(1));
+  RunConfig config;
+  config.local.worker.drain_ms = 1;
   WorkerOptions options = DefaultOptions();
-  options.drain_ms = 1;
+  options.drain_ms = WorkerOptions::From(config, "w0").drain_ms;
   Start(options);
   ASSERT_TRUE(engine_.WaitForInFlight(4));
   EXPECT_TRUE(Stop().ok());
