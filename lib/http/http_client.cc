@@ -120,8 +120,9 @@ void Configure(Transfer& transfer) {
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
   if (request.json.has_value()) {
     // libcurl repeats a request in silence if a reused connection closes before the first byte. A
-    // server that restarted in between would then answer with other weights, and no one would know.
-    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    // vLLM server that restarted in between would then answer with other weights, and no one would
+    // know.
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request.reuse_connection ? 0L : 1L);
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.json->data());
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,

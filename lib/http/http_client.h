@@ -27,6 +27,10 @@ struct HttpRequest {
   std::optional<std::string> json;  // the body of a POST; absent: GET
   std::string bearer;               // API key; empty: none
   std::string id;                   // X-Request-Id; empty: none
+  // Whether a POST may use a connection of an earlier transfer, as every GET does. If that breaks
+  // before a byte of the reply, the request is sent again on another connection, so the server may
+  // receive it twice.
+  bool reuse_connection = false;
   HttpDeadlines deadlines;
   std::size_t max_body_bytes = std::size_t{32} << 20;  // of a reply that is collected
 };

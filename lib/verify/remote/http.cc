@@ -80,6 +80,7 @@ class Http : public Verifier {
     request.url = config_.http.url;
     request.json = body;
     request.bearer = token_;
+    request.reuse_connection = true;
     request.deadlines = {
         .connect_ms = left_ms, .first_byte_ms = left_ms, .idle_ms = left_ms, .whole_ms = left_ms};
     request.max_body_bytes = kMaxReferenceBytes;

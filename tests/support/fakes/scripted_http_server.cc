@@ -181,6 +181,7 @@ void ScriptedHttpServer::Accept() {
     if (socket < 0) return;
     const int at_once = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
+    ++connections_;
     MutexLock lock(mutex_);
     if (stopped_) {
       ::close(socket);

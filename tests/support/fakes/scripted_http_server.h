@@ -2,6 +2,7 @@
 // byte by byte where it wants.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <list>
 #include <map>
@@ -66,6 +67,9 @@ class ScriptedHttpServer {
   // After Stop: the same port answers again.
   void Restart();
 
+  // The connections that were accepted.
+  int connections() const { return connections_; }
+
   // "http://127.0.0.1:port".
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
@@ -78,6 +82,7 @@ class ScriptedHttpServer {
   int reserved_ = -1;  // bound and never listening: keeps the port ours while there is no listener
   int listener_ = -1;
   int port_ = 0;
+  std::atomic<int> connections_ = 0;
   std::thread accepting_;
   Mutex mutex_;
   bool stopped_ GUARDED_BY(mutex_) = false;

@@ -81,6 +81,39 @@ TEST(HttpReward, RetriesOnlyWhenTheServerIsBusy) {
   EXPECT_EQ(refused, 1);
 }
 
+// A connection that the server closed while it was idle costs no attempt.
+TEST(HttpReward, KeepsItsConnectionAndReplacesAStaleOne) {
+  ScriptedHttpServer server(&Reply);
+  RewardConfig config = Config(server.url());
+  config.http.attempts = 1;
+  const auto verifier = MakeVerifier("http", config);
+  ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
+  const auto score = [&] { return (*verifier)->Verify({"p", "1", "1", "{}", false}); };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(score().outcome, Outcome::kCorrect);
+  EXPECT_EQ(server.connections(), 1);
+  server.Stop();
+  server.Restart();
+  EXPECT_EQ(score().outcome, Outcome::kCorrect);
+  EXPECT_EQ(server.connections(), 2);
+}
+
+// The server closes it behind the request, before a byte of the reply.
+TEST(HttpReward, RepeatsARequestWhoseKeptConnectionBreaks) {
+  std::atomic<int> calls = 0;
+  ScriptedHttpServer server([&](const ScriptedRequest& request, ScriptedConnection& connection) {
+    if (++calls == 2) return connection.Close();
+    Reply(request, connection);
+  });
+  RewardConfig config = Config(server.url());
+  config.http.attempts = 1;
+  const auto verifier = MakeVerifier("http", config);
+  ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ((*verifier)->Verify({"p", "1", "1", "{}", false}).outcome, Outcome::kCorrect);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(server.connections(), 2);
+}
+
 TEST(HttpReward, StopsAfterItsAttemptsAndAtItsDeadline) {
   std::atomic<int> calls = 0;
   ScriptedHttpServer broken([&](const ScriptedRequest&, ScriptedConnection& connection) {
