@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "lib/base/report/status.h"
@@ -24,6 +25,9 @@ struct ServerInfo {
   std::int64_t max_model_len = 0;
   std::int64_t concurrency = 0;  // completions in progress at the same time
   bool float32 = false;          // whether it computes in float32
+  // Of its random numbers; absent if it does not say.
+  std::optional<std::int64_t> seed;
+  bool takes_stream_interval = false;  // in a request
   // When its process started, in ms since 1970: another value is another process, with the weights
   // that it was started with. 0 if it does not say.
   std::int64_t started_at_ms = 0;
@@ -62,7 +66,7 @@ class VllmControl {
  private:
   HttpRequest Request(const std::string& url, const std::string& path) const;
   Result<std::string> Get(const std::string& url, const std::string& path);
-  Status CheckRoutes(const std::string& url);
+  Status ReadRoutes(ServerInfo& info);
   Status ReadModels(ServerInfo& info);
   Status ReadServerInfo(ServerInfo& info);
   Status CheckProcessedLogprobs(const ServerInfo& info);

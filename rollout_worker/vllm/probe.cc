@@ -18,6 +18,8 @@ using Json = nlohmann::json;
 
 constexpr const char* kRoutes[] = {"/v1/completions", "/pause", "/resume", "/collective_rpc",
                                    "/reset_prefix_cache"};
+constexpr const char* kStreamInterval =
+    "/components/schemas/CompletionRequest/properties/stream_interval";
 constexpr std::int64_t kDefaultConcurrency =
     256;  // if neither the settings nor the server state it
 constexpr std::int32_t kProbeTokens = 8;
@@ -55,7 +57,7 @@ Result<ServerInfo> VllmControl::Probe(const std::string& url) {
     return FailedPrecondition(
         fmt::format("{}/version: not an answer of vLLM: {}", url, version.substr(0, 100)));
   info.version = Find(parsed, "/version").get<std::string>();
-  BUTTRESS_RETURN_IF_ERROR(CheckRoutes(url));
+  BUTTRESS_RETURN_IF_ERROR(ReadRoutes(info));
   BUTTRESS_RETURN_IF_ERROR(ReadModels(info));
   BUTTRESS_RETURN_IF_ERROR(ReadServerInfo(info));
   info.started_at_ms = ReadStart(url);
@@ -65,22 +67,24 @@ Result<ServerInfo> VllmControl::Probe(const std::string& url) {
   return info;
 }
 
-Status VllmControl::CheckRoutes(const std::string& url) {
-  const Result<std::string> document = Get(url, "/openapi.json");
+Status VllmControl::ReadRoutes(ServerInfo& info) {
+  const Result<std::string> document = Get(info.url, "/openapi.json");
   if (document.status().code() == StatusCode::kNotFound) {
     Log(kWarn,
         "the vLLM server does not list its routes (/openapi.json); the first weight update will "
         "show "
         "whether it has them",
-        {{"server", url}});
+        {{"server", info.url}});
     return OkStatus();
   }
   BUTTRESS_RETURN_IF_ERROR(document.status());
-  const Json paths = Find(Json::parse(*document, nullptr, false), "/paths");
-  if (!paths.is_object()) return FailedPrecondition(url + "/openapi.json has no paths");
+  const Json parsed = Json::parse(*document, nullptr, false);
+  const Json paths = Find(parsed, "/paths");
+  if (!paths.is_object()) return FailedPrecondition(info.url + "/openapi.json has no paths");
   for (const char* route : kRoutes) {
-    if (!paths.contains(route)) return Lacks(url, std::string("has no route ") + route);
+    if (!paths.contains(route)) return Lacks(info.url, std::string("has no route ") + route);
   }
+  info.takes_stream_interval = Find(parsed, kStreamInterval).is_object();
   return OkStatus();
 }
 
@@ -128,6 +132,8 @@ Status VllmControl::ReadServerInfo(ServerInfo& info) {
                                  ? std::max<std::int64_t>(1, sequences.get<std::int64_t>())
                                  : kDefaultConcurrency;
   info.float32 = Find(config, "/model_config/dtype") == "torch.float32";
+  const Json seed = Find(config, "/model_config/seed");
+  if (seed.is_number_integer()) info.seed = seed.get<std::int64_t>();
   info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, limit) : limit;
   return OkStatus();
 }

@@ -36,7 +36,7 @@ const Json& Member(const Json& json, const char* name) {
 }  // namespace
 
 std::string CompletionBody::ToJson() const {
-  const Json body = {
+  Json body = {
       {"model", model},
       {"prompt", prompt_token_ids},
       {"n", 1},
@@ -51,7 +51,6 @@ std::string CompletionBody::ToJson() const {
       {"repetition_penalty", 1.0},
       {"presence_penalty", 0.0},
       {"frequency_penalty", 0.0},
-      {"seed", sampling.seed & kSeedMask},
       {"stop", FirstStops(sampling.stop)},
       {"include_stop_str_in_output", true},
       {"stop_token_ids", sampling.stop_token_ids},
@@ -61,6 +60,8 @@ std::string CompletionBody::ToJson() const {
       {"return_tokens_as_token_ids", true},
       {"cache_salt", cache_salt},
   };
+  if (seeded) body["seed"] = sampling.seed & kSeedMask;
+  if (stream_interval > 0) body["stream_interval"] = stream_interval;
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -28,6 +28,8 @@ struct CompletionBody {
   SamplingParams sampling;
   std::string cache_salt;  // separates the prefix cache from that of other weights
   bool ignore_eos = false;
+  bool seeded = false;               // whether sampling.seed is sent, or the server's own is used
+  std::int64_t stream_interval = 0;  // tokens of an event; 0: as the server is set
 
   std::string ToJson() const;
 };

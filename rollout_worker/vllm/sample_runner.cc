@@ -165,6 +165,7 @@ void SampleRunner::InterruptAttempts() {
     MutexLock lock(mutex_);
     asked = interrupted_;
   }
+  if (!asked.empty()) http_.Step(0);  // reads what the servers have sent until their pauses
   std::set<std::size_t> servers = asked;
   for (const std::size_t server : pool_.TakeLost()) servers.insert(server);
   for (auto sample = running_.begin(); sample != running_.end();) {
@@ -234,7 +235,10 @@ bool SampleRunner::Begin(Place sample) {
   request.bearer = api_key_;
   request.id = sample->AttemptId();
   request.deadlines = {config_.connect_ms, config_.first_byte_ms, config_.idle_ms};
-  request.json = sample->Begin(place->model, place->version).ToJson();
+  CompletionBody body = sample->Begin(place->model, place->version);
+  body.seeded = place->shares_seed;
+  if (place->takes_stream_interval) body.stream_interval = config_.stream_interval;
+  request.json = body.ToJson();
   sample->server = place->server;
   running_.splice(running_.end(), waiting_, sample);
   pace_.Begin(place->server, NowMs());

@@ -33,7 +33,10 @@ std::optional<Reservation> ServerPool::Acquire(const PolicyVersion& oldest) {
   if (!best.has_value()) return std::nullopt;
   Server& server = servers_[*best];
   ++server.running;
-  return Reservation{*best, server.info.url, server.info.model, *server.version};
+  const bool shares_seed = std::ranges::count(servers_, server.info.seed,
+                                              [](const Server& s) { return s.info.seed; }) > 1;
+  return Reservation{*best,           server.info.url, server.info.model,
+                     *server.version, shares_seed,     server.info.takes_stream_interval};
 }
 
 void ServerPool::Release(std::size_t server, const Status& ended, bool disconnected) {

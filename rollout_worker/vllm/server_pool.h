@@ -26,6 +26,10 @@ struct Reservation {
   std::string url;
   std::string model;
   PolicyVersion version;  // that it serves
+  // Whether another server draws the same random numbers, so that both would complete a prompt
+  // alike.
+  bool shares_seed = false;
+  bool takes_stream_interval = false;
 };
 
 // A server that fails, in a completion or in a health check, is lost until Serve, because it may

@@ -252,7 +252,11 @@ std::string ScriptedVllm::Routes() const {
     if (route != settings_.missing_route && (settings_.dev_mode || !dev))
       paths[route] = Json::object();
   }
-  return Json{{"openapi", "3.1.0"}, {"paths", paths}}.dump();
+  Json fields = Json::object();
+  if (settings_.takes_stream_interval) fields["stream_interval"] = Json::object();
+  const Json schemas = {{"CompletionRequest", {{"properties", fields}}}};
+  return Json{{"openapi", "3.1.0"}, {"paths", paths}, {"components", {{"schemas", schemas}}}}
+      .dump();
 }
 
 void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& connection) {
@@ -270,6 +274,7 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
   if (path == "/server_info") {
     const Json model = {{"logprobs_mode", settings_.logprobs_mode},
                         {"generation_config", settings_.generation_config},
+                        {"seed", settings_.seed},
                         {"dtype", settings_.dtype}};
     const Json config = {{"model_config", model},
                          {"scheduler_config", {{"max_num_seqs", settings_.max_num_seqs}}}};
@@ -462,14 +467,15 @@ ScriptedVllm::Call ScriptedVllm::Begin(const ScriptedRequest& request, const Jso
       faults_.pop_front();
     }
   }
-  call.error = VllmRefusal(body, settings_.max_model_len);
+  call.error = VllmRefusal(body, settings_.max_model_len, settings_.takes_stream_interval);
   const auto id = request.headers.find("x-request-id");
   if (id != request.headers.end()) call.id = id->second;
   if (!call.id.empty() && !running_ids_.insert(call.id).second) {
     call.error = "request id " + call.id + " is in use";
     call.id.clear();
   }
-  call.held = call.fault == Fault::kHoldUntilPause || call.fault == Fault::kCutBeforeToken;
+  call.held = call.fault == Fault::kHoldUntilPause || call.fault == Fault::kCutBeforeToken ||
+              call.fault == Fault::kSendAtPause;
   ++running_;
   held_until_pause_ += call.held ? 1 : 0;
   changed_.NotifyAll();
@@ -536,9 +542,13 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
         HoldUntil(connection, [] { return false; });
         return connection.Close();
       }
-      if (fault == Fault::kHoldUntilPause) {
+      if (fault == Fault::kHoldUntilPause || fault == Fault::kSendAtPause) {
         HoldUntil(connection, [&]() REQUIRES(mutex_) { return pauses_ > call.pauses; });
-        connection.SendChunk(Event(Json::array({ChoiceOf({}, {}, "abort")})));
+        const Json last = fault == Fault::kHoldUntilPause
+                              ? ChoiceOf({}, {}, "abort")
+                              : ChoiceOf({TokenAt(call.weights, prompt + i)},
+                                         {LogprobAt(call.weights, prompt + i)}, "abort");
+        connection.SendChunk(Event(Json::array({last})));
         return connection.EndStream();
       }
       if (fault == Fault::kErrorEvent) {

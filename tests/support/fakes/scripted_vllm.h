@@ -28,6 +28,7 @@ enum class Fault {
   kStallMidway,  // after two tokens
   kStallAfterThree,
   kHoldUntilPause,  // after two tokens; then finish_reason abort
+  kSendAtPause,     // the same, and the third token comes with it
   kCutBeforeToken,  // holds until a pause; then no choice at all, as vLLM does
   kSlowBytes,       // byte by byte
   kHalfJson,
@@ -64,6 +65,8 @@ class ScriptedVllm {
     std::int64_t max_model_len = 64;
     std::int64_t max_num_seqs = 4;
     std::string dtype = "torch.float32";
+    std::int64_t seed = 0;
+    bool takes_stream_interval = false;  // in a request, as a newer vLLM does
   };
 
   ScriptedVllm() : ScriptedVllm(Settings()) {}

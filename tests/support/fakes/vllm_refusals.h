@@ -37,10 +37,13 @@ inline constexpr const char* kVllmFields[] = {"model",
                                               "cache_salt"};
 
 // Returns the message of the refusal; empty for a body that vLLM takes. A field that vLLM does not
-// know is refused too, because vLLM would ignore it and sample differently.
-inline std::string VllmRefusal(const nlohmann::json& body, std::int64_t max_model_len) {
+// know is refused too, because vLLM would ignore it and sample differently. `stream_interval`:
+// whether it knows that one, which newer ones do.
+inline std::string VllmRefusal(const nlohmann::json& body, std::int64_t max_model_len,
+                               bool stream_interval) {
   for (const auto& [name, value] : body.items()) {
-    if (std::ranges::find(kVllmFields, name) == std::end(kVllmFields))
+    if (std::ranges::find(kVllmFields, name) == std::end(kVllmFields) &&
+        !(stream_interval && name == "stream_interval"))
       return "unknown field " + name;
   }
   const nlohmann::json& prompt = body["prompt"];

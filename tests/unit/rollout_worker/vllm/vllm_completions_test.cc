@@ -19,11 +19,10 @@ TEST(VllmCompletionsTest, ACompletionHasTokensLogprobsAndVersion) {
   EXPECT_EQ(result.segments, (std::vector<Segment>{{0, PolicyVersion()}}));
 }
 
-TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample) {
+TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSaltOfTheWeights) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   SampleRequest request = RequestOf(0);
-  request.sampling.seed = 0xffffffffffffffffULL;
   request.sampling.stop_token_ids = {2, 7};
   request.sampling.stop = {"one", "two", "three", "four", "five"};
   request.sampling.min_tokens = 4;
@@ -43,7 +42,6 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample)
                                    {"repetition_penalty", 1.0},
                                    {"presence_penalty", 0.0},
                                    {"frequency_penalty", 0.0},
-                                   {"seed", 0x7fffffffffffffffULL},
                                    {"stop", {"one", "two", "three", "four"}},
                                    {"include_stop_str_in_output", true},
                                    {"stop_token_ids", {2, 7}},
@@ -55,6 +53,46 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample)
                                    {"stream_options", {{"include_usage", true}}}};
   EXPECT_EQ(body, expected);
   EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0"));
+}
+
+// Returns the seeds of `count` requests to servers with these seeds of their own; null where a
+// request has none.
+std::vector<nlohmann::json> SeedsOfRequests(std::int64_t a_seed, std::int64_t b_seed, int count) {
+  ScriptedVllm::Settings settings;
+  settings.seed = a_seed;
+  ScriptedVllm a(settings);
+  settings.seed = b_seed;
+  ScriptedVllm b(settings);
+  const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
+  EXPECT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), true, true}}));
+  for (int i = 0; i < count; ++i) {
+    SampleRequest request = RequestOf(i);
+    request.sampling.seed = 0xffffffffffffffffULL;
+    EXPECT_TRUE(engine->Submit(request).ok());
+  }
+  PollFor(*engine, static_cast<std::size_t>(count));
+  std::vector<nlohmann::json> seeds;
+  for (const ScriptedVllm* server : {&a, &b})
+    for (const nlohmann::json& body : server->completions())
+      seeds.push_back(body.value("seed", nlohmann::json()));
+  return seeds;
+}
+
+TEST(VllmCompletionsTest, RequestsHaveSeedsWhereServersDrawTheSameRandomNumbers) {
+  EXPECT_THAT(SeedsOfRequests(1, 2, 4), ::testing::Each(nlohmann::json()));
+  EXPECT_THAT(SeedsOfRequests(1, 1, 4), ::testing::Each(nlohmann::json(0x7fffffffffffffffULL)));
+}
+
+TEST(VllmCompletionsTest, TheStreamIntervalIsSentToServersThatTakeIt) {
+  ScriptedVllm::Settings settings;
+  settings.takes_stream_interval = true;
+  ScriptedVllm server(settings);
+  VllmConfig config = ConfigOf({server.url()});
+  config.stream_interval = 5;
+  const auto engine = StartEngine(config);
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  PollFor(*engine, 1);
+  EXPECT_EQ(server.completions().at(0)["stream_interval"], 5);
 }
 
 TEST(VllmCompletionsTest, AStopStringThatTheServerPassesOverEndsTheCompletion) {

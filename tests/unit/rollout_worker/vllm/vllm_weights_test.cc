@@ -25,7 +25,19 @@ TEST(VllmWeightsTest, KeptSamplesContinueBehindTheirTokensUnderTheNewWeights) {
   EXPECT_EQ(again["prompt"].size(), 3 + kept);
   EXPECT_EQ(again["max_tokens"], 16 - kept);
   EXPECT_EQ(again["cache_salt"], "w1-1");
-  EXPECT_EQ(again["seed"] == server.completions().at(0)["seed"], kept == 0);
+}
+
+TEST(VllmWeightsTest, TokensThatAServerSendsAtThePauseAreKept) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail({Fault::kSendAtPause});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
+  const EngineResult completion = PollFor(*engine, 1)[0];
+  EXPECT_EQ(completion.segments,
+            (std::vector<Segment>{{0, PolicyVersion()}, {3, ManifestOf(1).version}}));
+  ExpectTokensOfSegments(completion);
 }
 
 // They are loaded next to the weights that the server has, and completions name them.
