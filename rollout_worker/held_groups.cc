@@ -206,14 +206,26 @@ std::optional<SampleRequest> HeldGroups::Retry(const SampleId& id) {
 }
 
 void HeldGroups::AddScored(ScoredCompletion scored) {
-  MutexLock lock(mutex_);
   const SampleId id = scored.sample.id;
-  if (FindSampling(id) == nullptr) return;
-  Held& held = held_.at(id.group_id);
-  held.scored[static_cast<std::size_t>(id.index)] = std::move(scored);
-  if (--held.missing > 0) return;
-  held.encoded = EncodedGroup::Of(GroupOf(held.work.lease, worker_id_, held.scored));
-  held.scored.clear();
+  Lease lease;
+  ScoredCompletions completions;
+  {
+    MutexLock lock(mutex_);
+    if (FindSampling(id) == nullptr) return;
+    Held& held = held_.at(id.group_id);
+    held.scored[static_cast<std::size_t>(id.index)] = std::move(scored);
+    if (--held.missing > 0) return;
+    held.phase = Phase::kEncoding;
+    lease = held.work.lease;
+    completions = std::move(held.scored);
+  }
+  // Without the mutex, because a long group takes milliseconds, and it may be revoked meanwhile.
+  EncodedGroup encoded = EncodedGroup::Of(GroupOf(lease, worker_id_, completions));
+  MutexLock lock(mutex_);
+  const auto found = Find(lease.ref);
+  if (found == held_.end() || found->second.phase != Phase::kEncoding) return;
+  Held& held = found->second;
+  held.encoded = std::move(encoded);
   held.encoded_bytes = held.encoded.bytes.size();
   held.phase = Phase::kComplete;
   NotifyLocked();
@@ -326,7 +338,7 @@ GroupCounts HeldGroups::counts() const {
   counts.held = held_.size();
   for (const auto& [group_id, held] : held_) {
     if (held.phase == Phase::kWaiting) ++counts.waiting;
-    if (held.phase == Phase::kComplete || held.phase == Phase::kSubmitting) ++counts.unsent;
+    if (held.phase > Phase::kSampling) ++counts.unsent;
     counts.spool_bytes += static_cast<std::int64_t>(held.encoded_bytes);
   }
   return counts;

@@ -49,7 +49,7 @@ struct CompleteGroup {
 struct GroupCounts {
   std::size_t held = 0;
   std::size_t waiting = 0;
-  std::size_t unsent = 0;  // complete or submitting
+  std::size_t unsent = 0;  // completely scored
   std::int64_t spool_bytes = 0;
 };
 
@@ -123,7 +123,7 @@ class HeldGroups {
   void Notify();
 
  private:
-  enum class Phase { kWaiting, kSampling, kComplete, kSubmitting };
+  enum class Phase { kWaiting, kSampling, kEncoding, kComplete, kSubmitting };  // in this order
 
   struct Held {
     WorkerLease work;
