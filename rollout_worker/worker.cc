@@ -14,6 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kMaxPollMs = 10000;
+constexpr std::int64_t kMaxFullPollMs = 1000;
 // The time for which the worker collects freed room before it offers it, and the pause after an
 // Exchange without news.
 constexpr milliseconds kGather(50);
@@ -94,17 +95,29 @@ Result<bool> Worker::Exchange() {
   request.set_capacity(draining || unable ? 0 : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
   *request.mutable_time() = Time();
-  // Without capacity the coordinator answers at once: a parked call could not offer room that
-  // becomes free meanwhile.
-  request.set_wait_ms(request.capacity() > 0 ? static_cast<std::uint32_t>(options_.poll_ms) : 0);
+  request.set_wait_ms(static_cast<std::uint32_t>(WaitMs(request)));
   const Result<v1::ExchangeResponse> response = parts_.control.Exchange(request);
   if (!response.ok()) return response.status();
   groups_.MarkReported(request);
   const bool news = Apply(*response);
+  if (news) quiet_since_ms_ = RealClock().MonotonicMs();
   const GroupCounts counts = groups_.counts();
   parts_.metrics.leases_held.Set(static_cast<double>(counts.held));
   parts_.metrics.spool_bytes.Set(static_cast<double>(counts.spool_bytes));
   return news;
+}
+
+// A call that waits cannot offer room that becomes free meanwhile. Without room it therefore waits
+// for an eighth of the time in which nothing has happened: a worker that is full for minutes does
+// not ask many times a second, and one whose groups end quickly offers its room at once.
+std::int64_t Worker::WaitMs(const v1::ExchangeRequest& request) {
+  if (request.draining()) return 0;
+  const std::int64_t now = RealClock().MonotonicMs();
+  if (request.capacity() > 0) {
+    quiet_since_ms_ = now;
+    return options_.poll_ms;
+  }
+  return std::min({options_.poll_ms, kMaxFullPollMs, (now - quiet_since_ms_) / 8});
 }
 
 bool Worker::Apply(const v1::ExchangeResponse& response) {

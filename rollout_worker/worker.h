@@ -99,6 +99,8 @@ class Worker {
   Status ExchangeLoop();
   // Makes one call; returns true if the response has leases, revocations or new weights.
   Result<bool> Exchange();
+  // How long the coordinator may wait for news before it answers `request`.
+  std::int64_t WaitMs(const v1::ExchangeRequest& request);
   bool Apply(const v1::ExchangeResponse& response);
   void AddLease(const v1::Lease& proto);
   v1::WorkerTime Time() const;
@@ -113,6 +115,8 @@ class Worker {
   Submitter submitter_;
   std::atomic<bool> drain_requested_{false};
   bool run_ended_ = false;  // finished or stopped
+  // When there last were news or room.
+  std::int64_t quiet_since_ms_ = RealClock().MonotonicMs();
   const double started_ = MonotonicSeconds();
 };
 

@@ -233,6 +233,20 @@ TEST_F(WorkerTest, ReturnsLeasesWithoutFaultAndOffersNoRoomWhileNoServerSamples)
   EXPECT_TRUE(Stop().ok());
 }
 
+TEST_F(WorkerTest, AFullWorkerWaitsAtTheCoordinatorForNews) {
+  WorkerOptions options = DefaultOptions();
+  options.capacity_groups = 1;
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1));
+  Start(options);
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.capacity() == 0 && seen.last.wait_ms() > 0; }));
+  coordinator_.Offer(LeaseOf(2));
+  engine_.Stall(false);
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 2; }));
+  EXPECT_TRUE(Stop().ok());
+}
+
 // They are more than the failures in a row that end a worker.
 TEST_F(WorkerTest, GroupsThatAreGivenBackAreNoFailuresOfTheEngine) {
   WorkerOptions options = DefaultOptions();
