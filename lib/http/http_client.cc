@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -17,10 +18,12 @@ namespace {
 // vLLM closes connections that were idle for 5 s, and a request sent at that moment is lost.
 constexpr long kMaxIdleSeconds = 3;
 constexpr std::int64_t kStepMs = 1000;
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t NowMs() { return RealClock().MonotonicMs(); }
 
 struct Transfer {
+  std::uint64_t id = 0;
   HttpRequest request;
   BytesHandler bytes;
   DoneHandler done;
@@ -42,6 +45,11 @@ struct Transfer {
         last_byte_ms == 0 ? started_ms + deadlines.first_byte_ms : last_byte_ms + deadlines.idle_ms;
     return deadlines.whole_ms == 0 ? next_byte
                                    : std::min(next_byte, started_ms + deadlines.whole_ms);
+  }
+
+  // No deadline of this transfer passes earlier, whatever arrives after `now`.
+  std::int64_t check_at_ms(std::int64_t now) const {
+    return std::min(deadline_ms(), now + request.deadlines.idle_ms);
   }
 
   // The error of a transfer whose deadline has passed.
@@ -148,15 +156,15 @@ struct HttpClient::Impl {
   std::uint64_t next_id = 1;
   std::atomic<bool> stopped = false;
   std::map<std::uint64_t, std::unique_ptr<Transfer>> transfers;
+  std::int64_t check_at_ms = kNever;  // no deadline passes earlier
 
   void Remove(std::map<std::uint64_t, std::unique_ptr<Transfer>>::iterator it) {
     curl_multi_remove_handle(multi, it->second->easy);
     transfers.erase(it);
   }
 
-  void End(const Transfer* ended, CURLcode code) {
-    const auto it = std::find_if(transfers.begin(), transfers.end(),
-                                 [&](const auto& entry) { return entry.second.get() == ended; });
+  void End(std::uint64_t id, CURLcode code) {
+    const auto it = transfers.find(id);
     BUTTRESS_CHECK(it != transfers.end(), "libcurl ended an unknown transfer");
     const DoneHandler done = std::move(it->second->done);
     Result<HttpReply> outcome = it->second->Outcome(code);
@@ -166,13 +174,19 @@ struct HttpClient::Impl {
 
   void EndExpired() {
     const std::int64_t now = NowMs();
+    if (now < check_at_ms) return;
+    check_at_ms = kNever;
     std::vector<Transfer*> expired;
     for (const auto& [id, transfer] : transfers) {
-      if (transfer->deadline_ms() <= now) expired.push_back(transfer.get());
+      if (transfer->deadline_ms() <= now) {
+        expired.push_back(transfer.get());
+      } else {
+        check_at_ms = std::min(check_at_ms, transfer->check_at_ms(now));
+      }
     }
     for (Transfer* transfer : expired) {
       transfer->aborted = transfer->Expired();
-      End(transfer, CURLE_OK);
+      End(transfer->id, CURLE_OK);
     }
   }
 };
@@ -197,7 +211,8 @@ std::uint64_t HttpClient::Start(HttpRequest request, BytesHandler bytes, DoneHan
   Configure(*transfer);
   BUTTRESS_CHECK(curl_multi_add_handle(impl_->multi, transfer->easy) == CURLM_OK,
                  "curl_multi_add_handle");
-  const std::uint64_t id = impl_->next_id++;
+  const std::uint64_t id = transfer->id = impl_->next_id++;
+  impl_->check_at_ms = std::min(impl_->check_at_ms, transfer->check_at_ms(transfer->started_ms));
   impl_->transfers.emplace(id, std::move(transfer));
   return id;
 }
@@ -208,9 +223,7 @@ void HttpClient::Cancel(std::uint64_t id) {
 }
 
 void HttpClient::Step(std::int64_t timeout_ms) {
-  std::int64_t wait_ms = timeout_ms;
-  for (const auto& [id, transfer] : impl_->transfers)
-    wait_ms = std::min(wait_ms, transfer->deadline_ms() - NowMs());
+  const std::int64_t wait_ms = std::min(timeout_ms, impl_->check_at_ms - NowMs());
   int running = 0;
   curl_multi_perform(impl_->multi, &running);
   if (running == static_cast<int>(impl_->transfers.size())) {
@@ -223,7 +236,7 @@ void HttpClient::Step(std::int64_t timeout_ms) {
     if (message->msg != CURLMSG_DONE) continue;
     char* transfer = nullptr;
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-    impl_->End(reinterpret_cast<const Transfer*>(transfer), message->data.result);
+    impl_->End(reinterpret_cast<const Transfer*>(transfer)->id, message->data.result);
   }
   impl_->EndExpired();
 }
