@@ -5,6 +5,8 @@
 // waits for an idle process, for as long as the groups of all threads may take, which slows the
 // queue behind it; the function then has timeout_ms for the group. A process that is too slow is
 // killed. A process that has ended is started again, after a pause that grows while starting fails.
+// If the function gets completions one by one, those of a group whose process was too slow or has
+// ended are then scored in calls of their own, so that only those that it fails on are unscorable.
 // A process that has scored `restart_after` groups, or holds more than `memory_mb`, is ended after
 // its answer, and the next group starts another. Exceptions, None and NaN are unscorable with the
 // reason.
@@ -47,6 +49,8 @@ struct PythonFunction {
   std::string output = {};  // the file for what it prints; empty: the standard error stream
 };
 
+// Calls of a group with one completion that may fail before the rest of it is unscorable.
+constexpr int kMaxFailures = 4;
 constexpr std::size_t kMaxReplyBytes = kMaxReferenceBytes;
 // How long the kernel may take to end killed processes.
 constexpr std::chrono::milliseconds kEndingTime(5000);
@@ -107,6 +111,9 @@ class PythonProcess {
   // Whether the function takes the token ids of the completions.
   bool wants_token_ids() const { return wants_token_ids_; }
 
+  // Whether the function gets one completion at a time, and compares none.
+  bool one_by_one() const { return one_by_one_; }
+
   // Returns the resident memory of the process, without that of its children; 0 if it has ended.
   std::int64_t ResidentBytes() const;
 
@@ -125,6 +132,7 @@ class PythonProcess {
   const OwnedFd socket_;
   std::string received_;
   bool wants_token_ids_ = false;
+  bool one_by_one_ = false;
 };
 
 Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction& function,
@@ -183,6 +191,7 @@ Status PythonProcess::ReadGreeting(const std::string& line) {
   if (!greeting->contains("ready") || !(*greeting)["pid"].is_number_integer())
     return NoGreeting(line);
   scoring_ = (*greeting)["pid"].get<pid_t>();
+  one_by_one_ = (*greeting)["ready"] == "verl";
   wants_token_ids_ = greeting->contains("token_ids") && (*greeting)["token_ids"] == true;
   return OkStatus();
 }
@@ -253,6 +262,7 @@ class Python : public Verifier {
       auto slot = std::make_unique<Slot>(static_cast<std::uint64_t>(i));
       BUTTRESS_ASSIGN_OR_RETURN(slot->process,
                                 PythonProcess::Start(function_, config_.python.start_ms));
+      one_by_one_ = slot->process->one_by_one();
       idle_.push_back(std::move(slot));
     }
     return OkStatus();
@@ -284,10 +294,10 @@ class Python : public Verifier {
 
  private:
   // Returns an idle slot, or null if none becomes idle in the time that the groups of all threads
-  // have one after the other.
+  // have one after the other, if each is scored twice.
   std::unique_ptr<Slot> WaitForIdle() const {
     MutexLock lock(mutex_);
-    const std::chrono::milliseconds left((config_.python.start_ms + config_.timeout_ms) *
+    const std::chrono::milliseconds left(2 * (config_.python.start_ms + config_.timeout_ms) *
                                          config_.threads);
     if (!returned_.WaitFor(mutex_, left, [this]() REQUIRES(mutex_) { return !idle_.empty(); }))
       return nullptr;
@@ -297,20 +307,56 @@ class Python : public Verifier {
   }
 
   std::vector<Verdict> Call(Slot& slot, std::span<const VerifyRequest> requests) const {
+    Result<std::vector<Verdict>> verdicts = Try(slot, requests, config_.timeout_ms);
+    if (verdicts.ok()) return *std::move(verdicts);
+    const bool singly = one_by_one_ && requests.size() > 1;
+    return singly ? CallSingly(slot, requests)
+                  : AllUnscorable(requests.size(), verdicts.status().message());
+  }
+
+  // Scores each completion in a call of its own. They have timeout_ms together, each half of what
+  // is left of it.
+  std::vector<Verdict> CallSingly(Slot& slot, std::span<const VerifyRequest> requests) const {
+    std::vector<Verdict> verdicts;
+    std::int64_t left_ms = config_.timeout_ms;
+    int failures = 0;
+    std::string reason;
+    for (const VerifyRequest& request : requests) {
+      if (failures == kMaxFailures) {
+        verdicts.push_back(Unscorable(reason));
+        continue;
+      }
+      if (slot.process == nullptr) StartProcess(slot);
+      const std::int64_t begun_ms = RealClock().MonotonicMs();
+      const Result<std::vector<Verdict>> own = Try(slot, {&request, 1}, left_ms / 2);
+      left_ms -= RealClock().MonotonicMs() - begun_ms;
+      if (!own.ok()) {
+        ++failures;
+        reason = own.status().message();
+      }
+      verdicts.push_back(own.ok() ? own->front() : Unscorable(reason));
+    }
+    return verdicts;
+  }
+
+  // Scores the requests in one call, in which the function has `timeout_ms`. An error, after which
+  // the process is gone, is the reason why they are unscorable.
+  Result<std::vector<Verdict>> Try(Slot& slot, std::span<const VerifyRequest> requests,
+                                   std::int64_t timeout_ms) const {
     if (slot.process == nullptr) StartProcess(slot);
-    if (slot.process == nullptr) return AllUnscorable(requests.size(), slot.why_empty);
+    if (slot.process == nullptr) return Unavailable(slot.why_empty);
     const std::string group =
         EncodeBatch(requests, {.token_ids = slot.process->wants_token_ids(), .state = true});
-    const Result<std::string> reply = slot.process->Call(group, config_.timeout_ms);
+    const Result<std::string> reply = slot.process->Call(group, timeout_ms);
     ++slot.groups;
     if (reply.ok()) return DecodeResults(*reply, requests.size(), config_.correct_from);
-    const std::string reason = reply.status().code() == StatusCode::kDeadlineExceeded
-                                   ? TimeoutReason(config_.timeout_ms)
-                                   : reply.status().message();
+    const Status failed = reply.status().code() == StatusCode::kDeadlineExceeded
+                              ? DeadlineExceeded(TimeoutReason(config_.timeout_ms))
+                              : reply.status();
     Log(kWarn, "Python reward process stopped after an error",
-        {{"function", function_.file + ":" + function_.name}, {"error", reason}});
+        {{"function", function_.file + ":" + function_.name}, {"error", failed.message()}});
     slot.process.reset();
-    return AllUnscorable(requests.size(), reason);
+    return failed;
   }
 
   // Ends a process that has served its time, once its verdicts have arrived.
@@ -345,6 +391,7 @@ class Python : public Verifier {
 
   const PythonFunction function_;
   const RewardConfig config_;
+  bool one_by_one_ = false;  // set by Start
   mutable Mutex mutex_;
   mutable CondVar returned_;
   mutable std::vector<std::unique_ptr<Slot>> idle_ GUARDED_BY(mutex_);

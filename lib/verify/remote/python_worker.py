@@ -219,8 +219,8 @@ def judged(value):
 
 def result_of(value):
     try:
-        return failed(value) if isinstance(value, Exception) else judged(value)
-    except Exception as error:
+        return failed(value) if isinstance(value, BaseException) else judged(value)
+    except BaseException as error:
         return failed(error)
 
 def results_of(values, count):
@@ -231,11 +231,18 @@ def results_of(values, count):
 async def awaited(value):
     return await value
 
+async def outcome(value):
+    """Its value or what it raises, which may be a SystemExit and would end the loop."""
+    try:
+        return await value
+    except BaseException as error:
+        return error
+
 def gathered(values):
     """The values, of which the awaitable ones are awaited together."""
     waiting = [i for i, value in enumerate(values) if inspect.isawaitable(value)]
     async def gather():
-        return await asyncio.gather(*(awaited(values[i]) for i in waiting), return_exceptions=True)
+        return await asyncio.gather(*(outcome(values[i]) for i in waiting))
     for i, value in zip(waiting, loop.run_until_complete(gather()) if waiting else []):
         values[i] = value
     return values
@@ -263,7 +270,7 @@ def by_verl(call, items, state):
         try:
             values.append(call(data_source=item["source"], solution_str=item["response"],
                                ground_truth=ground_truth(item), extra_info=extra_info(item)))
-        except Exception as error:
+        except BaseException as error:
             values.append(error)
     return results_of(gathered(values), len(items))
 
@@ -328,7 +335,7 @@ def main(path, name, options):
         batch = json.loads(line)
         try:
             results = score(batch["items"], batch.get("state"))
-        except Exception as error:
+        except BaseException as error:
             results = [failed(error)] * len(batch["items"])
         say({"results": results})
 

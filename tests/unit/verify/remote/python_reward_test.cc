@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 // Reward functions in the form that users of verl and TRL write.
 constexpr std::string_view kFunctions = R"(
-import asyncio, os, time
+import asyncio, os, sys, time
 
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     print("this must not disturb the protocol")
@@ -32,6 +32,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         return len(data_source) + extra_info["level"]
     if solution_str == "exit":
         os._exit(3)
+    if solution_str == "quit":
+        sys.exit("enough")
     if solution_str == "sleep":
         time.sleep(1000)
     return 1.0 if solution_str == ground_truth else 0.0
@@ -49,6 +51,11 @@ def reward_chat(prompts, completions, **kwargs):
 
 def reward_none(completions, **kwargs):
     return [None for _ in completions]
+
+def reward_ends(completions, **kwargs):
+    if "exit" in completions:
+        os._exit(3)
+    return [1.0 for _ in completions]
 
 def reward_short(completions, **kwargs):
     return [1.0]
@@ -307,18 +314,38 @@ TEST_F(PythonRewardTest, TheFirstExceptionOfEachKindIsWrittenWithItsTraceback) {
   EXPECT_EQ(log.find(line), log.rfind(line)) << "written once";
 }
 
-TEST_F(PythonRewardTest, AProcessThatEndsIsStartedAgain) {
+TEST_F(PythonRewardTest, ACompletionThatEndsTheFunctionIsUnscorableAlone) {
   const auto verifier = Make("compute_score");
-  EXPECT_THAT(Score(*verifier, {"7", "exit"})[0].unscorable_reason, HasSubstr("has ended"));
-  EXPECT_EQ(Score(*verifier, {"7"})[0].outcome, Outcome::kCorrect);
+  const auto verdicts = Score(*verifier, {"7", "exit", "quit", "8"});
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kCorrect) << verdicts[0].unscorable_reason;
+  EXPECT_THAT(verdicts[1].unscorable_reason, HasSubstr("has ended"));
+  EXPECT_EQ(verdicts[2].unscorable_reason, "SystemExit: enough");
+  EXPECT_EQ(verdicts[3].outcome, Outcome::kWrong) << verdicts[3].unscorable_reason;
 }
 
-TEST_F(PythonRewardTest, AProcessThatIsTooSlowIsKilled) {
-  config_.timeout_ms = 500;
+TEST_F(PythonRewardTest, ACompletionThatIsTooSlowIsUnscorableAlone) {
+  config_.timeout_ms = 2000;
   const auto verifier = Make("compute_score");
-  for (const Verdict& verdict : Score(*verifier, {"7", "sleep"}))
-    EXPECT_EQ(verdict.unscorable_reason,
-              "timeout: scoring took longer than run.reward.timeout_ms = 500; raise it");
+  const auto verdicts = Score(*verifier, {"7", "sleep", "8"});
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kCorrect) << verdicts[0].unscorable_reason;
+  EXPECT_EQ(verdicts[1].unscorable_reason,
+            "timeout: scoring took longer than run.reward.timeout_ms = 2000; raise it");
+  EXPECT_EQ(verdicts[2].outcome, Outcome::kWrong) << verdicts[2].unscorable_reason;
+}
+
+TEST_F(PythonRewardTest, TheRestIsUnscorableWhereManyCompletionsFail) {
+  const auto verifier = Make("compute_score");
+  const auto verdicts = Score(*verifier, {"exit", "exit", "7", "exit", "exit", "7"});
+  EXPECT_EQ(verdicts[2].outcome, Outcome::kCorrect) << verdicts[2].unscorable_reason;
+  EXPECT_EQ(verdicts[5].outcome, Outcome::kUnscorable);
+}
+
+// It may have compared them.
+TEST_F(PythonRewardTest, AGroupThatEndsAFunctionOfAllCompletionsIsUnscorable) {
+  const auto verifier = Make("reward_ends");
+  for (const Verdict& verdict : Score(*verifier, {"7", "exit"}))
+    EXPECT_THAT(verdict.unscorable_reason, HasSubstr("has ended"));
+  EXPECT_EQ(Score(*verifier, {"7"})[0].outcome, Outcome::kCorrect);
 }
 
 // Also one in a session of its own, whose parent has ended.
