@@ -228,7 +228,8 @@ void SampleRunner::BeginWaiting() {
 }
 
 bool SampleRunner::Begin(Place sample) {
-  const std::optional<Reservation> place = pool_.Acquire(sample->oldest());
+  const std::optional<Reservation> place =
+      pool_.Acquire(sample->oldest(), sample->request.id.group_id);
   if (!place.has_value()) return false;
   HttpRequest request;
   request.url = place->url + "/v1/completions";

@@ -10,6 +10,9 @@ namespace buttress {
 namespace {
 
 constexpr int kFailuresInARow = 3;
+// How much more of its concurrency a server may use than the least loaded one, to get all of a
+// group.
+constexpr double kGroupSlack = 0.125;
 
 }  // namespace
 
@@ -18,25 +21,32 @@ ServerPool::ServerPool(const std::vector<std::string>& urls)
   for (std::size_t i = 0; i < size_; ++i) servers_[i].info.url = servers_[i].counts.url = urls[i];
 }
 
-std::optional<Reservation> ServerPool::Acquire(const PolicyVersion& oldest) {
+std::optional<Reservation> ServerPool::Acquire(const PolicyVersion& oldest, std::uint64_t group) {
   MutexLock lock(mutex_);
-  std::optional<std::size_t> best;
-  const auto load = [](const Server& s) {
+  const auto load = [this](std::size_t i) REQUIRES(mutex_) {
+    const Server& s = servers_[i];
     return static_cast<double>(s.running) / static_cast<double>(s.info.concurrency);
   };
-  for (std::size_t i = 0; i < servers_.size(); ++i) {
-    const Server& server = servers_[i];
-    if (server.phase != Phase::kServing || server.running >= server.info.concurrency) continue;
-    if (OlderThan(*server.version, oldest)) continue;
-    if (!best.has_value() || load(server) < load(servers_[*best])) best = i;
+  std::vector<std::size_t> able;
+  for (std::size_t i = 0; i < size_; ++i) {
+    const Server& s = servers_[i];
+    if (s.phase == Phase::kServing && !OlderThan(*s.version, oldest)) able.push_back(i);
   }
-  if (!best.has_value()) return std::nullopt;
-  Server& server = servers_[*best];
+  if (able.empty()) return std::nullopt;
+  std::size_t best = *std::ranges::min_element(able, {}, load);
+  if (load(best) >= 1) return std::nullopt;
+  const std::size_t of_group = able[group % able.size()];
+  if (load(of_group) < 1 && load(of_group) <= load(best) + kGroupSlack) best = of_group;
+  Server& server = servers_[best];
   ++server.running;
   const bool shares_seed = std::ranges::count(servers_, server.info.seed,
                                               [](const Server& s) { return s.info.seed; }) > 1;
-  return Reservation{*best,           server.info.url, server.info.model,
-                     *server.version, shares_seed,     server.info.takes_stream_interval};
+  return Reservation{best,
+                     server.info.url,
+                     server.info.model,
+                     *server.version,
+                     shares_seed,
+                     server.info.takes_stream_interval};
 }
 
 void ServerPool::Release(std::size_t server, const Status& ended, bool disconnected) {

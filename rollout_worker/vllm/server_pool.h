@@ -39,9 +39,11 @@ class ServerPool {
   // The servers begin as lost, and may be updated at once.
   explicit ServerPool(const std::vector<std::string>& urls);
 
-  // Reserves a completion on the server with the smallest relative load among those that serve
-  // `oldest` or a newer version. Returns nullopt if none of them has room.
-  std::optional<Reservation> Acquire(const PolicyVersion& oldest);
+  // Reserves a completion of `group` on a server that serves `oldest` or a newer version: on the
+  // same one for all of a group, whose prompt it then reads once, unless that is full or its
+  // relative load is more than an eighth above the smallest, else on the least loaded one. Returns
+  // nullopt if none of them has room.
+  std::optional<Reservation> Acquire(const PolicyVersion& oldest, std::uint64_t group);
 
   // Ends a completion with the status `ended`. The server is lost if the connection broke or a
   // deadline passed (`disconnected`), or after three failures in a row.

@@ -11,7 +11,7 @@ TEST(VllmCompletionsTest, ACompletionHasTokensLogprobsAndVersion) {
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->Submit(RequestOf(3)).ok());
   const EngineResult result = PollFor(*engine, 1)[0];
-  EXPECT_EQ(result.id, (SampleId{17, 2, 3}));
+  EXPECT_EQ(result.id, (SampleId{18, 2, 3}));
   EXPECT_TRUE(result.status.ok()) << result.status.ToString();
   EXPECT_EQ(result.finish_reason, FinishReason::kStop);
   EXPECT_EQ(result.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
@@ -52,7 +52,7 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSaltOfTheWeights) {
                                    {"cache_salt", "w0-0"},
                                    {"stream_options", {{"include_usage", true}}}};
   EXPECT_EQ(body, expected);
-  EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0"));
+  EXPECT_THAT(server.request_ids(), ElementsAre("g18-l2-s0-a0"));
 }
 
 // Returns the seeds of `count` requests to servers with these seeds of their own; null where a
@@ -111,7 +111,7 @@ TEST(VllmCompletionsTest, AStopStringThatTheServerPassesOverEndsTheCompletion) {
   // The server did nothing wrong, and serves on.
   ASSERT_TRUE(engine->Submit(RequestOf(1)).ok());
   EXPECT_EQ(PollFor(*engine, 1)[0].token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
-  EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0", "g17-l2-s1-a0"));
+  EXPECT_THAT(server.request_ids(), ElementsAre("g18-l2-s0-a0", "g18-l2-s1-a0"));
 }
 
 TEST(VllmCompletionsTest, AStopStringAtTheLastTokenIsAStopWhateverTheServerSays) {
@@ -168,7 +168,7 @@ TEST_P(RetriedFaultTest, AFaultCostsAnAttemptAndTheCompletionIsComplete) {
   const std::size_t end = GetParam() == Fault::kNoFinish ? 16 : 8;
   EXPECT_EQ(result.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, end));
   EXPECT_EQ(result.segments.size(), 1U);
-  EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0", "g17-l2-s0-a1"));
+  EXPECT_THAT(server.request_ids(), ElementsAre("g18-l2-s0-a0", "g18-l2-s0-a1"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RetriedFaultTest,
@@ -226,7 +226,7 @@ TEST(VllmCompletionsTest, CancellingClosesTheConnectionAndEndsTheSampleOnce) {
   server.Fail({Fault::kStallMidway});
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
   ASSERT_TRUE(server.WaitForCompletions(1));
-  engine->Cancel({17, 2, 0});
+  engine->Cancel({18, 2, 0});
   const EngineResult result = PollFor(*engine, 1)[0];
   EXPECT_EQ(result.finish_reason, FinishReason::kAbort);
   EXPECT_EQ(result.status.code(), StatusCode::kCancelled);
@@ -243,9 +243,28 @@ TEST(VllmCompletionsTest, AServerGetsNoMoreThanItsConcurrencyAndTheQueueIsBounde
   EXPECT_EQ(engine->Submit(RequestOf(8)).code(), StatusCode::kResourceExhausted);
   ASSERT_TRUE(server.WaitForCompletions(2));
   EXPECT_EQ(server.completions().size(), 2U);
-  engine->Cancel({17, 2, 0});
+  engine->Cancel({18, 2, 0});
   EXPECT_EQ(PollFor(*engine, 7).size(), 7U);  // all but the other one that stalls
   EXPECT_EQ(engine->stats().running, 1);
+}
+
+TEST(VllmCompletionsTest, TheCompletionsOfAGroupGoToOneServer) {
+  ScriptedVllm::Settings settings;
+  settings.max_num_seqs = 64;
+  ScriptedVllm a(settings);
+  ScriptedVllm b(settings);
+  const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
+  ASSERT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), true, true}}));
+  for (const std::uint64_t group : {20, 21, 22}) {
+    for (int i = 0; i < 8; ++i) {
+      SampleRequest request = RequestOf(i);
+      request.id.group_id = group;
+      ASSERT_TRUE(engine->Submit(request).ok());
+    }
+  }
+  PollFor(*engine, 24);
+  for (const std::string& id : b.request_ids()) EXPECT_THAT(id, HasSubstr("g21-"));
+  EXPECT_EQ(a.request_ids().size(), 16U);
 }
 
 TEST(VllmCompletionsTest, TheLessLoadedServerGetsTheNextCompletion) {

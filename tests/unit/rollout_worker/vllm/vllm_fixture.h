@@ -53,9 +53,10 @@ inline std::unique_ptr<InferenceEngine> StartEngine(const VllmConfig& config,
   return engine.ok() ? *std::move(engine) : nullptr;
 }
 
+// Its group belongs to the first server.
 inline SampleRequest RequestOf(std::int32_t index, std::int32_t max_tokens = 16) {
   SampleRequest request;
-  request.id = {17, 2, index};
+  request.id = {18, 2, index};
   request.prompt_token_ids = {1, 2, 3};
   request.sampling.max_tokens = max_tokens;
   request.sampling.stop_token_ids = {7};
