@@ -3,8 +3,9 @@
 // The program is the last fence of the language (```python, ```cpp), else the whole response. It is
 // correct if every test passes. A test fails if it crashes or exceeds a limit of CPU time, time,
 // memory, disk, processes or output. The programs of all tests together have run.reward.timeout_ms,
-// which only they use up: neither the compiler nor the start of a sandbox does. A failure of the
-// machine, a sandbox that does not start, is unscorable.
+// which only they use up: neither the compiler nor the start of a sandbox or interpreter does, nor
+// waiting for a CPU. A failure of the machine, a sandbox that does not start or a program that it is too busy to
+// run, is unscorable.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -28,6 +29,8 @@ constexpr std::int64_t kMegabyte = 1 << 20;
 constexpr std::int64_t kCompilerMegabytes = 4096;
 constexpr std::int64_t kProgramMegabytes = 64;
 constexpr std::int64_t kCompilerProcesses = 32;
+// The time of each program that does not count, because its interpreter needs it to start.
+constexpr std::int64_t kStartMs = 100;
 // The time of a program in the self-test.
 constexpr std::int64_t kPatientMs = 120000;
 
@@ -110,9 +113,18 @@ class Trial {
   // Runs a program within its wall time and what earlier programs have left of the timeout.
   Result<SandboxResult> Run(SandboxRun run) {
     if (left_ms_ <= 0) return InvalidArgument("time of all tests");
-    run.limits.wall = std::min(run.limits.wall, milliseconds(left_ms_));
-    BUTTRESS_ASSIGN_OR_RETURN(SandboxResult result, sandbox_.Run(run));
-    left_ms_ -= result.wall.count();
+    run.limits.wall = std::min(run.limits.wall, milliseconds(left_ms_ + kStartMs));
+    BUTTRESS_ASSIGN_OR_RETURN(SandboxResult result, RunOnFreeMachine(run));
+    left_ms_ -= std::max<std::int64_t>(0, result.used.count() - kStartMs);
+    return result;
+  }
+
+  // kUnavailable where the machine is too busy, of which the program is innocent.
+  Result<SandboxResult> RunOnFreeMachine(const SandboxRun& run) const {
+    Result<SandboxResult> result = sandbox_.Run(run);
+    if (result.ok() && result->end == SandboxEnd::kStarved)
+      return Unavailable(std::string(kTimeoutReason) +
+                         ": the machine is too busy to run the program; lower run.reward.threads");
     return result;
   }
 
@@ -137,7 +149,7 @@ class Trial {
                   .disk_bytes = kProgramMegabytes * kMegabyte,
                   .output_bytes = static_cast<std::size_t>(kProgramMegabytes * kMegabyte),
                   .processes = kCompilerProcesses};
-    BUTTRESS_ASSIGN_OR_RETURN(SandboxResult result, sandbox_.Run(run));
+    BUTTRESS_ASSIGN_OR_RETURN(SandboxResult result, RunOnFreeMachine(run));
     if (const std::string failure = Failure(result); !failure.empty())
       return InvalidArgument("does not compile: " + failure);
     return std::move(result.output);

@@ -13,7 +13,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "lib/base/os/clock.h"
@@ -40,6 +42,8 @@ constexpr std::int64_t kDyingMs = 5000;
 constexpr std::int64_t kStartingMs = 30000;
 // How long a program may exceed a total unseen.
 constexpr std::int64_t kLookMs = 50;
+// How many times its wall time a program may take on a busy machine.
+constexpr std::int64_t kPatience = 10;
 constexpr int kCpuSignalExit = 128 + SIGXCPU;
 
 void Append(std::vector<std::string>& to, std::initializer_list<std::string> more) {
@@ -202,6 +206,37 @@ std::int64_t FilesIn(pid_t first, const char* folder) {
   return static_cast<std::int64_t>(system.f_files - system.f_ffree);
 }
 
+struct Activity {
+  bool asleep = false;      // whether there are processes, and none wants a CPU or waits for a disk
+  std::int64_t cpu_ms = 0;  // CPU time of the processes, and of their children that have ended
+};
+
+// Returns what the processes of the sandbox do (proc(5): /proc/PID/stat).
+Activity ActivityOf(const std::string& root) {
+  constexpr int kBeforeTimes = 10;  // fields between the state and the times
+  constexpr int kTimes = 4;         // of the process and of its children, in user and kernel mode
+  static const std::int64_t ticks_per_second = ::sysconf(_SC_CLK_TCK);
+  Activity activity;
+  bool any = false;
+  bool awake = false;
+  for (const std::filesystem::path& process : Processes(root)) {
+    std::ifstream file(process / "stat");
+    const std::string text((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+    std::istringstream fields(text.substr(text.rfind(')') + 1));  // behind the name
+    char state = 0;
+    if (!(fields >> state)) continue;  // the first process, which is hidden, or one that has ended
+    any = true;
+    awake = awake || state == 'R' || state == 'D';
+    std::int64_t value = 0;
+    for (int i = 0; i < kBeforeTimes; ++i) fields >> value;
+    for (int i = 0; i < kTimes && fields >> value; ++i)
+      activity.cpu_ms += value * 1000 / ticks_per_second;
+  }
+  activity.asleep = any && !awake;
+  return activity;
+}
+
 // Reads the pipes of a running program until all have closed. Kills the program when it exceeds a
 // limit.
 class Watch {
@@ -219,7 +254,7 @@ class Watch {
     while (Open()) {
       const std::int64_t left_ms = deadline_ms_ - RealClock().MonotonicMs();
       if (left_ms <= 0 && (killed_ || !first_)) return false;
-      if (left_ms <= 0) Kill(SandboxEnd::kWallTime);
+      if (left_ms <= 0) Kill(SandboxEnd::kStarved);
       if (::poll(ends_.data(), ends_.size(),
                  static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, kLookMs))) < 0 &&
           errno != EINTR)
@@ -235,10 +270,7 @@ class Watch {
 
   SandboxEnd end() const { return end_; }
 
-  // From the start of the first process, or zero if there was none.
-  milliseconds wall() const {
-    return milliseconds(first_ ? RealClock().MonotonicMs() - started_ms_ : 0);
-  }
+  milliseconds used() const { return milliseconds(used_ms_); }
 
   std::string& output() { return texts_[0]; }
 
@@ -267,19 +299,35 @@ class Watch {
     if (first_) return;
     first_ = NumberIn(status(), "child-pid");
     if (!first_) return;
-    started_ms_ = RealClock().MonotonicMs();
+    looked_ms_ = RealClock().MonotonicMs();
     handle_ = OwnedFd(static_cast<int>(::syscall(SYS_pidfd_open, *first_, 0)));
-    if (!killed_) deadline_ms_ = started_ms_ + limits_.wall.count();
+    if (!killed_) deadline_ms_ = looked_ms_ + kPatience * limits_.wall.count();
   }
 
   void CheckTotals() {
-    if (!first_ || killed_ || RealClock().MonotonicMs() < next_look_ms_) return;
-    next_look_ms_ = RealClock().MonotonicMs() + kLookMs;
+    const std::int64_t now_ms = RealClock().MonotonicMs();
+    if (!first_ || killed_ || now_ms < looked_ms_ + kLookMs) return;
+    CountTime(now_ms);
+    looked_ms_ = now_ms;
+    if (used_ms_ >= limits_.wall.count()) return Kill(SandboxEnd::kWallTime);
     if (MemoryOf(*first_, limits_.memory_bytes) > limits_.memory_bytes)
       return Kill(SandboxEnd::kMemory);
     for (const char* folder : {"tmp", "work"}) {
       if (FilesIn(*first_, folder) > limits_.files) return Kill(SandboxEnd::kFiles);
     }
+  }
+
+  // Counts the time since the last look: all of it where the program sleeps, which a busy machine
+  // does not make it do, and else its CPU time.
+  void CountTime(std::int64_t now_ms) {
+    const std::string root = RootOf(*first_);
+    if (!IsSetUp(root)) return;
+    const Activity activity = ActivityOf(root);
+    const std::int64_t cpu_ms = std::max<std::int64_t>(0, activity.cpu_ms - cpu_ms_);
+    cpu_ms_ = activity.cpu_ms;
+    // A look that comes late says that this process too waited for a CPU.
+    const std::int64_t most_ms = activity.asleep ? std::max(cpu_ms, kLookMs) : cpu_ms;
+    used_ms_ += std::min(most_ms, now_ms - looked_ms_);
   }
 
   // Kills the sandbox's first process, with which the kernel ends the whole pid namespace, and
@@ -298,8 +346,9 @@ class Watch {
   std::int64_t deadline_ms_;
   std::optional<pid_t> first_;
   OwnedFd handle_;  // of the first process
-  std::int64_t started_ms_ = 0;
-  std::int64_t next_look_ms_ = 0;
+  std::int64_t looked_ms_ = 0;
+  std::int64_t cpu_ms_ = 0;  // at the last look
+  std::int64_t used_ms_ = 0;
   bool killed_ = false;
   SandboxEnd end_ = SandboxEnd::kExited;
   std::array<pollfd, 3> ends_;
@@ -335,11 +384,11 @@ Result<SandboxResult> Sandbox::Run(const SandboxRun& run) const {
   BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Start(options_, run, streams));
   Watch watch(pid, streams, run.limits);
   const bool closed = watch.UntilClosed();
-  const milliseconds wall = watch.wall();
   KillAndReap(pid);
   if (!closed)
     return Unavailable("the sandbox did not start, or a program in it could not be killed");
-  SandboxResult result{watch.end(), 0, std::move(watch.output()), std::move(watch.errors()), wall};
+  SandboxResult result{watch.end(), 0, std::move(watch.output()), std::move(watch.errors()),
+                       watch.used()};
   if (watch.killed()) return result;
   const std::optional<int> code = NumberIn(watch.status(), "exit-code");
   if (!code)

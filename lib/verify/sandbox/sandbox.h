@@ -36,7 +36,7 @@ struct SandboxOptions {
 
 struct SandboxLimits {
   std::int64_t cpu_seconds = 2;           // per process
-  std::chrono::milliseconds wall{4000};   // for the whole run
+  std::chrono::milliseconds wall{4000};   // that the whole run may use (SandboxResult::used)
   std::int64_t memory_bytes = 512 << 20;  // address space per process, and memory of all together
   std::int64_t disk_bytes = 16 << 20;     // per file, and for /tmp and /work each
   std::int64_t files = 4096;              // in /tmp and /work each
@@ -56,14 +56,18 @@ struct SandboxRun {
   SandboxLimits limits;
 };
 
-enum class SandboxEnd { kExited, kCpuTime, kWallTime, kOutput, kMemory, kFiles };
+// kStarved: ten times `wall` has passed, and the program did not get to use `wall` of it, because
+// the machine is too busy.
+enum class SandboxEnd { kExited, kCpuTime, kWallTime, kStarved, kOutput, kMemory, kFiles };
 
 struct SandboxResult {
   SandboxEnd end = SandboxEnd::kExited;
   int exit_code = 0;   // set if end is kExited; 128 + signal if a signal ended the program
   std::string output;  // stdout, at most output_bytes
   std::string errors;  // stderr, at most output_bytes
-  std::chrono::milliseconds wall{};  // from the start of the program to its end
+  // From the start of the program to its end, without the time in which it waited for a CPU or a
+  // disk and without the last moment, at most 50 ms.
+  std::chrono::milliseconds used{};
 };
 
 // Thread-safe.

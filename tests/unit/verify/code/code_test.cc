@@ -1,8 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "lib/verify/code/tests.h"
 #include "lib/verify/verifier.h"
+#include "tests/support/one_cpu.h"
 
 namespace buttress {
 namespace {
@@ -120,6 +126,22 @@ TEST_F(CodeTest, TimeInTheProgramIsTheProgramsAndTimeOfTheCompilerIsNot) {
   const Verdict slow = Judge("import time\nprint(3)\ntime.sleep(5)", kSums);
   EXPECT_EQ(slow.outcome, Outcome::kWrong);
   EXPECT_THAT(slow.given, HasSubstr("1 of 2 tests: "));
+}
+
+// A program with 40 quick tests, four at a time on one CPU.
+TEST_F(CodeTest, NeitherABusyMachineNorTheStartOfAnInterpreterIsTimeOfTheProgram) {
+  config_.timeout_ms = 500;  // of all tests together
+  Use(config_);
+  json tests = json::array();
+  for (int i = 0; i < 40; ++i)
+    tests.push_back({{"input", std::to_string(i)}, {"output", std::to_string(i)}});
+  const OneCpu one_cpu;
+  std::vector<Verdict> verdicts(4);
+  std::vector<std::jthread> threads;
+  for (Verdict& verdict : verdicts)
+    threads.emplace_back([&] { verdict = Judge("print(input())", tests.dump()); });
+  threads.clear();
+  for (const Verdict& verdict : verdicts) EXPECT_EQ(verdict.given, "40 of 40 tests");
 }
 
 // Both take a compiler minutes or gigabytes.

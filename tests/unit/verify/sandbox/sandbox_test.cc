@@ -10,14 +10,20 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <thread>
+#include <vector>
 
 #include "lib/base/os/fd.h"
 #include "lib/verify/process/spawn.h"
+#include "tests/support/one_cpu.h"
 
 namespace buttress {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 class SandboxTest : public ::testing::Test {
@@ -302,6 +308,31 @@ TEST_F(SandboxTest, ABusyLoopEndsAtItsCpuTime) {
   const SandboxResult result =
       Python("while True: pass", {.cpu_seconds = 1, .wall = milliseconds(200000)});
   EXPECT_EQ(result.end, SandboxEnd::kCpuTime);
+}
+
+// Calls `run` in `count` threads at the same time, all on one CPU.
+std::vector<SandboxEnd> EndsOnOneCpu(std::size_t count, const std::function<SandboxResult()>& run) {
+  const OneCpu one_cpu;
+  std::vector<SandboxEnd> ends(count);
+  std::vector<std::jthread> threads;
+  for (SandboxEnd& end : ends) threads.emplace_back([&] { end = run().end; });
+  threads.clear();
+  return ends;
+}
+
+TEST_F(SandboxTest, WaitingForACpuIsNoTimeOfTheProgram) {
+  const auto run = [] {
+    return Python("import time\nwhile time.process_time() < 0.25: pass",
+                  {.cpu_seconds = 10, .wall = milliseconds(1000)});
+  };
+  EXPECT_THAT(EndsOnOneCpu(8, run), Each(SandboxEnd::kExited));
+}
+
+TEST_F(SandboxTest, AProgramThatABusyMachineDoesNotRunIsStarved) {
+  const auto run = [] {
+    return Python("while True: pass", {.cpu_seconds = 10, .wall = milliseconds(100)});
+  };
+  EXPECT_THAT(EndsOnOneCpu(40, run), Contains(SandboxEnd::kStarved));
 }
 
 TEST_F(SandboxTest, NoDescriptorOfTheCallerIsInherited) {
