@@ -50,21 +50,6 @@ GroupLimits GroupLimitsFrom(const RunSettings& run, const ModelConfig& model) {
   return limits;
 }
 
-Result<SamplingParams> SamplingFrom(const SamplingConfig& config, const ModelConfig& model,
-                                    const Tokenizer& tokenizer) {
-  SamplingParams sampling;
-  sampling.temperature = config.temperature;
-  sampling.top_p = config.top_p;
-  sampling.top_k = static_cast<std::int32_t>(config.top_k);
-  sampling.max_tokens = static_cast<std::int32_t>(config.max_tokens);
-  sampling.stop_token_ids.assign(config.stop_token_ids.begin(), config.stop_token_ids.end());
-  sampling.min_tokens = static_cast<std::int32_t>(config.min_tokens);
-  sampling.stop = config.stop;
-  sampling.include_stop = config.include_stop;
-  BUTTRESS_RETURN_IF_ERROR(DecideStops(model, &tokenizer, sampling).Annotate("run.sampling"));
-  return sampling;
-}
-
 // The run continues without metrics if they cannot be served, but not without probes: a kubelet
 // would end a program that answers none.
 Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, Metrics& metrics) {
@@ -170,7 +155,7 @@ Status Serve(RunConfig config, bool exit_when_finished) {
   if (!loaded.ok()) return InvalidArgument("run.model.path: " + loaded.status().message());
   const std::unique_ptr<Tokenizer> tokenizer = *std::move(loaded);
   BUTTRESS_ASSIGN_OR_RETURN(SamplingParams sampling,
-                            SamplingFrom(config.run.sampling, *model, *tokenizer));
+                            SamplingOfRun(config.run.sampling, *model, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(
       const PromptSet prompts,
       PromptSet::Open(config.run, *tokenizer, JoinPath(config.local.out, "data"),

@@ -97,9 +97,8 @@ struct SamplingConfig {
     v("top_k", top_k, "highest-probability tokens kept, 0 = off");
     v("max_tokens", max_tokens, "tokens of a completion at most", Between(1, kMaxTokens));
     v("min_tokens", min_tokens,
-      "tokens before which stop tokens are not sampled and stop texts are not heeded; the "
-      "log-probs "
-      "of the sampler are of what it samples from, those of the learner of the whole vocabulary");
+      "tokens before which nothing ends a completion, 0 = off; off is what policy gradients "
+      "assume");
     v("stop", stop,
       "texts that end a completion at the token that completes them; special tokens such as "
       "<|im_end|> too");

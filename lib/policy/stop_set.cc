@@ -51,4 +51,19 @@ Status DecideStops(const ModelConfig& model, const Tokenizer* tokenizer, Samplin
   return OkStatus();
 }
 
+Result<SamplingParams> SamplingOfRun(const SamplingConfig& config, const ModelConfig& model,
+                                     const Tokenizer& tokenizer) {
+  SamplingParams sampling;
+  sampling.temperature = config.temperature;
+  sampling.top_p = config.top_p;
+  sampling.top_k = static_cast<std::int32_t>(config.top_k);
+  sampling.max_tokens = static_cast<std::int32_t>(config.max_tokens);
+  sampling.min_tokens = static_cast<std::int32_t>(config.min_tokens);
+  sampling.stop_token_ids.assign(config.stop_token_ids.begin(), config.stop_token_ids.end());
+  sampling.stop = config.stop;
+  sampling.include_stop = config.include_stop;
+  BUTTRESS_RETURN_IF_ERROR(DecideStops(model, &tokenizer, sampling).Annotate("run.sampling"));
+  return sampling;
+}
+
 }  // namespace buttress

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/base/report/status.h"
+#include "lib/config/run_config.h"
 #include "lib/experience/types.h"
 #include "lib/policy/model_config.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -18,5 +19,10 @@ namespace buttress {
 // the model, for a text that is empty or not UTF-8, and for sampling.min_tokens above max_tokens or
 // where every token is a stop token.
 Status DecideStops(const ModelConfig& model, const Tokenizer* tokenizer, SamplingParams& sampling);
+
+// How a run samples from `model`, its stops decided; each sample gets a seed of its own. Errors as
+// of DecideStops.
+Result<SamplingParams> SamplingOfRun(const SamplingConfig& config, const ModelConfig& model,
+                                     const Tokenizer& tokenizer);
 
 }  // namespace buttress

@@ -149,7 +149,6 @@ EvalOptions EvalOptionsOf(const RunConfig& config) {
   options.sampling.temperature = 0;
   options.sampling.seed = config.run.seed;
   options.sampling.max_tokens = static_cast<std::int32_t>(sampling.max_tokens);
-  options.sampling.min_tokens = static_cast<std::int32_t>(sampling.min_tokens);
   options.sampling.stop_token_ids.assign(sampling.stop_token_ids.begin(),
                                          sampling.stop_token_ids.end());
   options.sampling.stop = sampling.stop;

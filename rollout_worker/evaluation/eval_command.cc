@@ -100,7 +100,6 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   options.sampling.seed = flags.seed;
   if (flags.max_tokens > 0)
     options.sampling.max_tokens = static_cast<std::int32_t>(flags.max_tokens);
-  options.sampling.min_tokens = std::min(options.sampling.min_tokens, options.sampling.max_tokens);
   options.limit = flags.limit;
   options.completions = flags.completions;
   if (flags.completions > 1 && flags.temperature == 0) {

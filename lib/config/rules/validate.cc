@@ -55,14 +55,17 @@ void CheckRun(const RunSettings& run, Rules& rules) {
   rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms",
                 "lease_ms or more, which is " + std::to_string(run.lease_ms));
   const SamplingConfig& sampling = run.sampling;
-  // The log-probs of a truncated distribution are of another policy than the learner's, and tokens
-  // that the sampler cannot draw would never lose probability.
+  // The log-probs of a truncated or masked distribution are of another policy than the learner's,
+  // and tokens that the sampler cannot draw would never lose probability.
   const std::string whole =
       ": the learner trains the whole distribution, and samples of a part of it bias the gradient; "
       "`buttress generate` and `buttress eval` take others";
   rules.Require(sampling.top_p == 1, "sampling.top_p", "1 (off)" + whole);
   rules.Require(sampling.top_k == 0, "sampling.top_k", "0 (off)" + whole);
-  rules.Between("sampling.min_tokens", sampling.min_tokens, 0, sampling.max_tokens);
+  rules.Require(sampling.min_tokens == 0, "sampling.min_tokens",
+                "0 (off): the sampler would mask the stop tokens and the learner does not, which "
+                "biases every ratio; reward length instead (run.reward), and use min_tokens in "
+                "`buttress generate`");
   for (const std::string& text : sampling.stop) {
     rules.RequireOf(!text.empty(), "sampling.stop", text, "a text of a character or more");
   }
@@ -123,8 +126,7 @@ void CheckSource(const SourceConfig& source, const RunSettings& run, Rules& rule
     rules.Between("max_prompt_tokens", *source.max_prompt_tokens, 1, run.data.max_prompt_tokens);
   }
   if (source.max_tokens) {
-    rules.Between("max_tokens", *source.max_tokens,
-                  std::max<std::int64_t>(1, run.sampling.min_tokens), run.sampling.max_tokens);
+    rules.Between("max_tokens", *source.max_tokens, 1, run.sampling.max_tokens);
   }
 }
 

@@ -199,11 +199,10 @@ TEST(LoadTest, SeveralUpdatesMustFitTheBatchAndTheLoss) {
       HasSubstr("every update after the first is biased"));
 }
 
-TEST(LoadTest, StopsAreListsAndMinTokensAreAtMostMaxTokens) {
+TEST(LoadTest, StopsAreLists) {
   const auto config = ParseRunConfig(
       kGood, "b.yaml",
-      {"run.sampling.stop=['</answer>', \"\\n\\n\"]", "run.sampling.stop_token_ids=[7, 2]",
-       "run.sampling.max_tokens=9", "run.sampling.min_tokens=9"});
+      {"run.sampling.stop=['</answer>', \"\\n\\n\"]", "run.sampling.stop_token_ids=[7, 2]"});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->run.sampling.stop, (std::vector<std::string>{"</answer>", "\n\n"}));
   EXPECT_EQ(config->run.sampling.stop_token_ids, (std::vector<std::int64_t>{7, 2}));
@@ -212,11 +211,9 @@ TEST(LoadTest, StopsAreListsAndMinTokensAreAtMostMaxTokens) {
   EXPECT_EQ(again->run.sampling.stop, config->run.sampling.stop);
   EXPECT_EQ(again->run.sampling.stop_token_ids, config->run.sampling.stop_token_ids);
   const std::string error =
-      ErrorOf(kGood, {"run.sampling.stop=['']", "run.sampling.stop_token_ids=[-1]",
-                      "run.sampling.max_tokens=9", "run.sampling.min_tokens=10"});
+      ErrorOf(kGood, {"run.sampling.stop=['']", "run.sampling.stop_token_ids=[-1]"});
   EXPECT_THAT(error, HasSubstr("run.sampling.stop = : a text of a character or more"));
   EXPECT_THAT(error, HasSubstr("run.sampling.stop_token_ids = -1: between 0 and 2147483647"));
-  EXPECT_THAT(error, HasSubstr("run.sampling.min_tokens = 10: between 0 and 9"));
 }
 
 TEST(LoadTest, LoraNamesMatricesOnce) {
