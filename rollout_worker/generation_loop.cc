@@ -119,6 +119,8 @@ void GenerationLoop::HandleResult(EngineResult result) {
 void GenerationLoop::HandleFailure(const SampleId& id, const Status& status) {
   if (!groups_.IsWanted(id)) return;  // the worker cancelled it
   if (IsOutOfMemory(status)) SetBroken(status);
+  // The fault of a prompt that is too long for the model.
+  if (status.code() == StatusCode::kOutOfRange) return ReturnLease(id, status);
   if (auto again = groups_.Retry(id)) {
     Log(kWarn, "a completion failed; retrying",
         {{"group", id.group_id}, {"index", id.index}, {"error", status.ToString()}});
@@ -131,7 +133,7 @@ void GenerationLoop::HandleFailure(const SampleId& id, const Status& status) {
 void GenerationLoop::ReturnLease(const SampleId& id, const Status& status) {
   Log(kWarn, "the engine failed; the worker returns the lease",
       {{"group", id.group_id}, {"error", status.ToString()}});
-  if (++failures_in_a_row_ == kMaxFailures)
+  if (status.code() != StatusCode::kOutOfRange && ++failures_in_a_row_ == kMaxFailures)
     SetBroken(Unavailable("the engine failed on many groups in a row; see the warnings above"));
   Return(id, ReturnReason::kEngineFailed);
 }

@@ -50,14 +50,13 @@ class Evaluation {
       if (read.status().code() == StatusCode::kOutOfRange) continue;  // over_long: drop
       BUTTRESS_RETURN_IF_ERROR(read.status());
       const Prompt& prompt = *read;
-      ++result_.prompts;
-      for (std::int64_t i = 0; i < completions_; ++i) {
-        const auto key = static_cast<std::uint64_t>(row * completions_ + i);
-        SamplingParams own = sampling;
-        own.seed = MixSeed(sampling.seed, key);
-        BUTTRESS_RETURN_IF_ERROR(generator_.Add(key, prompt.token_ids, own, &tokenizer_)
-                                     .Annotate("prompt " + prompt.id));
+      const Status added = Add(row, prompt, sampling);
+      if (added.code() == StatusCode::kOutOfRange) {
+        Log(kWarn, "a prompt is left out", {{"error", added.message()}});
+        continue;
       }
+      BUTTRESS_RETURN_IF_ERROR(added);
+      ++result_.prompts;
     }
     double reported = started;
     while (generator_.running() + generator_.waiting() > 0) {
@@ -79,6 +78,17 @@ class Evaluation {
   }
 
  private:
+  Status Add(std::int64_t row, const Prompt& prompt, const SamplingParams& sampling) {
+    for (std::int64_t i = 0; i < completions_; ++i) {
+      const auto key = static_cast<std::uint64_t>(row * completions_ + i);
+      SamplingParams own = sampling;
+      own.seed = MixSeed(sampling.seed, key);
+      BUTTRESS_RETURN_IF_ERROR(
+          generator_.Add(key, prompt.token_ids, own, &tokenizer_).Annotate("prompt " + prompt.id));
+    }
+    return OkStatus();
+  }
+
   Status Score(GeneratedSequence sequence, const SamplingParams& sampling) {
     if (sequence.finish_reason == FinishReason::kError) {
       BUTTRESS_RETURN_IF_ERROR(

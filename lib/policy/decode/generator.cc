@@ -124,6 +124,8 @@ Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt, Sampl
     sequence->stops = StopMatcher(*tokenizer, sampling.stop, sampling.min_tokens);
   sequence->sampling = std::move(sampling);
   sequence->prompt = found->second.get();
+  sequence->sampling.max_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(
+      sequence->sampling.max_tokens, config_.max_positions - sequence->prompt->size()));
   ++sequence->prompt->users;
   waiting_.push_back(std::move(sequence));
   return OkStatus();
@@ -159,6 +161,11 @@ std::vector<GeneratedSequence> Generator::Step() {
 Status Generator::Check(const std::vector<std::int32_t>& prompt,
                         const SamplingParams& sampling) const {
   if (prompt.empty()) return InvalidArgument("the prompt has no tokens");
+  const std::int64_t size = static_cast<std::int64_t>(prompt.size());
+  if (size >= config_.max_positions) {
+    return OutOfRange(c10::str("the prompt has ", size, " tokens; expected fewer than the ",
+                               config_.max_positions, " positions of the model"));
+  }
   for (const std::int32_t token : prompt) {
     if (token < 0 || token >= config_.vocab_size) {
       return InvalidArgument(
@@ -179,12 +186,7 @@ Status Generator::Check(const std::vector<std::int32_t>& prompt,
                                     ", top_p = ", sampling.top_p, ", top_k = ", sampling.top_k,
                                     "; expected temperature >= 0, top_p in (0, 1] and top_k >= 0"));
   }
-  const std::int64_t size = static_cast<std::int64_t>(prompt.size());
-  const std::int64_t total = size + sampling.max_tokens;
-  if (total > config_.max_positions) {
-    return InvalidArgument(c10::str("prompt and max_tokens are ", total, " tokens; the model has ",
-                                    config_.max_positions, " positions"));
-  }
+  const std::int64_t total = std::min(size + sampling.max_tokens, config_.max_positions);
   if (BlocksFor(size) + BlocksFor(total - 1) - size / kCacheBlock > cache_.total_blocks()) {
     return InvalidArgument(
         c10::str("prompt and max_tokens are ", total,

@@ -49,8 +49,10 @@ class Generator {
 
   // Queues a sequence under the key of the caller. Queued sequences with the same prompt share one
   // prefill. `tokenizer` finds stop strings and must outlive the sequence; it may be null if there
-  // are none. kInvalidArgument for an empty prompt, a token outside the vocabulary, sampling
-  // parameters out of range, or more tokens than the model has positions or the cache can hold.
+  // are none. As in vLLM, a completion is cut at the last position of the model. kOutOfRange for a
+  // prompt that leaves no position for a completion; kInvalidArgument for an empty prompt, a token
+  // outside the vocabulary, sampling parameters out of range, or more tokens than the cache can
+  // hold.
   Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
              const Tokenizer* tokenizer = nullptr);
 

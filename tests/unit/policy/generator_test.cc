@@ -259,14 +259,30 @@ TEST(GeneratorTest, ARemovedSequenceFreesItsRoomAndLeavesTheOthersAlone) {
   EXPECT_EQ(done.count(1), 1u);
 }
 
+TEST(GeneratorTest, ACompletionIsCutAtTheLastPositionOfTheModel) {
+  const auto model = GoldenModel("qwen2_tiny");
+  Generator generator(*model, {});
+  const auto positions = static_cast<std::int32_t>(model->config().max_positions);
+  const auto prompt = PromptOf(1, positions - 7);
+  ASSERT_TRUE(generator.Add(1, prompt, Sampling(1, 40)).ok());
+  ASSERT_TRUE(generator.Add(2, PromptOf(1, positions - 1), Sampling(1, 40)).ok());
+  EXPECT_EQ(generator.Add(3, PromptOf(1, positions), Sampling(1, 1)).code(),
+            StatusCode::kOutOfRange);
+  const auto done = RunAll(generator);
+  EXPECT_EQ(done.at(1).token_ids.size(), 7U);
+  EXPECT_EQ(done.at(1).finish_reason, FinishReason::kLength);
+  EXPECT_LT(TeacherForcedError(*model, prompt, done.at(1), 0.8), 1e-4);
+  EXPECT_EQ(done.at(2).token_ids.size(), 1U);
+}
+
 TEST(GeneratorTest, SequencesThatCanNeverRunAreRefused) {
   const auto model = GoldenModel("qwen2_tiny");
   Generator generator(*model, {.kv_cache_tokens = 64});
   EXPECT_THAT(generator.Add(1, {}, {}).message(), HasSubstr("no tokens"));
   EXPECT_THAT(generator.Add(1, {128}, {}).message(),
               HasSubstr("token 128 is outside the vocabulary of 128"));
-  EXPECT_THAT(generator.Add(1, {1}, Sampling(1, 256)).message(),
-              HasSubstr("the model has 256 positions"));
+  EXPECT_THAT(generator.Add(1, PromptOf(1, 256), Sampling(1, 1)).message(),
+              HasSubstr("the prompt has 256 tokens; expected fewer than the 256 positions"));
   EXPECT_THAT(generator.Add(1, {1}, Sampling(1, 100)).message(), HasSubstr("kv_cache_tokens = 64"));
   EXPECT_THAT(generator.Add(1, {1}, Sampling(1, 0)).message(), HasSubstr("max_tokens = 0"));
   EXPECT_EQ(generator.waiting(), 0);

@@ -130,6 +130,21 @@ TEST_F(EvalTest, AnswersEndAtStopStringsAndNotBeforeMinTokens) {
   EXPECT_EQ(whole->truncated, 6);
 }
 
+// The model has 32 positions.
+TEST_F(EvalTest, APromptThatIsTooLongForTheModelIsLeftOutAndACompletionIsCut) {
+  std::string text;
+  for (const int tokens : {4, 30, 31, 32, 40})
+    text += nlohmann::json{{"prompt", std::string(tokens, '+')}, {"answer", "none"}}.dump() + "\n";
+  ASSERT_TRUE(WriteFileAtomic(options_.prompts, text).ok());
+  options_.sampling.min_tokens = kMaxTokens;  // so that no digit ends a completion
+  const auto result = Evaluate(options_);
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(result->prompts, 3);
+  EXPECT_EQ(result->completions, 3);
+  EXPECT_EQ(result->truncated, 3);
+  EXPECT_EQ(result->tokens, 16 + 2 + 1);
+}
+
 TEST_F(EvalTest, TheCommandWritesItsResultAsJson) {
   std::vector<std::string> answers(kPrompts.size(), "none");
   answers[0] = Answer(kPrompts[0]);

@@ -267,6 +267,16 @@ TEST_F(WorkerTest, ReturnsUnavailableWhenTheEngineKeepsFailing) {
   EXPECT_EQ(Join().code(), StatusCode::kUnavailable);
 }
 
+// They are more than the failures in a row that end a worker.
+TEST_F(WorkerTest, PromptsThatAreTooLongForTheModelAreNoFailuresOfTheEngine) {
+  engine_.FailNext(100000, OutOfRange("the prompt has 300 tokens"));
+  for (std::uint64_t id = 1; id <= 40; ++id) coordinator_.Offer(LeaseOf(id));
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.size() == 40; }));
+  EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_ENGINE_FAILED);
+  EXPECT_TRUE(Stop().ok());
+}
+
 TEST_F(WorkerTest, SubmitsTruncatedCompletionsAsTruncated) {
   engine_.TruncateNext(4);
   coordinator_.Offer(LeaseOf(1));
