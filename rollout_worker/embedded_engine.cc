@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -76,9 +77,9 @@ struct WeightUpdate {
   PolicyVersion version;
 };
 
-// Checks and opens a version: adapters of the start model, which the decoder holds, or the weights
-// of a whole model.
-Result<ApplyVersion> OpenVersion(const std::string& folder, const CachedDecoder& decoder) {
+// Reads a version: adapters of the start model, which the decoder holds, or the weights of a whole
+// model, in the layout of the decoder. The decoder may run at the same time.
+Result<ApplyVersion> ReadVersion(const std::string& folder, const CachedDecoder& decoder) {
   if (HasAdapters(folder)) {
     BUTTRESS_ASSIGN_OR_RETURN(Adapters adapters, LoadAdapters(folder, decoder.config()));
     return ApplyVersion(
@@ -87,11 +88,13 @@ Result<ApplyVersion> OpenVersion(const std::string& folder, const CachedDecoder&
   BUTTRESS_ASSIGN_OR_RETURN(
       StoredWeights values,
       StoredWeights::Open(folder, decoder.config(), decoder.dtype(), decoder.device()));
-  return ApplyVersion([values = std::move(values)](CachedDecoder& to) { to.SetWeights(values); });
+  return ApplyVersion(
+      [packed = decoder.Pack(values)](CachedDecoder& to) { to.SetWeights(packed); });
 }
 
-// Thread-safe. The thread of the engine alone uses the decoder (but for its constant properties),
-// the generator, samples_ and history_; everything that callers share with it is guarded by mutex_.
+// Thread-safe. The thread of the engine alone uses the decoder (but for its constant properties and
+// Pack), the generator, samples_ and history_; everything that callers share with it is guarded by
+// mutex_.
 class EmbeddedEngine final : public InferenceEngine {
  public:
   EmbeddedEngine(std::unique_ptr<CachedDecoder> decoder, GeneratorOptions options, int threads,
@@ -143,16 +146,12 @@ class EmbeddedEngine final : public InferenceEngine {
 
   Status UpdateWeights(const WeightManifest& manifest) override {
     MutexLock one_at_a_time(update_mutex_);
-    // Checks the weights on this thread, while the engine continues to generate.
-    BUTTRESS_ASSIGN_OR_RETURN(auto apply, OpenVersion(manifest.folder, *decoder_));
-    MutexLock lock(mutex_);
-    update_ = WeightUpdate{std::move(apply), manifest.version};
-    update_status_.reset();
-    changed_.NotifyAll();
-    const auto done = [this]() REQUIRES(mutex_) { return update_status_.has_value(); };
-    while (!changed_.WaitFor(mutex_, kWaitSlice, done)) {
-    }
-    return *update_status_;
+    // Reads on this thread, while the engine continues to generate with the old weights.
+    BUTTRESS_ASSIGN_OR_RETURN(ApplyVersion apply,
+                              Guarded([&] { return ReadVersion(manifest.folder, *decoder_); }));
+    const Status applied = Apply({std::move(apply), manifest.version});
+    ReturnFreedMemory();
+    return applied;
   }
 
   PolicyVersion version() const override {
@@ -168,6 +167,18 @@ class EmbeddedEngine final : public InferenceEngine {
   }
 
  private:
+  // Lets the thread of the engine apply the update between two steps, and waits until it has.
+  Status Apply(WeightUpdate update) {
+    MutexLock lock(mutex_);
+    update_ = std::move(update);
+    update_status_.reset();
+    changed_.NotifyAll();
+    const auto done = [this]() REQUIRES(mutex_) { return update_status_.has_value(); };
+    while (!changed_.WaitFor(mutex_, kWaitSlice, done)) {
+    }
+    return *update_status_;
+  }
+
   void Run() {
     at::set_num_threads(threads_);
     while (WaitForWork()) {
@@ -219,7 +230,6 @@ class EmbeddedEngine final : public InferenceEngine {
     }
     Status status = Guarded([&] {
       update->apply(*decoder_);
-      ReturnFreedMemory();
       return OkStatus();
     });
     if (status.ok()) {
@@ -306,9 +316,9 @@ class EmbeddedEngine final : public InferenceEngine {
     });
   }
 
-  // Calls `function` and converts exceptions into a Status.
+  // Returns what `function` returns, or the Status of its exception.
   template <class Function>
-  Status Guarded(const Function& function) const {
+  std::invoke_result_t<Function> Guarded(const Function& function) const {
     try {
       return function();
     } catch (const std::exception& error) {

@@ -13,7 +13,9 @@ namespace buttress {
 
 // Loads model.path as policy version `initial`. The engine accepts four times worker.max_running
 // samples; beyond that, Submit returns kResourceExhausted. An error of LibTorch ends the samples in
-// flight with finish reason kError; the engine stays usable. `tokenizer` finds stop strings and
+// flight with finish reason kError; the engine stays usable. UpdateWeights reads on the thread of
+// its caller while samples are generated; until it returns, the old weights and the new ones are in
+// memory. `tokenizer` finds stop strings and
 // must outlive the engine; if it is null, samples with stop strings fail.
 Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfig& model,
                                                             const WorkerConfig& worker,

@@ -89,7 +89,8 @@ MemoryNeed WorkerMemory(const RunConfig& config, const ModelFacts& model) {
       worker.kv_cache_tokens,
       worker.max_running * (config.run.data.max_prompt_tokens + config.run.sampling.max_tokens)));
   need.passes = values * most * BytesOfValue(config);
-  if (worker.device == ComputeDevice::kCpu) need.passes += need.state;
+  // While new weights are read, the worker samples with the old ones.
+  if (!config.run.lora.on()) need.passes += need.state;
   return need;
 }
 

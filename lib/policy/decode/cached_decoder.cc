@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "lib/policy/adapters/adapted_products.h"
 #include "lib/policy/cpu/packed_linear.h"
@@ -135,6 +136,14 @@ struct CachedDecoder::Products final : BlockProducts {
   std::vector<PackedLinear> down;     // by MLP
 };
 
+struct CachedDecoder::Weights {
+  at::Tensor embedding_VD;
+  std::vector<LayerWeights> norms;  // by layer; the matrices and biases are undefined
+  std::vector<Products> products;   // by layer
+  at::Tensor final_norm_D;
+  std::optional<PackedHead> head;
+};
+
 CachedDecoder::CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device,
                              bool batch_invariant)
     : config_(std::move(config)),
@@ -158,23 +167,24 @@ void CachedDecoder::SetWeights(const Transformer& model) {
 }
 
 void CachedDecoder::SetWeights(const WeightParts& parts) {
+  weights_.reset();
+  weights_ = Pack(parts);
+}
+
+std::shared_ptr<const CachedDecoder::Weights> CachedDecoder::Pack(const WeightParts& parts) const {
   const at::NoGradGuard no_grad;
-  complete_ = false;
-  norms_.resize(config_.blocks.size());
-  products_.resize(config_.blocks.size());
-  for (std::size_t i = 0; i < products_.size(); ++i) {
-    products_[i].reset();
+  auto weights = std::make_shared<Weights>();
+  weights->products.reserve(config_.blocks.size());
+  for (std::size_t i = 0; i < config_.blocks.size(); ++i) {
     const LayerWeights block = parts.Block(i);
-    norms_[i] = NormsOf(block);
-    products_[i].emplace(block, tile_rows_);
+    weights->norms.push_back(NormsOf(block));
+    weights->products.emplace_back(block, tile_rows_);
   }
-  final_norm_D_ = parts.FinalNorm().clone();
-  head_.reset();
-  embedding_VD_ = at::Tensor();
-  embedding_VD_ = parts.Embedding().detach();
+  weights->final_norm_D = parts.FinalNorm().clone();
+  weights->embedding_VD = parts.Embedding().detach();
   const at::Tensor head_VD = parts.Head();
-  head_.emplace(head_VD.defined() ? head_VD : embedding_VD_);
-  complete_ = true;
+  weights->head.emplace(head_VD.defined() ? head_VD : weights->embedding_VD);
+  return weights;
 }
 
 void CachedDecoder::SetAdapters(const Adapters& adapters) {
@@ -192,7 +202,7 @@ void CachedDecoder::SetAdapters(const Adapters& adapters) {
 
 at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, const RowSequences& sequences,
                               KvCache& cache) {
-  TORCH_CHECK(complete_, "the decoder has no complete weights; the last update of them failed");
+  TORCH_CHECK(weights_ != nullptr, "the decoder has no weights; the last update of them failed");
   const at::NoGradGuard no_grad;
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
   at::Tensor tokens = at::empty({count}, at::TensorOptions(at::kInt));
@@ -203,7 +213,7 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, const RowSequences
     positions.mutable_data_ptr<std::int64_t>()[r] = row.position;
   }
   at::Tensor hidden_RD =
-      ScaleEmbeddings(config_, embedding_VD_.index_select(0, tokens.to(device_)));
+      ScaleEmbeddings(config_, weights_->embedding_VD.index_select(0, tokens.to(device_)));
   const bool packed = !sequences.lengths.empty() && tile_rows_ == 0;
   PackedLayout layout;
   if (packed) {
@@ -211,17 +221,18 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, const RowSequences
     PrepareAttention(layout, config_.blocks, hidden_RD);
   }
   CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);
-  for (std::size_t i = 0; i < products_.size(); ++i) {
-    const AdaptedProducts adapted(*products_[i], adapters_[i], adapter_scale_, tile_rows_);
-    hidden_RD = BlockForward(config_.blocks[i], i, norms_[i], adapted, ropes_, batch, hidden_RD);
+  for (std::size_t i = 0; i < config_.blocks.size(); ++i) {
+    const AdaptedProducts adapted(weights_->products[i], adapters_[i], adapter_scale_, tile_rows_);
+    hidden_RD =
+        BlockForward(config_.blocks[i], i, weights_->norms[i], adapted, ropes_, batch, hidden_RD);
   }
   return hidden_RD;
 }
 
 at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
   const at::NoGradGuard no_grad;
-  const at::Tensor normed = RmsNorm(hidden_RD, final_norm_D_, config_.final_norm);
-  return CapLogits(head_->Logits(normed, tile_rows_), config_.logit_cap).to(at::kCPU);
+  const at::Tensor normed = RmsNorm(hidden_RD, weights_->final_norm_D, config_.final_norm);
+  return CapLogits(weights_->head->Logits(normed, tile_rows_), config_.logit_cap).to(at::kCPU);
 }
 
 }  // namespace buttress

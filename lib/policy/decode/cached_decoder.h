@@ -4,12 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/policy/adapters/adapters.h"
-#include "lib/policy/cpu/packed_linear.h"
 #include "lib/policy/decode/kv_cache.h"
 #include "lib/policy/layers/rope.h"
 #include "lib/policy/transformer.h"
@@ -34,9 +34,12 @@ struct RowSequences {
 };
 
 // Keeps the weights in a layout that is fast for small batches, and of the embedding and the norms
-// what the checkpoint has. Not thread-safe.
+// what the checkpoint has. Not thread-safe, but for Pack.
 class CachedDecoder {
  public:
+  // All weights in the layout of the decoder.
+  struct Weights;
+
   // Without weights, which SetWeights must give it before it runs.
   CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device, bool batch_invariant);
 
@@ -47,8 +50,15 @@ class CachedDecoder {
   CachedDecoder(const CachedDecoder&) = delete;
   CachedDecoder& operator=(const CachedDecoder&) = delete;
 
-  // Replaces the weights, block by block, so that no second copy of them exists. After an exception
-  // they are incomplete, and Run throws until a call succeeds.
+  // Copies weights into the layout of the decoder, a block at a time. Thread-safe: Run may run at
+  // the same time, with the weights that it has. What `parts` throws passes through.
+  std::shared_ptr<const Weights> Pack(const WeightParts& parts) const;
+
+  // Replaces the weights by those of Pack, and frees the old ones.
+  void SetWeights(std::shared_ptr<const Weights> weights) { weights_ = std::move(weights); }
+
+  // The same, but frees the old ones first, so that two sets never exist. After an exception there
+  // are none, and Run throws until a call succeeds.
   void SetWeights(const WeightParts& parts);
   void SetWeights(const Transformer& model);
 
@@ -81,14 +91,9 @@ class CachedDecoder {
   const at::Device device_;
   const std::int64_t tile_rows_;  // rows of a tile; 0 for no tiles
   std::vector<RopeTable> ropes_;
-  bool complete_ = false;
-  at::Tensor embedding_VD_;
-  std::vector<LayerWeights> norms_;  // by layer; the matrices and biases are undefined
-  std::vector<std::optional<Products>> products_;  // by layer
-  std::vector<LayerAdapters> adapters_;            // by layer
+  std::shared_ptr<const Weights> weights_;  // null if there are none
+  std::vector<LayerAdapters> adapters_;     // by layer
   double adapter_scale_ = 0;
-  at::Tensor final_norm_D_;
-  std::optional<PackedHead> head_;
 };
 
 }  // namespace buttress

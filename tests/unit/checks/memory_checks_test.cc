@@ -48,7 +48,10 @@ TEST(MemoryChecksTest, ACacheHasKeysAndValuesOfEveryBlock) {
   RunConfig config = InBFloat16();
   config.local.worker.device = ComputeDevice::kCuda;
   config.local.worker.kv_cache_tokens = 1000;
-  // 2 heads of 64 values, keys and values, 24 blocks, 2 bytes.
+  const MemoryNeed need = WorkerMemory(config, HalfABillion());
+  // 2 heads of 64 values, keys and values, 24 blocks, 2 bytes; and the weights that are read.
+  EXPECT_EQ(need.passes, 1000.0 * 2 * 64 * 2 * 24 * 2 + need.state);
+  config.run.lora.rank = 4;
   EXPECT_EQ(WorkerMemory(config, HalfABillion()).passes, 1000.0 * 2 * 64 * 2 * 24 * 2);
   config.local.worker.engine = EngineKind::kVllm;
   EXPECT_EQ(WorkerMemory(config, HalfABillion()).most(), 0);

@@ -2,6 +2,10 @@
 
 #include <torch/types.h>
 
+#include <future>
+#include <latch>
+
+#include "lib/policy/exception_status.h"
 #include "lib/policy/layers/norm.h"
 #include "tests/support/live_bytes.h"
 #include "tests/support/temp_dir.h"
@@ -57,6 +61,68 @@ TEST(CachedDecoderTest, StoredWeightsGiveTheLogitsOfTheModel) {
     of_folder.SetWeights(*stored);
     EXPECT_TRUE(logits(of_folder).equal(logits(of_model))) << name;
   }
+}
+
+// The parts of a model, the second of whose blocks waits until the test lets it pass, or fails.
+class GatedParts final : public WeightParts {
+ public:
+  explicit GatedParts(const StoredWeights& parts) : parts_(parts) {}
+
+  at::Tensor Embedding() const override { return parts_.Embedding(); }
+
+  LayerWeights Block(std::size_t layer) const override {
+    if (layer == 1) {
+      reached.count_down();
+      if (!pass.get_future().get()) throw StatusError(DataLoss("a damaged file"));
+    }
+    return parts_.Block(layer);
+  }
+
+  at::Tensor FinalNorm() const override { return parts_.FinalNorm(); }
+
+  at::Tensor Head() const override { return parts_.Head(); }
+
+  mutable std::latch reached{1};
+  mutable std::promise<bool> pass;
+
+ private:
+  const StoredWeights& parts_;
+};
+
+// While new weights are packed, and after that has failed, the decoder gives the bits of the old.
+TEST(CachedDecoderTest, OldWeightsRunWhileNewOnesArePacked) {
+  const auto model = GoldenModel("qwen2_tiny");
+  const auto other = Transformer::Random(model->config(), ModelDtype::kFloat32, {}, 7);
+  ASSERT_TRUE(other.ok());
+  const TempDir dir;
+  ASSERT_TRUE(SaveModelFolder(**other, GoldenFolder("qwen2_tiny"), dir.path()).ok());
+  const auto stored = StoredWeights::Open(dir.path(), model->config(), at::kFloat, at::kCPU);
+  ASSERT_TRUE(stored.ok()) << stored.status().ToString();
+  const std::vector<std::int32_t> blocks = {0};
+  std::vector<CacheRow> rows;
+  for (std::int32_t t = 0; t < 9; ++t) rows.push_back({5 * t + 1, t, blocks.data()});
+  const auto logits = [&](CachedDecoder& decoder) {
+    KvCache cache(model->config(), at::kFloat, at::kCPU, 1);
+    EXPECT_EQ(cache.Allocate(1).size(), 1u);
+    return decoder.Logits(decoder.Run(rows, {}, cache)).clone();
+  };
+  CachedDecoder decoder(*model, false);
+  const at::Tensor old = logits(decoder);
+  for (const bool whole : {false, true}) {
+    const GatedParts gated(*stored);
+    auto packed = std::async(std::launch::async, [&] { return decoder.Pack(gated); });
+    gated.reached.wait();
+    EXPECT_TRUE(logits(decoder).equal(old));
+    gated.pass.set_value(whole);
+    if (whole) {
+      decoder.SetWeights(packed.get());
+    } else {
+      EXPECT_THROW(packed.get(), StatusError);
+      EXPECT_TRUE(logits(decoder).equal(old));
+    }
+  }
+  CachedDecoder of_other(**other, false);
+  EXPECT_TRUE(logits(decoder).equal(logits(of_other)));
 }
 
 // Adapters next to the weights give what merged weights give, and the bits of a row depend on

@@ -253,6 +253,30 @@ TEST_F(EmbeddedEngineTest, AWrongFolderChangesNothing) {
   EXPECT_EQ(Collect(*engine, 1)[0].token_ids, before);
 }
 
+// A file that ends too early fails while samples are in flight, which continue as if nothing had
+// been tried.
+TEST_F(EmbeddedEngineTest, ADamagedFileLeavesTheSamplesInFlightAlone) {
+  worker_.batch_invariant = true;
+  const auto engine = MakeEngine();
+  const auto submit = [&] {
+    for (int i = 0; i < 12; ++i) ASSERT_TRUE(engine->Submit(Request(i, 200)).ok());
+  };
+  submit();
+  const auto before = Collect(*engine, 12);
+  const WeightManifest manifest = OtherWeights(3);
+  const std::string file = manifest.folder + "/model.safetensors";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 5000);
+  submit();
+  EXPECT_EQ(engine->UpdateWeights(manifest).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(engine->version(), Version(0));
+  for (const auto& [index, result] : Collect(*engine, 12)) {
+    EXPECT_TRUE(result.status.ok());
+    EXPECT_EQ(result.token_ids, before.at(index).token_ids);
+    EXPECT_EQ(result.logprobs, before.at(index).logprobs);
+    EXPECT_EQ(result.segments, (std::vector<Segment>{{0, Version(0)}}));
+  }
+}
+
 TEST_F(EmbeddedEngineTest, ABadModelFolderIsAStatus) {
   model_.path = "/nowhere";
   EXPECT_EQ(MakeEmbeddedEngine(model_, worker_, Version(0)).status().code(), StatusCode::kNotFound);
