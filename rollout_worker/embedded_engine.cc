@@ -53,7 +53,9 @@ class VersionHistory {
                    "a sequence has more segments than versions were recorded");
     std::vector<Segment> segments;
     for (std::size_t i = 0; i < starts.size(); ++i) {
-      if (starts[i] >= static_cast<std::int32_t>(sequence.token_ids.size())) continue;
+      const auto tokens = static_cast<std::int32_t>(sequence.token_ids.size());
+      const std::int32_t end = i + 1 < starts.size() ? starts[i + 1] : tokens;
+      if (starts[i] >= end) continue;  // no token was sampled from this version
       segments.push_back({starts[i], versions_[versions_.size() - starts.size() + i]});
     }
     return segments;

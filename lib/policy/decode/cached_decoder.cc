@@ -200,8 +200,8 @@ void CachedDecoder::SetAdapters(const Adapters& adapters) {
   adapter_scale_ = adapters.config.scale();
 }
 
-at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, const RowSequences& sequences,
-                              KvCache& cache) {
+at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows,
+                              const std::vector<std::int64_t>& lengths, KvCache& cache) {
   TORCH_CHECK(weights_ != nullptr, "the decoder has no weights; the last update of them failed");
   const at::NoGradGuard no_grad;
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
@@ -214,10 +214,10 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, const RowSequences
   }
   at::Tensor hidden_RD =
       ScaleEmbeddings(config_, weights_->embedding_VD.index_select(0, tokens.to(device_)));
-  const bool packed = !sequences.lengths.empty() && tile_rows_ == 0;
+  const bool packed = !lengths.empty() && tile_rows_ == 0;
   PackedLayout layout;
   if (packed) {
-    layout = LayOut(sequences.lengths, sequences.prefixes, device_);
+    layout = LayOut(lengths, {}, device_);
     PrepareAttention(layout, config_.blocks, hidden_RD);
   }
   CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);

@@ -26,13 +26,6 @@ struct CacheRow {
   const std::int32_t* blocks = nullptr;
 };
 
-// The sequences that rows consist of, one after another. One may continue an earlier one, as in
-// Transformer::Hidden.
-struct RowSequences {
-  std::vector<std::int64_t> lengths;
-  std::vector<std::int64_t> prefixes;
-};
-
 // Keeps the weights in a layout that is fast for small batches, and of the embedding and the norms
 // what the checkpoint has. Not thread-safe, but for Pack.
 class CachedDecoder {
@@ -67,10 +60,11 @@ class CachedDecoder {
   void SetAdapters(const Adapters& adapters);
 
   // Stores the keys and values of the rows, and returns their hidden states [R, D] before the last
-  // norm. The rows attend to one another as `sequences` says, which is fast for many rows. Without
-  // sequences, and if the decoder is batch-invariant, they attend to the cache, where the positions
-  // before a row are, unless they are among the rows.
-  at::Tensor Run(std::span<const CacheRow> rows, const RowSequences& sequences, KvCache& cache);
+  // norm. The rows are whole sequences of `lengths`, one after another, which attend to their own
+  // rows: this is fast for many rows. Without lengths, and if the decoder is batch-invariant, rows
+  // attend to the cache, where the positions before a row are, unless they are among the rows.
+  at::Tensor Run(std::span<const CacheRow> rows, const std::vector<std::int64_t>& lengths,
+                 KvCache& cache);
 
   // Returns the logits [R, V] of hidden states from Run, on the CPU, in float32. Rows may be more
   // than V values apart.

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -13,11 +14,8 @@
 namespace buttress {
 namespace {
 
-// The largest number of rows of one pass, unless a single sequence is longer, and of the positions
-// that its sequences attend to: those of a shared prompt count for each of them, because attention
-// may copy them.
-constexpr std::int64_t kPassRows = 4096;
-constexpr std::int64_t kPassKeys = 8 * kPassRows;
+// The tokens of prompts and of preempted sequences that one step computes at most.
+constexpr std::int64_t kPrefillRows = 4096;
 
 // The logits that exist at the same time: about kLogitValues, but at least kMinLogitRows rows.
 constexpr std::int64_t kLogitValues = std::int64_t{1} << 22;
@@ -32,7 +30,8 @@ constexpr std::int64_t kSampleWork = 4;
 // the full blocks, and copy the last one if the prompt ends inside it.
 struct Generator::Prompt {
   std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> blocks;  // empty before the prefill
+  std::vector<std::int32_t> blocks;  // empty while no sequence runs
+  std::int64_t computed = 0;         // positions whose keys and values the blocks have
   at::Tensor hidden_D;               // hidden state of the last token, before the last norm
   std::int64_t users = 0;            // sequences waiting or running
   std::int64_t running = 0;          // sequences running
@@ -40,6 +39,8 @@ struct Generator::Prompt {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
 
   std::int64_t shared_blocks() const { return size() / kCacheBlock; }
+
+  bool ready() const { return computed == size(); }
 };
 
 struct Generator::Sequence {
@@ -48,46 +49,43 @@ struct Generator::Sequence {
   StopMatcher stops;
   Prompt* prompt = nullptr;
   std::vector<std::int32_t> blocks;  // the shared blocks of the prompt, then its own
+  std::int64_t computed = 0;         // positions as in Prompt; 0 until it has those of the prompt
+
+  // Positions of the prompt and of the tokens.
+  std::int64_t size() const {
+    return prompt->size() + static_cast<std::int64_t>(out.token_ids.size());
+  }
+
+  // Whether only its last token is not computed, so that a row gives the next one.
+  bool decodes() const { return computed > 0 && computed == size() - 1; }
+
+  std::int32_t token(std::int64_t position) const {
+    const auto at = static_cast<std::size_t>(position);
+    const std::vector<std::int32_t>& before = prompt->tokens;
+    return at < before.size() ? before[at] : out.token_ids[at - before.size()];
+  }
 
   // The tokens that the next one cannot be: before min_tokens, those that would end the sequence.
   std::span<const std::int32_t> masked() const {
     const bool early = static_cast<std::int32_t>(out.token_ids.size()) < sampling.min_tokens;
     return early ? sampling.stop_token_ids : std::span<const std::int32_t>();
   }
-
-  // The number of blocks besides the shared ones. The keys and values of the last token are never
-  // needed.
-  std::int64_t own_blocks() const {
-    return BlocksFor(prompt->size() + sampling.max_tokens - 1) - prompt->shared_blocks();
-  }
 };
 
-// The rows of sequences that are computed together.
+// Rows of prompts that are computed together.
 struct Generator::Pass {
   std::vector<CacheRow> rows;
-  RowSequences sequences;
-  std::int64_t keys = 0;                                    // the positions that they attend to
+  std::vector<std::int64_t> lengths;  // of whole prompts; empty for parts, which need the cache
   std::vector<std::pair<Prompt*, std::int64_t>> last_rows;  // the row of the last token of a prompt
 
-  std::int64_t size() const { return static_cast<std::int64_t>(rows.size()); }
-
-  bool Fits(std::int64_t more_rows, std::int64_t more_keys) const {
-    return rows.empty() || (size() + more_rows <= kPassRows && keys + more_keys <= kPassKeys);
-  }
-
-  // Appends the tokens from position `begin` on, behind sequence `prefix`, or -1. Returns the index
-  // of the new sequence.
-  std::int64_t Add(std::span<const std::int32_t> tokens, std::int64_t begin,
-                   const std::vector<std::int32_t>& blocks, std::int64_t prefix) {
-    const auto end = static_cast<std::int64_t>(tokens.size());
-    for (std::int64_t t = begin; t < end; ++t)
-      rows.push_back({tokens[static_cast<std::size_t>(t)], t, blocks.data()});
-    if (end > begin) {
-      sequences.lengths.push_back(end - begin);
-      sequences.prefixes.push_back(prefix);
-      keys += end;
+  // Appends the next `count` tokens of the prompt.
+  void Add(Prompt& prompt, std::int64_t count) {
+    for (const std::int64_t end = prompt.computed + count; prompt.computed < end;
+         ++prompt.computed) {
+      rows.push_back({prompt.tokens[static_cast<std::size_t>(prompt.computed)], prompt.computed,
+                      prompt.blocks.data()});
     }
-    return static_cast<std::int64_t>(sequences.lengths.size()) - 1;
+    if (prompt.ready()) last_rows.emplace_back(&prompt, std::ssize(rows) - 1);
   }
 };
 
@@ -142,19 +140,19 @@ bool Generator::Remove(std::uint64_t key) {
   const auto it = std::find_if(running_.begin(), running_.end(), has_key);
   if (it == running_.end()) return false;
   Release(**it);
+  ReleasePrompt((*it)->prompt);
   running_.erase(it);
   return true;
 }
 
 std::vector<GeneratedSequence> Generator::Step() {
   const c10::InferenceMode inference;
-  if (stale_) Rebuild();
-  const std::size_t first_new = running_.size();
-  if (Admit()) {
-    SampleFirst(first_new);
-  } else if (!running_.empty()) {
-    Decode();
-  }
+  if (stale_) TakeWeights();
+  std::int64_t left = kPrefillRows;
+  Decode(left);
+  Admit();
+  Prefill(kPrefillRows, left);
+  StartSequences();
   return RemoveFinished();
 }
 
@@ -207,109 +205,153 @@ void Generator::Release(Sequence& sequence) {
   std::vector<std::int32_t> own(sequence.blocks.begin() + sequence.prompt->shared_blocks(),
                                 sequence.blocks.end());
   cache_.Release(own);
+  sequence.blocks.clear();
+  sequence.computed = 0;
   --sequence.prompt->running;
-  ReleasePrompt(sequence.prompt);
 }
 
 // Releases the blocks of prompts that no running sequence uses. Admission prefills them again.
 void Generator::ReleaseIdlePrompts(const Prompt* except) {
   for (auto& [tokens, prompt] : prompts_) {
-    if (prompt->running == 0 && prompt.get() != except) cache_.Release(prompt->blocks);
+    if (prompt->running > 0 || prompt.get() == except) continue;
+    cache_.Release(prompt->blocks);
+    prompt->computed = 0;
   }
 }
 
-// Moves the first waiting sequence into the batch. Returns false if the cache lacks free blocks.
+// Moves the last sequence that was admitted back to the front of the queue. It keeps its tokens,
+// whose keys and values are computed again once it is admitted.
+void Generator::Preempt() {
+  Release(*running_.back());
+  waiting_.push_front(std::move(running_.back()));
+  running_.pop_back();
+}
+
+// Allocates the blocks of the first `positions` positions of a running sequence. While too few are
+// free, preempts the sequence that was admitted last; returns false if that is this one.
+bool Generator::Grow(Sequence& sequence, std::int64_t positions) {
+  const std::int64_t missing = BlocksFor(positions) - std::ssize(sequence.blocks);
+  while (missing > cache_.free_blocks()) {
+    ReleaseIdlePrompts(nullptr);
+    if (missing <= cache_.free_blocks()) break;
+    const bool itself = running_.back().get() == &sequence;
+    Preempt();
+    if (itself) return false;
+  }
+  if (missing > 0) {
+    const auto more = cache_.Allocate(missing);
+    sequence.blocks.insert(sequence.blocks.end(), more.begin(), more.end());
+  }
+  return true;
+}
+
+// Moves the first waiting sequence into the batch, with the blocks of the tokens that it has.
+// Leaves a block for each running sequence, so that none is preempted at once. Returns false if the
+// cache lacks free blocks.
 bool Generator::AdmitFront() {
   Sequence& sequence = *waiting_.front();
   Prompt& prompt = *sequence.prompt;
-  const bool prefill = prompt.blocks.empty();
-  const std::int64_t needed = sequence.own_blocks() + (prefill ? BlocksFor(prompt.size()) : 0);
+  const std::int64_t of_prompt = prompt.blocks.empty() ? BlocksFor(prompt.size()) : 0;
+  const std::int64_t own = BlocksFor(sequence.size()) - prompt.shared_blocks();
+  const std::int64_t needed = of_prompt + own + running();
   if (needed > cache_.free_blocks()) ReleaseIdlePrompts(&prompt);
   if (needed > cache_.free_blocks()) return false;
-  if (prefill) {
-    prompt.blocks = cache_.Allocate(BlocksFor(prompt.size()));
-    prompt.hidden_D.reset();
-  }
+  if (of_prompt > 0) prompt.blocks = cache_.Allocate(of_prompt);
   sequence.blocks.assign(prompt.blocks.begin(), prompt.blocks.begin() + prompt.shared_blocks());
-  const auto own = cache_.Allocate(sequence.own_blocks());
-  sequence.blocks.insert(sequence.blocks.end(), own.begin(), own.end());
+  const auto more = cache_.Allocate(own);
+  sequence.blocks.insert(sequence.blocks.end(), more.begin(), more.end());
   ++prompt.running;
   running_.push_back(std::move(waiting_.front()));
   waiting_.pop_front();
   return true;
 }
 
-// Moves waiting sequences into the batch and prefills their prompts. Returns false if none fits.
-bool Generator::Admit() {
-  const std::size_t first_new = running_.size();
-  std::vector<Prompt*> fresh;
-  std::int64_t rows = 0;
-  while (!waiting_.empty() && running() < options_.max_running) {
-    Prompt* prompt = waiting_.front()->prompt;
-    const bool prefill = prompt->blocks.empty();
-    if (prefill && rows > 0 && rows + prompt->size() > kPassRows) break;
-    if (!AdmitFront()) break;
-    if (prefill) {
-      fresh.push_back(prompt);
-      rows += prompt->size();
-    }
+// Moves waiting sequences into the batch.
+void Generator::Admit() {
+  while (!waiting_.empty() && running() < options_.max_running && AdmitFront()) {
   }
-  Prefill(fresh);
-  for (std::size_t i = first_new; i < running_.size(); ++i) {
-    const Prompt& prompt = *running_[i]->prompt;
-    const auto shared = static_cast<std::size_t>(prompt.shared_blocks());
-    if (prompt.blocks.size() > shared && running_[i]->blocks.size() > shared) {
-      cache_.CopyBlock(prompt.blocks[shared], running_[i]->blocks[shared]);
-    }
-  }
-  return running_.size() > first_new;
 }
 
-void Generator::Prefill(const std::vector<Prompt*>& prompts) {
-  Pass pass;
-  for (Prompt* prompt : prompts) {
-    pass.Add(prompt->tokens, 0, prompt->blocks, -1);
-    pass.last_rows.emplace_back(prompt, pass.size() - 1);
+// Computes the keys and values of prompts in the order of their sequences: `left` tokens at most. A
+// prompt of more than `most` tokens is computed in parts, which attend to the cache.
+void Generator::Prefill(std::int64_t most, std::int64_t left) {
+  Pass whole;
+  Pass part;
+  for (const auto& sequence : running_) {
+    Prompt& prompt = *sequence->prompt;
+    if (prompt.ready()) continue;
+    const std::int64_t count = std::min(prompt.size() - prompt.computed, most);
+    if (count > left) break;
+    left -= count;
+    if (count == prompt.size()) {
+      whole.lengths.push_back(count);
+      whole.Add(prompt, count);
+    } else {
+      part.Add(prompt, count);
+    }
   }
-  Run(pass);
+  Run(whole);
+  Run(part);
 }
 
-// Runs the rows of the pass and empties it.
-void Generator::Run(Pass& pass) {
+void Generator::Run(const Pass& pass) {
   if (pass.rows.empty()) return;
-  const at::Tensor hidden = decoder_.Run(pass.rows, pass.sequences, cache_);
+  const at::Tensor hidden = decoder_.Run(pass.rows, pass.lengths, cache_);
   for (const auto& [prompt, row] : pass.last_rows) prompt->hidden_D = hidden.select(0, row).clone();
-  pass = {};
 }
 
-// Samples the first token of each sequence from index `first_new` on.
-void Generator::SampleFirst(std::size_t first_new) {
+// Gives the sequences whose prompt is ready its keys and values, and samples the first token of
+// those that have none.
+void Generator::StartSequences() {
   std::vector<at::Tensor> hidden;
   std::vector<std::vector<Sequence*>> by_row;
   std::map<const Prompt*, std::size_t> row_of;
-  for (std::size_t i = first_new; i < running_.size(); ++i) {
-    const Prompt* prompt = running_[i]->prompt;
-    const auto [it, inserted] = row_of.emplace(prompt, hidden.size());
+  for (const auto& sequence : running_) {
+    const Prompt& prompt = *sequence->prompt;
+    if (sequence->computed > 0 || !prompt.ready()) continue;
+    sequence->computed = prompt.size();
+    const auto shared = static_cast<std::size_t>(prompt.shared_blocks());
+    if (prompt.blocks.size() > shared)
+      cache_.CopyBlock(prompt.blocks[shared], sequence->blocks[shared]);
+    if (!sequence->out.token_ids.empty()) continue;
+    const auto [it, inserted] = row_of.emplace(&prompt, hidden.size());
     if (inserted) {
-      hidden.push_back(prompt->hidden_D);
+      hidden.push_back(prompt.hidden_D);
       by_row.emplace_back();
     }
-    by_row[it->second].push_back(running_[i].get());
+    by_row[it->second].push_back(sequence.get());
   }
-  SampleRows(at::stack(hidden), by_row);
+  if (!hidden.empty()) SampleRows(at::stack(hidden), by_row);
 }
 
-void Generator::Decode() {
+// Samples the next token of the sequences that decode. Of those that continue after a preemption or
+// under new weights, computes `left` tokens at most, by which it lowers `left`, before they decode.
+void Generator::Decode(std::int64_t& left) {
   std::vector<CacheRow> rows;
+  std::vector<std::int64_t> sampled;  // rows
   std::vector<std::vector<Sequence*>> by_row;
-  for (const auto& sequence : running_) {
-    const auto& tokens = sequence->out.token_ids;
-    const std::int64_t position =
-        sequence->prompt->size() + static_cast<std::int64_t>(tokens.size()) - 1;
-    rows.push_back({tokens.back(), position, sequence->blocks.data()});
-    by_row.push_back({sequence.get()});
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    Sequence& sequence = *running_[i];
+    if (sequence.computed == 0) continue;
+    const std::int64_t begin = sequence.computed;
+    const std::int64_t end =
+        sequence.decodes() ? begin + 1 : std::min(sequence.size(), begin + left);
+    if (!Grow(sequence, end)) break;
+    if (!sequence.decodes()) left -= end - begin;
+    for (std::int64_t t = begin; t < end; ++t)
+      rows.push_back({sequence.token(t), t, sequence.blocks.data()});
+    sequence.computed = end;
+    if (end < sequence.size()) continue;
+    sampled.push_back(std::ssize(rows) - 1);
+    by_row.push_back({&sequence});
   }
-  SampleRows(decoder_.Run(rows, {}, cache_), by_row);
+  if (rows.empty()) return;
+  at::Tensor hidden_RD = decoder_.Run(rows, {}, cache_);
+  if (by_row.empty()) return;
+  if (by_row.size() < rows.size())
+    hidden_RD =
+        hidden_RD.index_select(0, at::tensor(at::IntArrayRef(sampled)).to(hidden_RD.device()));
+  SampleRows(hidden_RD, by_row);
 }
 
 // Samples a token from each row of hidden states [R, D], for every sequence of by_row[r]. Handles
@@ -359,6 +401,7 @@ std::vector<GeneratedSequence> Generator::RemoveFinished() {
   for (auto& sequence : running_) {
     if (sequence->out.finish_reason == FinishReason::kUnspecified) continue;
     Release(*sequence);
+    ReleasePrompt(sequence->prompt);
     finished.push_back(std::move(sequence->out));
     sequence.reset();
   }
@@ -366,50 +409,21 @@ std::vector<GeneratedSequence> Generator::RemoveFinished() {
   return finished;
 }
 
-// Takes the new weights of the model and recomputes every cached key and value in place.
-void Generator::Rebuild() {
+// Takes the new weights of the model. What the old ones computed is computed again before a token is
+// sampled.
+void Generator::TakeWeights() {
   stale_ = false;
   if (model_ != nullptr) decoder_.SetWeights(*model_);
   ReleaseIdlePrompts(nullptr);
-  Pass pass;
-  for (auto& [tokens, prompt] : prompts_) {
-    if (!prompt->blocks.empty()) AddRunning(*prompt, pass);
-  }
-  Run(pass);
-  for (const auto& sequence : running_) {
-    sequence->out.segment_starts.push_back(
-        static_cast<std::int32_t>(sequence->out.token_ids.size()));
-  }
-}
-
-// Appends a prompt and its running sequences: the blocks that they share, and behind them the rest
-// of each, without the last token of a sequence, which the next decode step computes. Runs the pass
-// whenever the next sequence does not fit.
-void Generator::AddRunning(Prompt& prompt, Pass& pass) {
-  const std::int64_t shared = prompt.shared_blocks() * kCacheBlock;
-  std::int64_t prefix = -1;
-  const auto add = [&](std::span<const std::int32_t> tokens,
-                       const std::vector<std::int32_t>& blocks) {
-    const auto size = static_cast<std::int64_t>(tokens.size());
-    if (!pass.Fits(prefix < 0 ? size : size - shared, size)) {
-      Run(pass);
-      prefix = -1;
-    }
-    if (prefix < 0 && shared > 0) {
-      prefix = pass.Add(std::span(prompt.tokens).first(static_cast<std::size_t>(shared)), 0,
-                        prompt.blocks, -1);
-    }
-    pass.Add(tokens, shared, blocks, prefix);
+  for (auto& [tokens, prompt] : prompts_) prompt->computed = 0;
+  const auto begin_segment = [](Sequence& sequence) {
+    sequence.computed = 0;
+    GeneratedSequence& out = sequence.out;
+    if (!out.token_ids.empty())
+      out.segment_starts.push_back(static_cast<std::int32_t>(out.token_ids.size()));
   };
-  add(prompt.tokens, prompt.blocks);
-  pass.last_rows.emplace_back(&prompt, pass.size() - 1);
-  for (const auto& sequence : running_) {
-    if (sequence->prompt != &prompt) continue;
-    std::vector<std::int32_t> tokens = prompt.tokens;
-    const auto& sampled = sequence->out.token_ids;
-    tokens.insert(tokens.end(), sampled.begin(), sampled.end() - 1);
-    add(tokens, sequence->blocks);
-  }
+  for (const auto& sequence : running_) begin_segment(*sequence);
+  for (const auto& sequence : waiting_) begin_segment(*sequence);
 }
 
 }  // namespace buttress

@@ -1,5 +1,7 @@
 // Generates completions with continuous batching: sequences join and leave the running batch at
-// every step.
+// every step. Their cache grows with them; when it is full, the sequence that was admitted last
+// waits, and is recomputed later (Kwon et al., "Efficient Memory Management for Large Language Model
+// Serving with PagedAttention", arXiv 2309.06180, section 4.5).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,8 @@ struct GeneratedSequence {
   std::uint64_t key = 0;
   std::vector<std::int32_t> token_ids;  // with the stop token or the tokens of the stop string
   std::vector<float> logprobs;          // of token_ids under the distribution sampled from, in nats
-  // Indices of the first tokens sampled from the first weights (0) and after each change of them.
+  // Indices of the first tokens sampled from the first weights (0) and after each change of them,
+  // one for each change: equal ones if no token was sampled between two changes.
   std::vector<std::int32_t> segment_starts;
   FinishReason finish_reason = FinishReason::kUnspecified;
 };
@@ -59,8 +62,8 @@ class Generator {
   // Removes a sequence. Returns false if there is none with this key.
   bool Remove(std::uint64_t key);
 
-  // Admits the queued sequences that fit, then runs one prefill or one decode step. Returns the
-  // sequences that finished in it.
+  // Samples one token of each sequence that decodes, admits the queued sequences that fit, and
+  // computes a bounded number of tokens of prompts. Returns the sequences that finished in it.
   std::vector<GeneratedSequence> Step();
 
   // The number of sequences in the batch, and in the queue.
@@ -68,9 +71,9 @@ class Generator {
 
   std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
 
-  // Tells the generator that the weights of the model or of the decoder changed. The next step
-  // recomputes the cached keys and values of running sequences under the new weights before it
-  // samples.
+  // Tells the generator that the weights of the model or of the decoder changed. The next steps
+  // recompute the cached keys and values of each sequence under the new weights before they sample
+  // from it.
   void WeightsChanged() { stale_ = true; }
 
  private:
@@ -79,20 +82,21 @@ class Generator {
   struct Pass;
 
   Status Check(const std::vector<std::int32_t>& prompt, const SamplingParams& sampling) const;
-  bool Admit();
+  void TakeWeights();
+  void Decode(std::int64_t& left);
+  void Admit();
   bool AdmitFront();
-  void Prefill(const std::vector<Prompt*>& prompts);
-  void SampleFirst(std::size_t first_new);
-  void Decode();
+  void Prefill(std::int64_t most, std::int64_t left);
+  void Run(const Pass& pass);
+  void StartSequences();
   void SampleRows(const at::Tensor& hidden_RD, const std::vector<std::vector<Sequence*>>& by_row);
   void Append(Sequence& sequence, SampledToken sampled) const;
   std::vector<GeneratedSequence> RemoveFinished();
+  bool Grow(Sequence& sequence, std::int64_t positions);
+  void Preempt();
   void Release(Sequence& sequence);
   void ReleasePrompt(Prompt* prompt);
   void ReleaseIdlePrompts(const Prompt* except);
-  void Rebuild();
-  void AddRunning(Prompt& prompt, Pass& pass);
-  void Run(Pass& pass);
 
   const GeneratorOptions options_;
   Transformer* const model_;  // null if the decoder is the caller's
@@ -101,8 +105,9 @@ class Generator {
   const ModelConfig& config_;
   KvCache cache_;
   std::map<std::vector<std::int32_t>, std::unique_ptr<Prompt>> prompts_;  // by tokens
-  std::deque<std::unique_ptr<Sequence>> waiting_;
+  // In the order of Add: all running sequences came before all waiting ones.
   std::vector<std::unique_ptr<Sequence>> running_;
+  std::deque<std::unique_ptr<Sequence>> waiting_;
   bool stale_ = false;  // the weights changed since the last step
 };
 

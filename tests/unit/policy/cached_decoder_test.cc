@@ -27,8 +27,7 @@ TEST(CachedDecoderTest, LogitsOfBFloat16AreNotRounded) {
     CachedDecoder decoder(*model, batch_invariant);
     KvCache cache(config, at::kBFloat16, decoder.device(), 4);
     ASSERT_EQ(cache.Allocate(4).size(), 4u);
-    const at::Tensor hidden =
-        decoder.Run(rows, {.lengths = {std::ssize(rows)}, .prefixes = {}}, cache);
+    const at::Tensor hidden = decoder.Run(rows, {std::ssize(rows)}, cache);
     const at::Tensor logits = decoder.Logits(hidden).to(at::kDouble);
     const at::Tensor normed =
         RmsNorm(hidden, model->weights().final_norm_D, config.final_norm).to(at::kDouble);
@@ -49,9 +48,7 @@ TEST(CachedDecoderTest, StoredWeightsGiveTheLogitsOfTheModel) {
     const auto logits = [&](CachedDecoder& decoder) {
       KvCache cache(config, decoder.dtype(), decoder.device(), 4);
       EXPECT_EQ(cache.Allocate(4).size(), 4u);
-      return decoder
-          .Logits(decoder.Run(rows, {.lengths = {std::ssize(rows)}, .prefixes = {}}, cache))
-          .clone();
+      return decoder.Logits(decoder.Run(rows, {std::ssize(rows)}, cache)).clone();
     };
     CachedDecoder of_model(*model, false);
     CachedDecoder of_folder(config, at::kFloat, at::kCPU, false);
@@ -137,9 +134,7 @@ TEST(CachedDecoderTest, AdaptersActAsMergedWeights) {
     KvCache cache(config, decoder.dtype(), decoder.device(), 4);
     EXPECT_EQ(cache.Allocate(4).size(), 4u);
     const std::span<const CacheRow> first(rows.data(), count);
-    return decoder
-        .Logits(decoder.Run(first, {.lengths = {std::ssize(first)}, .prefixes = {}}, cache))
-        .clone();
+    return decoder.Logits(decoder.Run(first, {std::ssize(first)}, cache)).clone();
   };
   for (const bool batch_invariant : {false, true}) {
     CachedDecoder decoder(*model, batch_invariant);

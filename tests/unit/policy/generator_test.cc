@@ -104,6 +104,69 @@ TEST(GeneratorTest, InFlightSequencesContinueUnderNewWeights) {
   EXPECT_LT(worst, 1e-4);
 }
 
+// Twelve sequences behind three prompts of qwen2_tiny.
+std::vector<std::int32_t> SharedPrompt(std::uint64_t key) {
+  constexpr std::int32_t kLengths[] = {21, 32, 40};
+  return PromptOf(static_cast<std::int32_t>(key % 3), kLengths[key % 3]);
+}
+
+constexpr std::uint64_t kSharing = 12;
+
+void AddSharing(Generator& generator) {
+  for (std::uint64_t key = 0; key < kSharing; ++key)
+    ASSERT_TRUE(generator.Add(key, SharedPrompt(key), Sampling(key, 100)).ok());
+}
+
+// The cache holds about three sequences: the others wait, before or after they have tokens.
+TEST(GeneratorTest, ACacheThatIsTooSmallForTheBatchChangesNoCompletion) {
+  const auto model = GoldenModel("qwen2_tiny");
+  for (const bool batch_invariant : {false, true}) {
+    Generator roomy(*model, {.kv_cache_tokens = 65536, .batch_invariant = batch_invariant});
+    AddSharing(roomy);
+    const auto expected = RunAll(roomy);
+    Generator small(*model, {.kv_cache_tokens = 400, .batch_invariant = batch_invariant});
+    AddSharing(small);
+    std::map<std::uint64_t, GeneratedSequence> done;
+    std::int64_t preempted = 0;
+    while (done.size() < kSharing) {
+      const std::int64_t waiting = small.waiting();
+      for (auto& sequence : small.Step()) done[sequence.key] = std::move(sequence);
+      preempted += std::max<std::int64_t>(0, small.waiting() - waiting);
+    }
+    EXPECT_GT(preempted, 0);
+    for (const auto& [key, sequence] : done) {
+      EXPECT_EQ(sequence.token_ids.size(), 100U);
+      EXPECT_LT(TeacherForcedError(*model, SharedPrompt(key), sequence, 0.8), 1e-4);
+      if (!batch_invariant) continue;  // else the bits depend on how they were computed
+      EXPECT_EQ(sequence.token_ids, expected.at(key).token_ids) << key;
+      EXPECT_EQ(sequence.logprobs, expected.at(key).logprobs) << key;
+    }
+  }
+}
+
+TEST(GeneratorTest, PreemptedSequencesContinueUnderNewWeights) {
+  const auto model = GoldenModel("qwen2_tiny");
+  Generator generator(*model, {.kv_cache_tokens = 400});
+  AddSharing(generator);
+  const std::int64_t admitted = [&] {
+    EXPECT_TRUE(generator.Step().empty());
+    return generator.running();
+  }();
+  while (generator.running() >= admitted) ASSERT_TRUE(generator.Step().empty());
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : model->parameters()) at::Tensor(tensor).mul_(1.05);
+  }
+  generator.WeightsChanged();
+  std::int64_t crossed = 0;
+  for (const auto& [key, sequence] : RunAll(generator)) {
+    crossed += std::ssize(sequence.segment_starts) - 1;
+    const auto last = static_cast<std::size_t>(sequence.segment_starts.back());
+    EXPECT_LT(TeacherForcedError(*model, SharedPrompt(key), sequence, 0.8, last), 1e-4);
+  }
+  EXPECT_EQ(crossed, admitted);
+}
+
 // Prompts within a block, of whole blocks, and of blocks and a part; more sequences behind one of
 // them than one pass takes.
 void ExpectManyContinueUnderNewWeights(bool batch_invariant) {

@@ -238,6 +238,26 @@ TEST_F(EmbeddedEngineTest, SamplesInFlightHaveASegmentForEachVersion) {
   EXPECT_GT(crossed, 0U) << "every sample ended before the new weights came";
 }
 
+// The cache holds one sample and a half, so that samples wait while several versions come.
+TEST_F(EmbeddedEngineTest, SegmentsHaveTokensAlsoOfSamplesThatWaited) {
+  worker_.kv_cache_tokens = 400;
+  const auto engine = MakeEngine();
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(engine->Submit(Request(i, 240)).ok());
+  WeightManifest manifest = OtherWeights(1);
+  for (std::uint64_t step = 1; step <= 8; ++step) {
+    manifest.version = Version(step);
+    ASSERT_TRUE(engine->UpdateWeights(manifest).ok());
+  }
+  for (const auto& [index, result] : Collect(*engine, 8)) {
+    ASSERT_FALSE(result.segments.empty());
+    EXPECT_EQ(result.segments.front().first_token, 0);
+    for (std::size_t i = 1; i < result.segments.size(); ++i) {
+      EXPECT_GT(result.segments[i].first_token, result.segments[i - 1].first_token);
+      EXPECT_TRUE(OlderThan(result.segments[i - 1].version, result.segments[i].version));
+    }
+  }
+}
+
 TEST_F(EmbeddedEngineTest, AWrongFolderChangesNothing) {
   const auto engine = MakeEngine();
   ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
