@@ -51,6 +51,7 @@ Status Work(const RunConfig& config) {
   BUTTRESS_RETURN_IF_ERROR(AsInput(tokenizer.status()).Annotate("run.model.path"));
   while (true) {
     const auto engine = MakeEngine(config, **tokenizer);
+    if (ShutdownRequested()) return OkStatus();
     BUTTRESS_RETURN_IF_ERROR(AsInput(engine.status()));
     Status status = RunWorker(config, **tokenizer, **engine);
     if (status.code() != StatusCode::kAborted || ShutdownRequested()) return status;

@@ -48,7 +48,9 @@ class VllmEngine final : public InferenceEngine {
     runner_.Stop();
   }
 
-  Status WaitForStart() { return pusher_.WaitForStart(kStartPatienceMs); }
+  Status WaitForStart(std::int64_t ready_ms) {
+    return pusher_.WaitForStart(kStartPatienceMs, ready_ms);
+  }
 
   Status Submit(SampleRequest request) override { return runner_.Submit(std::move(request)); }
 
@@ -96,6 +98,12 @@ Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& m
                                                         const VllmConfig& config,
                                                         PolicyVersion initial,
                                                         const Tokenizer* tokenizer, bool adapters) {
+  if (config.servers.empty()) {
+    return InvalidArgument(
+        "local.worker.vllm.servers = []: buttress launch starts the servers and names them to its "
+        "workers; for a worker that is started alone, start `buttress vllm-server` and name it "
+        "here");
+  }
   BUTTRESS_ASSIGN_OR_RETURN(const std::string api_key, ReadApiKey(config.api_key_file));
   PushedWeights weights{std::move(initial),
                         AbsolutePath(model.path),
@@ -103,7 +111,7 @@ Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& m
                         false,
                         adapters ? WeightsKind::kStarted : WeightsKind::kModel};
   auto engine = std::make_unique<VllmEngine>(config, api_key, std::move(weights), tokenizer);
-  BUTTRESS_RETURN_IF_ERROR(engine->WaitForStart());
+  BUTTRESS_RETURN_IF_ERROR(engine->WaitForStart(config.launch.on() ? config.launch.ready_ms : 0));
   return std::unique_ptr<InferenceEngine>(std::move(engine));
 }
 

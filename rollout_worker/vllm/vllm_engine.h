@@ -12,8 +12,9 @@
 namespace buttress {
 
 // Loads `model.path`, which must be visible to the machines of the servers, into each of them. A
-// server must not be shared with another worker. Returns once every server serves or has failed;
-// servers that are down follow when they come up, if one serves. A server whose settings are wrong
+// server must not be shared with another worker. Returns once every server serves or has failed,
+// and waits for a first one for `config.launch.ready_ms` where the run starts them; servers that
+// are down follow when they come up, if one serves. A server whose settings are wrong
 // is refused with what to set.
 //
 // Each server is brought to new weights by itself, and gets completions under them only once its

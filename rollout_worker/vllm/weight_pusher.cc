@@ -7,6 +7,7 @@
 
 #include "lib/base/net/retry.h"
 #include "lib/base/os/clock.h"
+#include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
 #include "rollout_worker/vllm/protocol.h"
 
@@ -63,20 +64,29 @@ void WeightPusher::Stop() {
   changed_.NotifyAll();
 }
 
-Status WeightPusher::WaitForStart(std::int64_t patience_ms) {
-  const std::int64_t until_ms = RealClock().MonotonicMs() + patience_ms;
+Status WeightPusher::WaitForStart(std::int64_t patience_ms, std::int64_t ready_ms) {
+  const std::int64_t now_ms = RealClock().MonotonicMs();
+  const std::int64_t until_ms = now_ms + patience_ms, ready_until_ms = now_ms + ready_ms;
   MutexLock lock(mutex_);
   const auto started = [&]() REQUIRES(mutex_) {
-    return AllTried() || (served_ && RealClock().MonotonicMs() >= until_ms);
+    const std::int64_t at_ms = RealClock().MonotonicMs();
+    if (!Refusal().ok() || (served_ && at_ms >= until_ms)) return true;
+    return AllTried() && (served_ || at_ms >= ready_until_ms);
   };
   while (!changed_.WaitFor(mutex_, kPushWaitSlice, started)) {
+    if (ShutdownRequested()) return Cancelled("interrupted while the vLLM servers start");
   }
-  // A server that is down may come up; one with the wrong settings needs a person.
+  BUTTRESS_RETURN_IF_ERROR(Refusal());
+  return served_ ? OkStatus() : FirstFailure();
+}
+
+// A server that is down may come up; one with the wrong settings needs a person.
+Status WeightPusher::Refusal() const {
   for (const std::optional<Outcome>& outcome : outcomes_) {
     if (outcome.has_value() && !outcome->status.ok() && !WorthRetrying(outcome->status))
       return outcome->status;
   }
-  return served_ ? OkStatus() : FirstFailure();
+  return OkStatus();
 }
 
 Status WeightPusher::Push(PushedWeights weights) {

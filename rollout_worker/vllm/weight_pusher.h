@@ -48,9 +48,9 @@ class WeightPusher {
   WeightPusher& operator=(const WeightPusher&) = delete;
 
   // Waits until every server serves the first target or has failed, but at most `patience_ms` once
-  // one serves it. Returns the first failure if none does, and that of a server whose settings are
-  // wrong in any case.
-  Status WaitForStart(std::int64_t patience_ms);
+  // one serves it. Returns the first failure if none does within `ready_ms`, and that of a server
+  // whose settings are wrong in any case. kCancelled if a shutdown is requested meanwhile.
+  Status WaitForStart(std::int64_t patience_ms, std::int64_t ready_ms);
 
   // Makes `weights` the target. Returns once a server serves them, or with the first failure once
   // every server has failed to load them, or kCancelled after Interrupt or Stop. They stay the
@@ -91,6 +91,7 @@ class WeightPusher {
   void RecordLost(std::size_t server, const PushedWeights& weights);
   bool AllTried() const REQUIRES(mutex_);
   Status FirstFailure() const REQUIRES(mutex_);
+  Status Refusal() const REQUIRES(mutex_);
 
   const VllmConfig config_;
   ServerPool& pool_;

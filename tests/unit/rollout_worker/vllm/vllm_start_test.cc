@@ -1,4 +1,6 @@
+#include <chrono>
 #include <cmath>
+#include <future>
 
 #include "lib/base/os/file.h"
 #include "tests/support/secret_file.h"
@@ -93,6 +95,31 @@ TEST(VllmStartTest, AnAddressWithoutAServerIsUnavailable) {
   ScriptedVllm server;
   server.Stop();
   EXPECT_EQ(StatusOfStart(server).code(), StatusCode::kUnavailable);
+}
+
+TEST(VllmStartTest, AServerThatTheRunStartsIsWaitedForUntilItIsReady) {
+  ScriptedVllm server;
+  server.Stop();
+  VllmConfig config = ConfigOf({server.url()});
+  config.launch.binary = "vllm";
+  config.launch.ready_ms = 600000;
+  auto engine = std::async(std::launch::async, [&config] {
+    return MakeVllmEngine(StartModel(), config, PolicyVersion()).status();
+  });
+  EXPECT_EQ(engine.wait_for(std::chrono::milliseconds(500)), std::future_status::timeout);
+  server.Restart();
+  const Status status = engine.get();
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  server.Stop();
+  config.launch.ready_ms = 100;
+  EXPECT_EQ(StatusOfStart(server, config).code(), StatusCode::kUnavailable);
+}
+
+TEST(VllmStartTest, AWorkerWithoutServersSaysWhoStartsThem) {
+  VllmConfig config;
+  config.launch.binary = "vllm";
+  EXPECT_THAT(MakeVllmEngine(StartModel(), config, PolicyVersion()).status().message(),
+              HasSubstr("buttress launch starts the servers"));
 }
 
 TEST(VllmStartTest, AServerThatIsDownJoinsTheOthersWhenItComesUp) {
