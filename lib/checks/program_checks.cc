@@ -12,6 +12,7 @@
 #include "lib/checks/machine_checks.h"
 #include "lib/checks/model_checks.h"
 #include "lib/checks/peer_checks.h"
+#include "lib/checks/vllm_checks.h"
 #include "lib/config/load_credentials.h"
 #include "lib/policy/context_heads.h"
 
@@ -131,6 +132,8 @@ constexpr struct {
        CheckMemory(run.config, run.model, run.here, ThisMachine(), run.findings);
        CheckGpus(run.config, run.model, run.here, run.findings);
      }},
+    {In({kStart, kDoctor}),
+     [](Examined& run) { CheckVllmLaunch(run.config, run.model, run.here, run.findings); }},
     {In({kStart, kDoctor, kLearner}),
      [](Examined& run) { CheckReference(run.config, run.findings); }},
     {In({kStart}),

@@ -49,6 +49,7 @@ constexpr PathSetting kPathSettings[] = {
     {"local.security.ca"},
     {"local.security.tokens"},
     {"local.worker.vllm.api_key_file"},
+    {"local.worker.vllm.launch.binary", PathKind::kProgram},
     {"local.worker.weights_dir"},
     {"local.launch.mpirun", PathKind::kProgram},
 };

@@ -16,13 +16,15 @@ bool Runs(const std::string& path) {
 
 }  // namespace
 
-bool OnPath(const std::string& program) {
-  if (program.find('/') != std::string::npos) return Runs(program);
+std::string FindProgram(const std::string& program) {
+  if (program.find('/') != std::string::npos) return Runs(program) ? program : "";
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (Runs(folder + "/" + program)) return true;
-  return false;
+    if (Runs(folder + "/" + program)) return folder + "/" + program;
+  return "";
 }
+
+bool OnPath(const std::string& program) { return !FindProgram(program).empty(); }
 
 }  // namespace buttress

@@ -5,8 +5,11 @@
 
 namespace buttress {
 
-// Whether `program` is an executable file: the one of that path if the name has a slash, else one
-// in a folder of the environment variable PATH.
+// Returns the path of the executable file `program`: the name itself if it has a slash, else that
+// in the first folder of the environment variable PATH that has one. Empty if there is none.
+std::string FindProgram(const std::string& program);
+
+// Whether FindProgram finds it.
 bool OnPath(const std::string& program);
 
 }  // namespace buttress

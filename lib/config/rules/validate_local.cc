@@ -100,9 +100,25 @@ void CheckTrack(const TrackConfig& track, Rules& rules) {
                 "name a Python interpreter, such as python3");
 }
 
+void CheckVllmLaunch(const VllmLaunchConfig& launch, Rules& rules) {
+  const auto gpus = static_cast<std::int64_t>(launch.gpus.size());
+  rules.Require(gpus == 0 ? launch.tensor_parallel == 1 : gpus % launch.tensor_parallel == 0,
+                "worker.vllm.launch.tensor_parallel",
+                "divides the number of gpus, " + ToText(gpus) + "; 1 without gpus");
+  for (const std::int64_t gpu : launch.gpus) {
+    rules.RequireOf(gpu >= 0 && std::ranges::count(launch.gpus, gpu) == 1,
+                    "worker.vllm.launch.gpus", ToText(gpu), "counted from 0, each at most once");
+  }
+  for (const std::string& entry : launch.env) {
+    rules.RequireOf(entry.find('=') != std::string::npos && !entry.starts_with('='),
+                    "worker.vllm.launch.env", entry, "expected NAME=VALUE");
+  }
+}
+
 void CheckVllm(const VllmConfig& vllm, Rules& rules) {
-  rules.Require(!vllm.servers.empty(), "worker.vllm.servers",
-                "name a server or more: [http://host:8000]");
+  rules.Require(!vllm.servers.empty() || vllm.launch.on(), "worker.vllm.servers",
+                "name a server or more: [http://host:8000], or the program that starts some: "
+                "local.worker.vllm.launch.binary");
   for (const std::string& server : vllm.servers) {
     rules.RequireOf(IsServerUrl(server), "worker.vllm.servers", server, kServerUrl);
     rules.RequireOf(std::ranges::count(vllm.servers, server) == 1, "worker.vllm.servers", server,
@@ -117,8 +133,12 @@ void CheckLocal(const RunConfig& config, Rules& rules) {
   CheckPrograms(config.local, rules);
   CheckSecurity(config.local, rules);
   CheckTrack(config.local.track, rules);
-  if (config.local.worker.engine != EngineKind::kVllm) return;
-  CheckVllm(config.local.worker.vllm, rules);
+  const WorkerConfig& worker = config.local.worker;
+  CheckVllmLaunch(worker.vllm.launch, rules);
+  rules.Require(worker.engine == EngineKind::kVllm || !worker.vllm.launch.on(),
+                "worker.vllm.launch.binary", "needs local.worker.engine: vllm; leave it out");
+  if (worker.engine != EngineKind::kVllm) return;
+  CheckVllm(worker.vllm, rules);
   rules.In("run.");
   rules.Require(config.run.sampling.temperature <= 2, "sampling.temperature",
                 "at most 2 with local.worker.engine: vllm");

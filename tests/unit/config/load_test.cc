@@ -240,6 +240,17 @@ TEST(LoadTest, LoraNamesMatricesOnce) {
 TEST(LoadTest, TheVllmEngineNeedsServers) {
   EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm"}),
               HasSubstr("local.worker.vllm.servers = []: name a server or more"));
+  const std::string launch = "local.worker.vllm.launch.";
+  EXPECT_TRUE(
+      ParseRunConfig(kGood, "b.yaml", {"local.worker.engine=vllm", launch + "binary=vllm"}).ok());
+  EXPECT_THAT(ErrorOf(kGood, {launch + "binary=vllm"}),
+              HasSubstr("launch.binary = vllm: needs local.worker.engine: vllm"));
+  EXPECT_THAT(ErrorOf(kGood, {launch + "gpus=[1, 2, 3]", launch + "tensor_parallel=2"}),
+              HasSubstr("launch.tensor_parallel = 2: divides the number of gpus, 3"));
+  EXPECT_THAT(ErrorOf(kGood, {launch + "gpus=[1, 1]"}),
+              HasSubstr("launch.gpus = 1: counted from 0, each at most once"));
+  EXPECT_THAT(ErrorOf(kGood, {launch + "env=[NAME]"}),
+              HasSubstr("launch.env = NAME: expected NAME=VALUE"));
   EXPECT_THAT(
       ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=[localhost:8000]"}),
       HasSubstr("local.worker.vllm.servers = localhost:8000: expected http://host:port"));

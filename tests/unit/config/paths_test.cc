@@ -28,7 +28,7 @@ constexpr char kRelative[] = R"(run:
     http: {token_file: token}
 local:
   out: runs/x
-  worker: {weights_dir: ./weights}
+  worker: {weights_dir: ./weights, engine: vllm, vllm: {launch: {binary: env/bin/vllm}}}
   launch: {mpirun: bin/mpirun}
 )";
 
@@ -69,6 +69,7 @@ TEST_F(PathsTest, RelativePathsOfAFileBeginAtItsFolder) {
   EXPECT_EQ(config.run.reward.http.token_file, In("configs/token"));
   EXPECT_EQ(config.local.out, In("configs/runs/x"));
   EXPECT_EQ(config.local.worker.weights_dir, In("configs/weights"));
+  EXPECT_EQ(config.local.worker.vllm.launch.binary, In("configs/env/bin/vllm"));
   EXPECT_EQ(config.local.launch.mpirun, In("configs/bin/mpirun"));
   EXPECT_EQ(config.local.security.ca, "");
 }
