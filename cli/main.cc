@@ -62,6 +62,7 @@ constexpr CommandEntry kCommands[] = {
     {"doctor", "check a run without starting it, and show what its rows become", AddDoctor,
      kPrepare},
     {"on-host", "what `launch --hosts` calls to run a program on another machine", AddOnHost, ""},
+    {"vllm-server", "start a vLLM server of a run, as `launch` does", AddVllmServer, kTrain},
     {"status", "show the progress of a run", AddStatus, kTrain},
     {"samples", "show what the policy wrote in the newest steps, with rewards", AddSamples,
      kUnderstand},

@@ -15,6 +15,7 @@
 #include "cli/fleet/ssh_session.h"
 #include "cli/process.h"
 #include "cli/train/supervisor.h"
+#include "cli/vllm/vllm_server.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
@@ -93,7 +94,7 @@ Result<Fleet> Fleet::Load(const std::string& hosts_file, const std::string& ssh)
   fleet.ssh_ = ssh;
   for (const Host& host : hosts) {
     fleet.machines_.insert(host.coordinator ? fleet.machines_.begin() : fleet.machines_.end(),
-                           Machine{host, {}});
+                           Machine{host});
   }
   auto port = FreePort(fleet.machines_.front().host.address);
   if (!port.ok()) return InvalidArgument(hosts_file + ": " + port.status().message());
@@ -165,6 +166,7 @@ Status Fleet::Judge(const RunConfig& config, Machine& machine, const Asked& aske
   local.launch.workers = machine.host.workers;
   local.launch.learner_ranks = machine.host.ranks;
   BUTTRESS_ASSIGN_OR_RETURN(machine.gpus, AssignWorkerGpus(local, answer.gpus));
+  machine.ports = answer.ports;
   for (const std::string& warning : answer.warnings) findings.Warn(machine.host.name, warning);
   if (machine.host.coordinator) return OkStatus();
   if (answer.model != here.model) {
@@ -257,11 +259,32 @@ std::vector<std::string> Fleet::WorkerCommand(const RunConfig& config, std::int6
     argv.insert(argv.end(), {"--set", fmt::format("local.worker.gpu={}",
                                                   machine->gpus[static_cast<std::size_t>(place)])});
   }
+  if (!machine->ports.empty()) {
+    argv.insert(argv.end(),
+                {"--set", ServersSetting(machine->ports, place, machine->host.workers)});
+  }
   if (machine->host.coordinator) return argv;
   // Another machine does not see the folder into which the learner publishes.
   argv.insert(argv.end(), {"--set", "local.worker.weights=grpc"});
   argv.insert(argv.begin(), {"--role", "worker-" + id, "--"});
   return FarCommand(config, *machine, argv);
+}
+
+std::vector<std::vector<std::string>> Fleet::ServerCommands(const RunConfig& config) const {
+  std::vector<std::vector<std::string>> commands;
+  for (const Machine& machine : machines_) {
+    std::int64_t index = 0;
+    for (const int port : machine.ports) {
+      std::vector<std::string> argv = ServerProgram(index++, port);
+      argv.insert(argv.end(), {"--config", SentConfigPath(config.local.out)});
+      if (!machine.host.coordinator) {
+        argv.insert(argv.begin(), {"--role", fmt::format("vllm-{}", commands.size()), "--"});
+        argv = FarCommand(config, machine, argv);
+      }
+      commands.push_back(std::move(argv));
+    }
+  }
+  return commands;
 }
 
 std::vector<std::string> Fleet::MpirunArguments() const {

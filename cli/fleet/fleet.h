@@ -58,6 +58,10 @@ class Fleet {
   // The command line of a worker, 0 <= `worker` < local.launch.workers. REQUIRES: Check() is OK.
   std::vector<std::string> WorkerCommand(const RunConfig& config, std::int64_t worker) const;
 
+  // The command lines of all vLLM servers that the run starts: those of each machine with workers.
+  // REQUIRES: Check() is OK.
+  std::vector<std::vector<std::string>> ServerCommands(const RunConfig& config) const;
+
   // The arguments of mpirun that name the hosts; empty if all ranks run here.
   // REQUIRES: Check() is OK.
   std::vector<std::string> MpirunArguments() const;
@@ -65,7 +69,8 @@ class Fleet {
  private:
   struct Machine {
     Host host;
-    std::vector<int> gpus;  // of its workers; empty: none is given
+    std::vector<int> gpus = {};   // of its workers; empty: none is given
+    std::vector<int> ports = {};  // of its vLLM servers
   };
 
   std::vector<std::string> FarCommand(const RunConfig& config, const Machine& machine,
@@ -96,6 +101,7 @@ struct HostAnswer {
   std::string model;          // digest of the files of the model folder
   std::string folder;         // what the launching machine left in its run folder; empty: nothing
   std::vector<std::string> warnings;
+  std::vector<int> ports;  // free now, for the vLLM servers that it is to start
 
   std::string ToText() const;
   static HostAnswer FromText(const std::string& text);

@@ -1,6 +1,7 @@
 // `buttress on-host`: both ends of a program that `buttress launch --hosts` runs on another machine
 // (cli/fleet/ssh_session.h).
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <net/if.h>
 #include <unistd.h>
 
@@ -11,14 +12,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/fleet/fleet.h"
 #include "cli/fleet/ssh_session.h"
 #include "cli/process.h"
+#include "cli/vllm/vllm_server.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/program_path.h"
@@ -26,6 +30,7 @@
 #include "lib/base/text/digest.h"
 #include "lib/checks/memory_checks.h"
 #include "lib/checks/model_checks.h"
+#include "lib/checks/vllm_checks.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
@@ -74,7 +79,12 @@ std::string ModelDigest(const std::string& folder) {
   return ToHex(Sha256Of(text)).substr(0, 16);
 }
 
-// Model folder, memory and GPUs for the processes of this machine.
+std::vector<int> Numbers(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<int>(words), std::istream_iterator<int>()};
+}
+
+// Model folder, memory, GPUs and vLLM for the processes of this machine.
 Status CheckSizes(const HostNeeds& needs, const RunConfig& config, HostAnswer& answer) {
   Findings findings;
   const ModelFacts model = CheckModel(config.run, findings);
@@ -82,6 +92,7 @@ Status CheckSizes(const HostNeeds& needs, const RunConfig& config, HostAnswer& a
   const ProcessCounts own{needs.workers, needs.ranks, config.local.launch.learner_ranks};
   CheckMemory(config, model, own, ThisMachine(), findings);
   CheckGpus(config, model, own, findings);
+  CheckVllmLaunch(config, model, own, findings);
   for (const Finding& finding : findings.list()) {
     if (finding.severity == Severity::kError)
       return InvalidArgument(finding.check + ": " + finding.text);
@@ -140,8 +151,8 @@ Status RunOnHost(OnHostOptions& options) {
 }  // namespace
 
 std::string HostAnswer::ToText() const {
-  std::string text =
-      fmt::format("gpus {}\nclock {}\nmodel {}\nfolder {}\n", gpus, clock_ms, model, folder);
+  std::string text = fmt::format("gpus {}\nclock {}\nmodel {}\nfolder {}\nports {}\n", gpus,
+                                 clock_ms, model, folder, fmt::join(ports, " "));
   for (const std::string& warning : warnings)
     text += "warning " + warning.substr(0, warning.find('\n')) + "\n";
   return text;
@@ -158,6 +169,7 @@ HostAnswer HostAnswer::FromText(const std::string& text) {
     if (key == "clock") answer.clock_ms = std::atoll(value.c_str());
     if (key == "model") answer.model = value;
     if (key == "folder") answer.folder = value;
+    if (key == "ports") answer.ports = Numbers(value);
     if (key == "warning") answer.warnings.push_back(value);
   }
   return answer;
@@ -200,6 +212,11 @@ Result<HostAnswer> CheckThisHost(const HostNeeds& needs, const RunConfig& config
   if (const auto mark = ReadFile(FolderMarkPath(local.out), kMaxMarkBytes); mark.ok())
     answer.folder = mark->substr(0, mark->find('\n'));
   BUTTRESS_RETURN_IF_ERROR(CheckSizes(needs, config, answer));
+  if (needs.workers > 0) {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto ports,
+                              ReservePorts(LaunchedServers(local.worker.vllm.launch)));
+    answer.ports = PortsOf(ports);
+  }
   LocalSettings own = local;
   own.launch.workers = needs.workers;
   if (needs.workers == 0 || !WorkersNeedGpus(own)) return answer;

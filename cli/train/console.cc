@@ -159,7 +159,7 @@ constexpr double kAskAfterSeconds = 6, kTellAfterSeconds = 9;
 
 }  // namespace
 
-std::string WaitingFor(const RunView& view, std::int64_t prompts) {
+std::string WaitingFor(const RunView& view, std::int64_t prompts, bool launches_vllm) {
   const v1::GetRunStatusResponse& run = view.run;
   const std::uint64_t next = run.step() + 1;
   if (!view.answered) return "the coordinator, which does not answer";
@@ -167,7 +167,10 @@ std::string WaitingFor(const RunView& view, std::int64_t prompts) {
   if (run.learner_epoch() == 0) return "the learner to load the model and register";
   if (run.step() == run.total_steps()) return "the learner to write the last checkpoint and model";
   if (CountOf(run, "batched") > 0) return fmt::format("the learner, which trains step {}", next);
-  if (run.workers().empty()) return "a rollout worker to load the model and register";
+  if (run.workers().empty()) {
+    return launches_vllm ? "a vLLM server to load the model; logs/vllm-*.log say how far it is"
+                         : "a rollout worker to load the model and register";
+  }
   const std::uint64_t leased = CountOf(run, "leased");
   const char* what = view.scoring  ? "with run.reward.verifier"
                      : leased == 0 ? "leased; workers wait for weights or places"
@@ -457,7 +460,7 @@ void Console::ShowWaiting() {
   RunView view;
   if (asked_.valid() && asked_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
     view = asked_.get();
-  SayWaiting(WaitingFor(view, config_.run.batch.prompts));
+  SayWaiting(WaitingFor(view, config_.run.batch.prompts, config_.local.worker.vllm.launch.on()));
 }
 
 }  // namespace buttress

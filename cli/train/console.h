@@ -32,8 +32,9 @@ struct RunView {
   bool scoring = false;  // no engine has a completion: all are with the verifiers
 };
 
-// "the learner, which trains step 4", or the like. `prompts` is P. Pure.
-std::string WaitingFor(const RunView& view, std::int64_t prompts);
+// "the learner, which trains step 4", or the like. `prompts` is P, `launches_vllm` whether the run
+// starts vLLM servers. Pure.
+std::string WaitingFor(const RunView& view, std::int64_t prompts, bool launches_vllm = false);
 
 // Follows the logs of a folder. The first warning or error of each kind is a notice, with the lines
 // that belong to it, such as a traceback; those like it are only in the log. A kind is the role and

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "cli/process.h"
 #include "lib/base/os/busy_mark.h"
 #include "lib/base/os/file.h"
+#include "lib/checks/vllm_checks.h"
 #include "lib/collectives/cuda_library.h"
 
 namespace buttress {
@@ -60,6 +62,9 @@ Result<std::vector<std::string>> RunPrograms::Prepare() {
                                 "; use cpu, or check nvidia-smi");
     }
     BUTTRESS_ASSIGN_OR_RETURN(worker_gpus_, AssignWorkerGpus(config_.local, *visible));
+  } else {
+    BUTTRESS_ASSIGN_OR_RETURN(server_ports_,
+                              ReservePorts(LaunchedServers(config_.local.worker.vllm.launch)));
   }
   return warnings;
 }
@@ -67,6 +72,11 @@ Result<std::vector<std::string>> RunPrograms::Prepare() {
 Status RunPrograms::Start() {
   BUTTRESS_RETURN_IF_ERROR(
       supervisor_.Start("coordinator", CommandLine({SiblingProgram("coordinator")})));
+  std::size_t server = 0;
+  for (std::vector<std::string>& argv : ServerCommandLines()) {
+    BUTTRESS_RETURN_IF_ERROR(
+        supervisor_.Start("vllm-" + std::to_string(server++), std::move(argv)));
+  }
   for (std::int64_t i = 0; i < config_.local.launch.workers; ++i) {
     BUTTRESS_RETURN_IF_ERROR(
         supervisor_.Start("worker-w" + std::to_string(i), WorkerCommandLine(i)));
@@ -97,7 +107,17 @@ std::vector<std::string> RunPrograms::WorkerCommandLine(std::int64_t worker) con
   if (!worker_gpus_.empty())
     own.push_back("local.worker.gpu=" +
                   std::to_string(worker_gpus_[static_cast<std::size_t>(worker)]));
+  if (!server_ports_.empty())
+    own.push_back(ServersSetting(PortsOf(server_ports_), worker, config_.local.launch.workers));
   return CommandLine({SiblingProgram("rollout_worker")}, own);
+}
+
+std::vector<std::vector<std::string>> RunPrograms::ServerCommandLines() const {
+  if (fleet_) return fleet_->ServerCommands(config_);
+  std::vector<std::vector<std::string>> commands;
+  for (const int port : PortsOf(server_ports_))
+    commands.push_back(CommandLine(ServerProgram(std::ssize(commands), port)));
+  return commands;
 }
 
 std::vector<std::string> RunPrograms::LearnerCommandLine() const {
@@ -113,7 +133,7 @@ std::vector<std::string> RunPrograms::LearnerCommandLine() const {
 Supervisor::Patience RunPrograms::Clean() const { return {config_.local.launch.stop_timeout_ms}; }
 
 void RunPrograms::StopAllButLearner() {
-  for (const char* role : {"worker-", "evaluator", "track", "coordinator"})
+  for (const char* role : {"worker-", "vllm-", "evaluator", "track", "coordinator"})
     supervisor_.Stop(role, SIGTERM, Clean());
 }
 

@@ -11,6 +11,7 @@
 #include "cli/checks/run_checks.h"
 #include "cli/fleet/fleet.h"
 #include "cli/train/supervisor.h"
+#include "cli/vllm/vllm_server.h"
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 
@@ -24,11 +25,13 @@ class RunPrograms {
   RunPrograms(const RunFile& file, const RunConfig& config, std::optional<Fleet> fleet,
               std::function<void(const std::string&)> say);
 
-  // Checks the machines, or gives the workers of this one their GPUs. Returns the warnings of the
+  // Checks the machines, or gives the workers of this one their GPUs and its vLLM servers their
+  // ports. Returns the warnings of the
   // machines.
   Result<std::vector<std::string>> Prepare();
 
-  // Starts coordinator, workers, tracking, evaluator and learner. REQUIRES: Prepare() is OK.
+  // Starts coordinator, vLLM servers, workers, tracking, evaluator and learner. REQUIRES: Prepare()
+  // is OK.
   Status Start();
 
   // Waits for the workers, to which the coordinator reports that the run has ended, and stops the
@@ -47,6 +50,7 @@ class RunPrograms {
 
  private:
   std::vector<std::string> WorkerCommandLine(std::int64_t worker) const;
+  std::vector<std::vector<std::string>> ServerCommandLines() const;
   std::vector<std::string> LearnerCommandLine() const;
   void StopAllButLearner();
   Supervisor::Patience Clean() const;
@@ -55,7 +59,8 @@ class RunPrograms {
   const RunConfig& config_;
   std::optional<Fleet> fleet_;
   Supervisor supervisor_;
-  std::vector<int> worker_gpus_;  // empty: no worker is given one
+  std::vector<int> worker_gpus_;            // empty: no worker is given one
+  std::vector<ReservedPort> server_ports_;  // of the vLLM servers on this machine, without a fleet
 };
 
 // Follows the addresses that the processes of a run write to its folder. Not thread-safe.

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "lib/measure/steps_file.h"
+#include "tests/support/runs/fake_vllm_run.h"
 #include "tests/support/runs/machines.h"
 #include "tests/support/runs/made_certificates.h"
 #include "tests/support/runs/ssh_servers.h"
@@ -82,8 +83,8 @@ class HostsRun {
   std::vector<std::string> Left() const {
     std::vector<std::string> left;
     for (const ProcessInfo& info : Descendants()) {
-      for (const char* name :
-           {"buttress", "coordinator", "rollout_worker", "learner", "mpirun", "orted", "ssh"}) {
+      for (const char* name : {"buttress", "coordinator", "rollout_worker", "learner", "mpirun",
+                               "orted", "ssh", "fake_vllm", "fake_engine"}) {
         if (info.name == name) left.push_back(info.name);
       }
     }
@@ -227,6 +228,33 @@ TEST_F(LaunchHostsTest, AStopOrTheDeathOfLaunchLeavesNoProcessOnAnyMachine) {
   run.Start();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectEveryStepOnce(run, kSteps);
+}
+
+TEST_F(LaunchHostsTest, VllmServersRunOnTheMachinesOfTheWorkersAndEndWithTheRun) {
+  ASSERT_EQ(FakeVllmRun::Get().error(), "");
+  HostsRun run(100000);
+  for (const char* name : {"co", "n1", "n2"}) {
+    fs::copy(FakeVllmRun::Get().model(), run.Path(name, "/tmp/task/wide"),
+             fs::copy_options::recursive);
+  }
+  std::string settings;
+  for (const std::string& argument : FakeVllmRun::Settings("task/wide"))
+    settings += " " + ShellWord(argument);
+  run.Start(settings);
+  ASSERT_TRUE(run.WaitForStep(1, kStartMs)) << run.Text();
+  EXPECT_TRUE(run.Pids("co", "fake_vllm").empty());
+  for (const char* name : {"n1", "n2"}) {
+    EXPECT_TRUE(WaitUntil(kStartMs, [&] { return run.Pids(name, "fake_vllm").size() == 1; }))
+        << name << run.Text();
+  }
+  for (const pid_t server : run.Pids("n1", "fake_vllm")) ::kill(server, SIGKILL);
+  EXPECT_TRUE(run.Says("vllm-0 died (killed by signal 9); restart 1", 20000)) << run.Text();
+  EXPECT_TRUE(WaitUntil(kStartMs, [&] { return run.Pids("n1", "fake_vllm").size() == 1; }));
+  const std::int64_t before = run.step();
+  ASSERT_TRUE(run.WaitForStep(before + 2, kStartMs)) << run.Text();
+  run.Interrupt();
+  ASSERT_EQ(run.Wait(60000), 130) << run.Text();
+  ExpectNothingLeft(run);
 }
 
 TEST_F(LaunchHostsTest, ACheckAndTheDoctorLookAtEveryMachineAndStartTheRanks) {

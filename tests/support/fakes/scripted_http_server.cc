@@ -131,8 +131,8 @@ bool ScriptedConnection::ClientGone() const {
   return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
-ScriptedHttpServer::ScriptedHttpServer(Handler handler) : handler_(std::move(handler)) {
-  reserved_ = SocketOn(0);
+ScriptedHttpServer::ScriptedHttpServer(Handler handler, int port) : handler_(std::move(handler)) {
+  reserved_ = SocketOn(port);
   port_ = PortOf(reserved_);
   Listen();
 }

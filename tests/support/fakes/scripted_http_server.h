@@ -53,8 +53,8 @@ class ScriptedHttpServer {
  public:
   using Handler = std::function<void(const ScriptedRequest&, ScriptedConnection&)>;
 
-  // The handler runs on a thread of each connection.
-  explicit ScriptedHttpServer(Handler handler);
+  // The handler runs on a thread of each connection. Port 0 is a free one.
+  explicit ScriptedHttpServer(Handler handler, int port = 0);
 
   ~ScriptedHttpServer();
 

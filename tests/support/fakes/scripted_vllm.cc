@@ -64,9 +64,9 @@ bool SendBytewise(ScriptedConnection& connection, const std::string& text) {
 
 ScriptedVllm::ScriptedVllm(Settings settings)
     : settings_(std::move(settings)),
-      server_([this](const ScriptedRequest& request, ScriptedConnection& connection) {
-        Handle(request, connection);
-      }) {}
+      server_([this](const ScriptedRequest& request,
+                     ScriptedConnection& connection) { Handle(request, connection); },
+              settings_.port) {}
 
 void ScriptedVllm::Stop() {
   {
@@ -285,7 +285,7 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
     return connection.Reply(200,
                             "# TYPE process_start_time_seconds gauge\n"
                             "process_start_time_seconds 1.79" +
-                                std::to_string(100000 + starts_) + "e+09\n");
+                                std::to_string(100000 + settings_.process + starts_) + "e+09\n");
   }
   MutexLock lock(mutex_);
   control_calls_.push_back(request.target);

@@ -21,13 +21,15 @@ TEST(HostCheckTest, AClockIsOffByWhatTheTimeOfTheCheckDoesNotExplain) {
 }
 
 TEST(HostCheckTest, AnswersKeepTheirFields) {
-  const HostAnswer answer{2, 1764000000000, "abc", "word of a folder", {"memory: a", "GPUs: b\nc"}};
+  const HostAnswer answer{
+      2, 1764000000000, "abc", "word of a folder", {"memory: a", "GPUs: b\nc"}, {40001, 40002}};
   const HostAnswer read = HostAnswer::FromText("a banner of ssh\n" + answer.ToText());
   EXPECT_EQ(read.gpus, 2);
   EXPECT_EQ(read.clock_ms, 1764000000000);
   EXPECT_EQ(read.model, "abc");
   EXPECT_EQ(read.folder, "word of a folder");
   EXPECT_EQ(read.warnings, (std::vector<std::string>{"memory: a", "GPUs: b"}));
+  EXPECT_EQ(read.ports, (std::vector<int>{40001, 40002}));
 }
 
 class ThisHostTest : public ::testing::Test {

@@ -13,6 +13,8 @@ TEST(WaitingTest, NamesWhoIsWaitedFor) {
   EXPECT_EQ(WaitingFor(view, 8), "the learner to load the model and register");
   view.run.set_learner_epoch(1);
   EXPECT_EQ(WaitingFor(view, 8), "a rollout worker to load the model and register");
+  EXPECT_EQ(WaitingFor(view, 8, /*launches_vllm=*/true),
+            "a vLLM server to load the model; logs/vllm-*.log say how far it is");
   view.run.add_workers()->set_leases(3);
   (*view.run.mutable_groups())["pending"] = 8;
   EXPECT_EQ(WaitingFor(view, 8),

@@ -1,0 +1,135 @@
+// `buttress vllm-server`: a vLLM server of a run, and the end of all its processes.
+//
+// vLLM's engine runs in processes of its own, which survive a kill of the one that was started.
+// This process is their parent in the end: it passes SIGTERM on, which the kernel sends when the
+// process that started this one dies, and leaves no process behind.
+#include <fcntl.h>
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/process.h"
+#include "cli/vllm/vllm_server.h"
+#include "lib/base/net/secret.h"
+#include "lib/base/os/fd.h"
+#include "lib/base/os/program_path.h"
+#include "lib/base/os/shutdown.h"
+#include "lib/checks/vllm_checks.h"
+#include "lib/config/load.h"
+#include "lib/policy/model_config.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kServeTick(100);
+constexpr int kWrongArguments = 2;  // of argparse, in vLLM
+constexpr std::int64_t kMaxKeyBytes = 4096;
+
+struct ServeFlags {
+  std::string path;
+  std::vector<std::string> overrides;
+  ServerPlace place{.index = 0, .port = 8000};
+  bool print = false;
+  bool count = false;
+};
+
+// The exit status as the supervisor of a run reads it: one that a restart cannot fix stays, and an
+// end that nobody asked for is a failure.
+int StatusToReport(int code) {
+  if (ShutdownRequested()) return 0;
+  return code > 128 || code == kWrongArguments ? code : ExitCode(Unavailable(""));
+}
+
+void SetEnvironment(const ServerCommand& command) {
+  for (const std::string& entry : command.env) {
+    const std::size_t equals = entry.find('=');
+    ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), /*overwrite=*/1);
+  }
+  // As if the virtual environment were activated: vLLM finds compilers and ninja there.
+  const std::string program = FindProgram(command.argv.front());
+  const char* path = std::getenv("PATH");
+  if (program.find('/') == std::string::npos || path == nullptr) return;
+  const std::string folder = std::filesystem::path(program).parent_path().string();
+  ::setenv("PATH", (folder + ":" + path).c_str(), /*overwrite=*/1);
+}
+
+// Runs the server to its end. Exits with its status.
+Status RunServer(const ServerCommand& command, std::int64_t stop_ms) {
+  InstallShutdownHandlers();
+  SetChildSubreaper();
+  const OwnedFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  BUTTRESS_ASSIGN_OR_RETURN(Process server,
+                            Process::StartOn(command.argv, null.get(), STDOUT_FILENO));
+  while (server.Running() && !WaitForShutdown(kServeTick)) {
+  }
+  if (server.Running()) {
+    server.Signal(SIGTERM);
+    WaitUntil(stop_ms, [&server] { return !server.Running(); });
+  }
+  const int code = server.Running() ? 128 + SIGKILL : server.exit_code();
+  KillDescendants();
+  std::fflush(stdout);
+  std::exit(StatusToReport(code));
+}
+
+Status Serve(const ServeFlags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags.path, flags.overrides));
+  const VllmConfig& vllm = config.local.worker.vllm;
+  const std::int64_t servers = LaunchedServers(vllm.launch);
+  if (flags.count) {
+    fmt::print("{}\n", servers);
+    return OkStatus();
+  }
+  if (flags.place.index >= servers) {
+    return InvalidArgument(
+        servers == 0 ? "local.worker.vllm.launch.binary = '': name the program vllm"
+                     : fmt::format("--index {}: local.worker.vllm.launch is of {} servers, which "
+                                   "are counted from 0",
+                                   flags.place.index, servers));
+  }
+  const Result<ModelConfig> model = LoadModelConfig(config.run.model.path);
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const ServerCommand command = MakeServerCommand(config, model.ok() ? model->max_positions : 0,
+                                                  flags.place, visible == nullptr ? "" : visible);
+  if (flags.print) {
+    fmt::print("{}", ScriptOf(command, vllm.api_key_file));
+    return OkStatus();
+  }
+  if (!vllm.api_key_file.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(std::string key, ReadSecretFile(vllm.api_key_file, kMaxKeyBytes));
+    key.resize(key.find_last_not_of("\n\r ") + 1);
+    ::setenv("VLLM_API_KEY", key.c_str(), /*overwrite=*/1);
+  }
+  SetEnvironment(command);
+  return RunServer(command, config.local.launch.stop_timeout_ms);
+}
+
+}  // namespace
+
+std::function<Status()> AddVllmServer(CLI::App& app) {
+  const auto flags = std::make_shared<ServeFlags>();
+  AddConfigFile(app, flags->path)->required();
+  app.add_option("--set", flags->overrides, "override a setting; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--index", flags->place.index,
+                 "which server of local.worker.vllm.launch, counted from 0")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--port", flags->place.port, "port on 127.0.0.1")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
+  app.add_flag(
+      "--print", flags->print,
+      "print the command as a script for sh instead, for a machine without these programs");
+  app.add_flag("--count", flags->count, "print how many servers a machine has, and start none");
+  return [flags] { return Serve(*flags); };
+}
+
+}  // namespace buttress

@@ -1,0 +1,94 @@
+// `buttress launch` with vLLM servers that it starts itself: the program is a fake that answers as
+// vLLM does, if its flags and environment are those that a run needs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/support/brake.h"
+#include "tests/support/runs/fake_vllm_run.h"
+#include "tests/support/runs/launched_run.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 6;
+constexpr int kGroupsOfAStep = 8;
+constexpr std::int64_t kRunMs = 60000;
+
+class VllmLaunchTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_EQ(FakeVllmRun::Get().error(), "");
+    // GPUs for the check of their numbers.
+    ::setenv("LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER, 1);
+    ::setenv("FAKE_GPUS", "4", 1);
+  }
+
+  // A server on each of two GPUs.
+  static std::vector<std::string> Settings() {
+    std::vector<std::string> argv = FakeVllmRun::Settings(FakeVllmRun::Get().model());
+    argv.insert(argv.end(), {"--no-eval", "--set", "local.worker.vllm.launch.gpus=[2, 3]"});
+    return argv;
+  }
+
+  static std::string ServerLog(const LaunchedRun& run, int server) {
+    return TextOf(JoinPath(run.out(), "logs/vllm-" + std::to_string(server) + ".log"));
+  }
+};
+
+TEST_F(VllmLaunchTest, AServerThatIsKilledStartsAgainAndNothingIsLeftAtTheEnd) {
+  const Brake brake(2);
+  LaunchedRun run(kSteps, brake.With(Settings()));
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
+  const std::vector<pid_t> servers = run.Pids("fake_vllm");
+  ASSERT_EQ(servers.size(), 2u) << run.Text();
+  ASSERT_EQ(run.Pids("fake_engine").size(), 2u);
+  ASSERT_EQ(::kill(servers.front(), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    return TextOf(run.log()).find("died (killed by signal 9); restart 1 of 5") != std::string::npos;
+  })) << run.Text();
+  brake.Release();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  EXPECT_TRUE(Descendants().empty());
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  EXPECT_THAT(ServerLog(run, 0),
+              HasSubstr("devices [2] model " + FakeVllmRun::Get().model() + "\n"));
+  EXPECT_THAT(ServerLog(run, 1),
+              HasSubstr("devices [3] model " + FakeVllmRun::Get().model() + "\n"));
+}
+
+TEST_F(VllmLaunchTest, NothingOutlivesALaunchThatIsKilled) {
+  LaunchedRun run(1000, Settings());
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(1, kRunMs)) << run.Text();
+  run.process().Signal(SIGKILL);
+  EXPECT_EQ(run.Wait(kRunMs), 128 + SIGKILL);
+  EXPECT_TRUE(WaitUntil(kRunMs, [] { return Descendants().empty(); }))
+      << Descendants().front().name << run.Text();
+}
+
+TEST_F(VllmLaunchTest, AnArgumentThatVllmDoesNotKnowEndsTheRunWithItsName) {
+  LaunchedRun run(kSteps, Settings());
+  run.Start({"--set", "local.worker.vllm.launch.args=[--no-such-flag]"});
+  ASSERT_EQ(run.Wait(kRunMs), 2) << run.Text();
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("unrecognized arguments: --no-such-flag"));
+  EXPECT_TRUE(Descendants().empty());
+}
+
+TEST_F(VllmLaunchTest, WhatCannotWorkIsNamedBeforeAnythingStarts) {
+  LaunchedRun run(kSteps, Settings());
+  run.Start({"--set", "local.worker.vllm.launch.gpus=[4]", "--set",
+             "local.worker.vllm.launch.binary=/nowhere/vllm"});
+  ASSERT_EQ(run.Wait(kRunMs), 2) << run.Text();
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("GPU 4 is not there: 4 are visible"));
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("no program /nowhere/vllm; `deploy/setup.sh --vllm"));
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("2 workers on this machine share 1 vLLM servers"));
+}
+
+}  // namespace
+}  // namespace buttress
