@@ -153,6 +153,22 @@ class ManifestsTest(unittest.TestCase):
             done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
             self.assertEqual(done.returncode, 0, folder)
 
+    def test_a_server_of_vllm_is_started_as_its_run_needs_it(self):
+        for folder, run in (("k8s/overlays/single-node-8gpu",) * 2,
+                            ("tests/kubernetes/every-component", "k8s/overlays/multi-node")):
+            (command,) = [container for thing in RENDERED[folder] if thing["kind"] == "Deployment"
+                          for container in thing["spec"]["template"]["spec"]["initContainers"]
+                          if container["name"] == "vllm-command"]
+            arguments = [str(ROOT / run / "run.yaml").join(argument.split(
+                "/etc/buttress/config/run.yaml")) for argument in command["args"]]
+            program = pathlib.Path(COORDINATOR).parent / "buttress"
+            script = subprocess.run([program, "vllm-server", *arguments], check=True,
+                                    capture_output=True, text=True).stdout
+            self.assertIn("export CUDA_VISIBLE_DEVICES=0\n", script, folder)
+            self.assertIn("export VLLM_SERVER_DEV_MODE=1\n", script, folder)
+            self.assertIn("exec vllm serve /data/models/", script, folder)
+            self.assertIn(" --host 127.0.0.1 --port 8000 ", script, folder)
+
     def test_dev_is_the_quickstart(self):
         text = (ROOT / "configs/quickstart.yaml").read_text()
         quickstart = yaml.safe_load(text.replace("../runs/quickstart-data/", "/data/quickstart/"))
