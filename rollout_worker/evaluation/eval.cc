@@ -3,15 +3,20 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "lib/base/os/clock.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
 #include "lib/base/text/random.h"
 #include "lib/collectives/cuda_library.h"
+#include "lib/config/choice.h"
+#include "lib/config/load.h"
 #include "lib/data/prompt_file.h"
 #include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/decode/generator.h"
@@ -20,6 +25,8 @@
 #include "lib/policy/weights/finite_check.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
+#include "lib/weights/part_file.h"
+#include "rollout_worker/evaluation/sampler.h"
 #include "rollout_worker/scoring/scoring_pool.h"
 
 namespace buttress {
@@ -28,123 +35,242 @@ namespace {
 constexpr std::chrono::milliseconds kPollWait(100);
 constexpr double kProgressSeconds = 10;
 
+double Rounded(double value) { return std::round(10 * value) / 10; }
+
+// Decodes with the model in this process.
+class ModelSampler : public EvalSampler {
+ public:
+  ModelSampler(Transformer& model, const Tokenizer& tokenizer, const WorkerConfig& worker)
+      : model_(model),
+        tokenizer_(tokenizer),
+        generator_(model, {.max_running = worker.max_running,
+                           .kv_cache_tokens = worker.kv_cache_tokens,
+                           .batch_invariant = worker.batch_invariant}) {}
+
+  Status Add(std::uint64_t key, const Prompt& prompt, const SamplingParams& sampling) override {
+    return generator_.Add(key, prompt.token_ids, sampling, &tokenizer_);
+  }
+
+  Result<std::vector<SampledCompletion>> Step() override {
+    std::vector<SampledCompletion> completions;
+    for (GeneratedSequence& sequence : generator_.Step()) {
+      if (sequence.finish_reason == FinishReason::kError) {
+        BUTTRESS_RETURN_IF_ERROR(
+            CheckFinite(model_.parameters(), "the weights of the model", "evaluate another one"));
+        return DataLoss(
+            "the logits of the model are not finite, though its weights are; check its "
+            "config.json, or evaluate it in float32");
+      }
+      completions.push_back({sequence.key, sequence.finish_reason, std::move(sequence.token_ids)});
+    }
+    return completions;
+  }
+
+  std::int64_t open() const override { return generator_.running() + generator_.waiting(); }
+
+ private:
+  const Transformer& model_;
+  const Tokenizer& tokenizer_;
+  Generator generator_;
+};
+
 class Evaluation {
  public:
-  Evaluation(const PromptFile& file, const Tokenizer& tokenizer, ScoringPool& scoring,
-             const Transformer& model, Generator& generator, std::int64_t prompts,
-             std::int64_t completions)
-      : file_(file),
+  // `file` may be null.
+  Evaluation(const PromptFile& prompts, const Tokenizer& tokenizer, ScoringPool& scoring,
+             EvalSampler& sampler, EvalFile* file, const EvalOptions& options)
+      : prompts_(prompts),
         tokenizer_(tokenizer),
         scoring_(scoring),
-        model_(model),
-        generator_(generator),
-        prompts_(prompts),
-        completions_(completions) {}
+        sampler_(sampler),
+        file_(file),
+        completions_(options.completions) {
+    const auto rows = static_cast<std::int64_t>(prompts.size());
+    rows_ = options.limit > 0 ? std::min(options.limit, rows) : rows;
+  }
 
   Result<EvalResult> Run(const SamplingParams& sampling) {
-    const double started = MonotonicSeconds();
-    // Queues all samples before the first step, so that every run decodes the same batches and
-    // gives the same bits.
-    for (std::int64_t row = 0; row < prompts_; ++row) {
-      const auto read = file_.Read(static_cast<std::size_t>(row));
-      if (read.status().code() == StatusCode::kOutOfRange) continue;  // over_long: drop
-      BUTTRESS_RETURN_IF_ERROR(read.status());
-      const Prompt& prompt = *read;
-      const Status added = Add(row, prompt, sampling);
-      if (added.code() == StatusCode::kOutOfRange) {
-        Log(kWarn, "a prompt is left out", {{"error", added.message()}});
-        continue;
+    std::set<std::int64_t> done;
+    if (file_ != nullptr) {
+      for (const EvalPrompt& prompt : file_->found().prompts) {
+        if (prompt.row >= rows_) continue;
+        done.insert(prompt.row);
+        result_.Add(prompt);
       }
-      BUTTRESS_RETURN_IF_ERROR(added);
-      ++result_.prompts;
+      seconds_before_ = file_->found().seconds;
     }
-    double reported = started;
-    while (generator_.running() + generator_.waiting() > 0) {
+    BUTTRESS_RETURN_IF_ERROR(AddPrompts(done, sampling));
+    if (!done.empty()) Log(kInfo, "continuing", {{"done", done.size()}, {"prompts", of_}});
+    double reported = started_;
+    while (sampler_.open() > 0) {
       if (ShutdownRequested()) return Cancelled("interrupted");
-      for (GeneratedSequence& sequence : generator_.Step())
-        BUTTRESS_RETURN_IF_ERROR(Score(std::move(sequence), sampling));
-      Count(scoring_.Poll(std::chrono::milliseconds(0)));
+      BUTTRESS_ASSIGN_OR_RETURN(std::vector<SampledCompletion> sampled, sampler_.Step());
+      for (SampledCompletion& completion : sampled)
+        BUTTRESS_RETURN_IF_ERROR(Score(std::move(completion), sampling));
+      BUTTRESS_RETURN_IF_ERROR(Count(scoring_.Poll(std::chrono::milliseconds(0))));
       if (MonotonicSeconds() - reported > kProgressSeconds) {
         reported = MonotonicSeconds();
-        Log(kInfo, "evaluating",
-            {{"completions", result_.completions},
-             {"of", result_.prompts * completions_},
-             {"correct", result_.correct}});
+        TellProgress(static_cast<std::int64_t>(done.size()));
       }
     }
-    while (scoring_.inside() > 0) Count(scoring_.Poll(kPollWait));
-    result_.seconds = MonotonicSeconds() - started;
+    while (scoring_.inside() > 0) BUTTRESS_RETURN_IF_ERROR(Count(scoring_.Poll(kPollWait)));
+    result_.seconds = of_ > static_cast<std::int64_t>(done.size()) ? Seconds() : seconds_before_;
     return result_;
   }
 
  private:
+  // Queues all samples before the first step, so that every run decodes the same batches and gives
+  // the same bits.
+  Status AddPrompts(const std::set<std::int64_t>& done, const SamplingParams& sampling) {
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      const auto read = prompts_.Read(static_cast<std::size_t>(row));
+      if (read.status().code() == StatusCode::kOutOfRange) continue;  // over_long: drop
+      BUTTRESS_RETURN_IF_ERROR(read.status());
+      if (!done.contains(row)) {
+        const Status added = Add(row, *read, sampling);
+        if (added.code() == StatusCode::kOutOfRange) {
+          Log(kWarn, "a prompt is left out", {{"error", added.message()}});
+          continue;
+        }
+        BUTTRESS_RETURN_IF_ERROR(added);
+      }
+      ++of_;
+    }
+    return OkStatus();
+  }
+
   Status Add(std::int64_t row, const Prompt& prompt, const SamplingParams& sampling) {
     for (std::int64_t i = 0; i < completions_; ++i) {
       const auto key = static_cast<std::uint64_t>(row * completions_ + i);
       SamplingParams own = sampling;
       own.seed = MixSeed(sampling.seed, key);
-      BUTTRESS_RETURN_IF_ERROR(
-          generator_.Add(key, prompt.token_ids, own, &tokenizer_).Annotate("prompt " + prompt.id));
+      BUTTRESS_RETURN_IF_ERROR(sampler_.Add(key, prompt, own).Annotate("prompt " + prompt.id));
     }
     return OkStatus();
   }
 
-  Status Score(GeneratedSequence sequence, const SamplingParams& sampling) {
-    if (sequence.finish_reason == FinishReason::kError) {
-      BUTTRESS_RETURN_IF_ERROR(
-          CheckFinite(model_.parameters(), "the weights of the model", "evaluate another one"));
-      return DataLoss(
-          "the logits of the model are not finite, though its weights are; check its "
-          "config.json, or evaluate it in float32");
-    }
-    const auto row = static_cast<std::int64_t>(sequence.key) / completions_;
-    std::vector<EngineResult>& samples = unfinished_[row];
-    EngineResult& sample = samples.emplace_back();
+  Status Score(SampledCompletion completion, const SamplingParams& sampling) {
+    const auto row = static_cast<std::int64_t>(completion.key) / completions_;
+    ScoreRequest& request = unfinished_[row];
+    EngineResult& sample = request.samples.emplace_back();
     sample.id.group_id = static_cast<std::uint64_t>(row);
     sample.id.index =
-        static_cast<std::int32_t>(static_cast<std::int64_t>(sequence.key) % completions_);
-    sample.finish_reason = sequence.finish_reason;
-    sample.token_ids = std::move(sequence.token_ids);
-    if (static_cast<std::int64_t>(samples.size()) < completions_) return OkStatus();
-    std::ranges::sort(samples, {}, &EngineResult::id);
-    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
-    ScoreRequest request;
-    request.samples = std::move(samples);
-    unfinished_.erase(row);
+        static_cast<std::int32_t>(static_cast<std::int64_t>(completion.key) % completions_);
+    sample.finish_reason = completion.finish_reason;
+    sample.token_ids = std::move(completion.token_ids);
+    if (static_cast<std::int64_t>(request.samples.size()) < completions_) return OkStatus();
+    std::ranges::sort(request.samples, {}, &EngineResult::id);
+    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, prompts_.Read(static_cast<std::size_t>(row)));
     request.source = prompt.source;
     request.answer = prompt.answer;
     request.extra_json = prompt.extra_json;
     BUTTRESS_ASSIGN_OR_RETURN(request.prompt,
                               tokenizer_.Decode(prompt.token_ids, SpecialTokens::kKeep));
     request.sampling = sampling;
-    while (!scoring_.Submit(request).ok()) Count(scoring_.Poll(kPollWait));
+    while (!scoring_.Submit(request).ok())
+      BUTTRESS_RETURN_IF_ERROR(Count(scoring_.Poll(kPollWait)));
+    unfinished_.erase(row);
     return OkStatus();
   }
 
-  void Count(const std::vector<ScoredCompletion>& scored) {
+  // Adds what was scored, in the order of ScoreRequest::samples for each prompt.
+  Status Count(const std::vector<ScoredCompletion>& scored) {
     for (const auto& [sample, verdict, second_outcome] : scored) {
-      ++result_.completions;
-      result_.scores.Add(static_cast<std::int64_t>(sample.id.group_id), verdict);
-      result_.correct += verdict.outcome == Outcome::kCorrect ? 1 : 0;
-      result_.wrong += verdict.outcome == Outcome::kWrong ? 1 : 0;
-      result_.unscorable += verdict.outcome == Outcome::kUnscorable ? 1 : 0;
-      result_.truncated += sample.finish_reason == FinishReason::kLength ? 1 : 0;
-      result_.tokens += static_cast<std::int64_t>(sample.token_ids.size());
-      if (verdict.outcome != Outcome::kUnscorable) result_.raw_reward += TotalReward(verdict);
+      const auto row = static_cast<std::int64_t>(sample.id.group_id);
+      EvalPrompt& prompt = scored_[row];
+      prompt.row = row;
+      const bool scorable = verdict.outcome != Outcome::kUnscorable;
+      prompt.completions.push_back({verdict.outcome, verdict.given,
+                                    scorable ? TotalReward(verdict) : 0,
+                                    static_cast<std::int64_t>(sample.token_ids.size()),
+                                    sample.finish_reason == FinishReason::kLength});
+      if (static_cast<std::int64_t>(prompt.completions.size()) < completions_) continue;
+      result_.Add(prompt);
+      if (file_ != nullptr) BUTTRESS_RETURN_IF_ERROR(file_->Append(prompt, Seconds()));
+      scored_.erase(row);
     }
+    return OkStatus();
   }
 
-  const PromptFile& file_;
+  double Seconds() const { return seconds_before_ + MonotonicSeconds() - started_; }
+
+  // `before`: prompts that were done before this process started.
+  void TellProgress(std::int64_t before) const {
+    const double per_second =
+        static_cast<double>(result_.prompts - before) / (MonotonicSeconds() - started_);
+    const double left = static_cast<double>(of_ - result_.prompts) / per_second;
+    const Estimate accuracy = result_.scores.Avg();
+    Log(kInfo, "evaluating",
+        {{"prompts", result_.prompts},
+         {"of", of_},
+         {"prompts_per_minute", Rounded(60 * per_second)},
+         {"minutes_left", Rounded(left / 60)},
+         {"accuracy", accuracy.prompts > 0 ? PercentText(accuracy) : "-"}});
+  }
+
+  const PromptFile& prompts_;
   const Tokenizer& tokenizer_;
   ScoringPool& scoring_;
-  const Transformer& model_;
-  Generator& generator_;
-  const std::int64_t prompts_;
+  EvalSampler& sampler_;
+  EvalFile* const file_;
   const std::int64_t completions_;  // per prompt
+  std::int64_t rows_ = 0;           // of the prompt file
+  std::int64_t of_ = 0;             // prompts
+  const double started_ = MonotonicSeconds();
+  double seconds_before_ = 0;  // of earlier processes
   // By row, until all completions of the prompt are there.
-  std::map<std::int64_t, std::vector<EngineResult>> unfinished_;
+  std::map<std::int64_t, ScoreRequest> unfinished_;
+  std::map<std::int64_t, EvalPrompt> scored_;
   EvalResult result_;
 };
+
+// The SHA-256 of the safetensors of a folder, in the order of their names.
+Result<std::string> DigestOfWeights(const std::string& folder) {
+  std::set<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() == ".safetensors") paths.insert(it->path().string());
+  }
+  std::string digests;
+  for (const std::string& path : paths) {
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string digest, Sha256OfFile(path));
+    digests += digest;
+  }
+  return ToHex(Sha256Of(digests));
+}
+
+// Whatever decides the completions and their verdicts.
+Result<nlohmann::ordered_json> SettingsOf(const EvalOptions& options, const PromptFile& prompts) {
+  const SamplingParams& sampling = options.sampling;
+  nlohmann::ordered_json settings = {{"model", options.model.path}};
+  BUTTRESS_ASSIGN_OR_RETURN(settings["weights_sha256"], DigestOfWeights(options.model.path));
+  settings["dtype"] = ChoiceName(options.model.dtype);
+  if (!options.adapter.empty()) {
+    settings["adapter"] = options.adapter;
+    BUTTRESS_ASSIGN_OR_RETURN(settings["adapter_sha256"], DigestOfWeights(options.adapter));
+  }
+  settings["prompts"] = options.prompts;
+  settings["prompts_sha256"] = prompts.sha256();
+  settings["verifier"] = options.reward.verifier;
+  // The other settings of run.data and run.reward.
+  RunConfig config;
+  config.run.data = options.data;
+  config.run.reward = options.reward;
+  config.run.data.prompts = config.run.data.held_out = "";
+  settings["data_and_reward_sha256"] = RunConfigHash(config);
+  settings["completions"] = options.completions;
+  settings["temperature"] = sampling.temperature;
+  settings["top_p"] = sampling.top_p;
+  settings["top_k"] = sampling.top_k;
+  settings["max_tokens"] = sampling.max_tokens;
+  settings["min_tokens"] = sampling.min_tokens;
+  settings["stop"] = sampling.stop;
+  settings["stop_token_ids"] = sampling.stop_token_ids;
+  settings["include_stop"] = sampling.include_stop;
+  settings["seed"] = sampling.seed;
+  return settings;
+}
 
 }  // namespace
 
@@ -181,6 +307,11 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
         {{"dropped", dropped.count}, {"lines", dropped.first}});
   }
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
+  std::unique_ptr<EvalFile> results;
+  if (!options.results.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(const nlohmann::ordered_json settings, SettingsOf(options, *file));
+    BUTTRESS_ASSIGN_OR_RETURN(results, EvalFile::Open(options.results, settings));
+  }
   BUTTRESS_ASSIGN_OR_RETURN(const auto model,
                             Transformer::Load(options.model.path, options.model.dtype, device));
   if (!options.adapter.empty()) BUTTRESS_RETURN_IF_ERROR(AddAdapters(options.adapter, *model));
@@ -193,79 +324,8 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   const auto scoring =
       ScoringPool::Start(std::move(verifiers), *tokenizer, scoring_options, metrics);
   at::set_num_threads(static_cast<int>(options.worker.threads));
-  Generator generator(*model, {.max_running = options.worker.max_running,
-                               .kv_cache_tokens = options.worker.kv_cache_tokens,
-                               .batch_invariant = options.worker.batch_invariant});
-  const auto rows = static_cast<std::int64_t>(file->size());
-  const std::int64_t count = options.limit > 0 ? std::min(options.limit, rows) : rows;
-  return Evaluation(*file, *tokenizer, *scoring, *model, generator, count, options.completions)
-      .Run(sampling);
-}
-
-void EvalScores::Add(std::int64_t row, const Verdict& verdict) {
-  PromptScores& prompt = prompts_[row];
-  const bool correct = verdict.outcome == Outcome::kCorrect;
-  if (!correct && verdict.outcome != Outcome::kWrong) return;
-  ++prompt.successes.scored;
-  prompt.successes.correct += correct ? 1 : 0;
-  if (verdict.given.empty()) {
-    ++prompt.blank;
-    return;
-  }
-  Answer& answer = prompt.answers[verdict.given];
-  (correct ? answer.correct : answer.wrong) += 1;
-}
-
-Estimate EvalScores::PassAt(std::int64_t k) const {
-  std::vector<double> of_prompts;
-  for (const auto& [row, prompt] : prompts_) {
-    if (prompt.successes.scored >= k) of_prompts.push_back(PassAtK(prompt.successes, k));
-  }
-  return MeanOver(of_prompts);
-}
-
-Estimate EvalScores::MajAt(std::int64_t k) const {
-  std::vector<double> of_prompts;
-  std::vector<AnswerVotes> votes;
-  for (const auto& [row, prompt] : prompts_) {
-    if (prompt.successes.scored < k) continue;
-    votes.clear();
-    for (const auto& [text, answer] : prompt.answers) {
-      votes.push_back({answer.correct + answer.wrong, answer.correct > answer.wrong});
-    }
-    of_prompts.push_back(MajAtK(votes, prompt.blank, k));
-  }
-  return MeanOver(of_prompts);
-}
-
-Estimate EvalScores::Avg() const {
-  std::vector<double> of_prompts;
-  for (const auto& [row, prompt] : prompts_) {
-    const Successes& s = prompt.successes;
-    if (s.scored > 0)
-      of_prompts.push_back(static_cast<double>(s.correct) / static_cast<double>(s.scored));
-  }
-  return MeanOver(of_prompts);
-}
-
-std::vector<double> EvalScores::ByRow() const {
-  if (prompts_.empty()) return {};
-  std::vector<double> shares(static_cast<std::size_t>(prompts_.rbegin()->first) + 1,
-                             std::numeric_limits<double>::quiet_NaN());
-  for (const auto& [row, prompt] : prompts_) {
-    const auto& [correct, scored] = prompt.successes;
-    if (scored > 0)
-      shares[static_cast<std::size_t>(row)] =
-          static_cast<double>(correct) / static_cast<double>(scored);
-  }
-  return shares;
-}
-
-std::vector<std::int64_t> PowersUpTo(std::int64_t n) {
-  std::vector<std::int64_t> ks;
-  for (std::int64_t k = 1; k < n; k *= 2) ks.push_back(k);
-  ks.push_back(n);
-  return ks;
+  ModelSampler sampler(*model, *tokenizer, options.worker);
+  return Evaluation(*file, *tokenizer, *scoring, sampler, results.get(), options).Run(sampling);
 }
 
 }  // namespace buttress

@@ -25,6 +25,7 @@ struct Flags {
   std::string dtype;
   std::string device;
   std::string out;
+  std::string results;
   bool use_all = false;
   bool json = false;
   std::int64_t limit = 0;
@@ -69,6 +70,9 @@ struct Flags {
     app.add_option("--threads", threads, "default: one per core")->check(CLI::PositiveNumber);
     app.add_flag("--json", json, "print the result as one JSON object");
     app.add_option("--out", out, "also write this object to a file");
+    app.add_option("--results", results,
+                   "append the verdicts of each prompt to this file as it ends; the same command "
+                   "continues where it was stopped");
   }
 };
 
@@ -102,6 +106,7 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
     options.sampling.max_tokens = static_cast<std::int32_t>(flags.max_tokens);
   options.limit = flags.limit;
   options.completions = flags.completions;
+  options.results = flags.results;
   if (flags.completions > 1 && flags.temperature == 0) {
     return InvalidArgument(c10::str(
         "--completions ", flags.completions,
@@ -134,13 +139,6 @@ void AddRates(const EvalResult& result, const Flags& flags, nlohmann::ordered_js
     json["pass_at_k"][std::to_string(k)] = ToJson(result.scores.PassAt(k));
     json["maj_at_k"][std::to_string(k)] = ToJson(result.scores.MajAt(k));
   }
-}
-
-std::string PercentText(const Estimate& estimate) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%5.1f %% [%5.1f, %5.1f]", 100 * estimate.mean,
-                100 * estimate.low, 100 * estimate.high);
-  return text;
 }
 
 void PrintRates(const EvalResult& result, const Flags& flags) {

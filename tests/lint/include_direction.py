@@ -18,7 +18,7 @@ LIBRARIES = {
     "http": {"base"},
     "jinja": {"base"},
     "ledger": {"base", "experience", "rl"},
-    "measure": {"base", "config", "rl"},
+    "measure": {"base", "config", "experience", "rl"},
     "page": {
         "base", "config", "experience", "ledger", "measure", "rl", "rpc", "samples", "tokenizer"
     },

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,8 @@
 
 namespace buttress {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr std::int32_t kMaxTokens = 16;
 const std::vector<std::string> kPrompts = {"1+2=", "3+3=", "7=", "5+5+5=", "=", "12+21="};
@@ -189,6 +192,47 @@ TEST_F(EvalTest, SeveralCompletionsGivePassAtK) {
   const auto again = Evaluate(options_);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->correct, result->correct);
+}
+
+TEST_F(EvalTest, AnEvaluationContinuesWhereItWasStopped) {
+  std::vector<std::string> answers(kPrompts.size(), Answer(kPrompts[0]));
+  WritePrompts(answers);
+  options_.sampling.temperature = 1;
+  options_.worker.batch_invariant = true;
+  options_.completions = 4;
+  const auto whole = Evaluate(options_);
+  ASSERT_TRUE(whole.ok()) << whole.status().ToString();
+
+  options_.results = JoinPath(folder_, "results.jsonl");
+  options_.limit = 4;
+  ASSERT_TRUE(Evaluate(options_).ok());
+  // A process that is killed leaves part of a line.
+  std::string text = *ReadFile(options_.results);
+  ASSERT_EQ(std::ranges::count(text, '\n'), 5);
+  ASSERT_TRUE(WriteFileAtomic(options_.results, text.substr(0, text.size() - 20)).ok());
+  options_.limit = 0;
+  const auto continued = Evaluate(options_);
+  ASSERT_TRUE(continued.ok()) << continued.status().ToString();
+  EXPECT_EQ(continued->prompts, 6);
+  EXPECT_EQ(continued->completions, 24);
+  EXPECT_EQ(continued->tokens, whole->tokens);
+  EXPECT_EQ(continued->scores.ByRow(), whole->scores.ByRow());
+
+  // Nothing is left to do: no prompt is added to the file.
+  text = *ReadFile(options_.results);
+  EXPECT_EQ(std::ranges::count(text, '\n'), 7);
+  const auto again = Evaluate(options_);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->scores.ByRow(), whole->scores.ByRow());
+  EXPECT_EQ(again->seconds, ReadEvalRecord(options_.results)->seconds);
+  EXPECT_EQ(*ReadFile(options_.results), text);
+
+  answers[3] = "another";
+  WritePrompts(answers);
+  EXPECT_THAT(Evaluate(options_).status().message(), HasSubstr("prompts_sha256 is "));
+  WritePrompts(std::vector<std::string>(kPrompts.size(), Answer(kPrompts[0])));
+  options_.sampling.seed = 9;
+  EXPECT_THAT(Evaluate(options_).status().message(), HasSubstr("seed is "));
 }
 
 TEST_F(EvalTest, SeveralGreedyCompletionsAreRefused) {

@@ -1,0 +1,34 @@
+// What samples the completions of an evaluation: the model in this process, or a server.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/report/status.h"
+#include "lib/data/prompt_file.h"
+#include "lib/experience/types.h"
+
+namespace buttress {
+
+struct SampledCompletion {
+  std::uint64_t key = 0;
+  FinishReason finish_reason = FinishReason::kUnspecified;  // kStop or kLength
+  std::vector<std::int32_t> token_ids;
+};
+
+// Not thread-safe.
+class EvalSampler {
+ public:
+  virtual ~EvalSampler() = default;
+
+  // Queues a completion under the caller's key. kInvalidArgument for one that cannot be sampled.
+  virtual Status Add(std::uint64_t key, const Prompt& prompt, const SamplingParams& sampling) = 0;
+
+  // Works for a moment, and returns the completions that ended in it.
+  virtual Result<std::vector<SampledCompletion>> Step() = 0;
+
+  // Completions that were added and not yet returned.
+  virtual std::int64_t open() const = 0;
+};
+
+}  // namespace buttress
