@@ -164,7 +164,7 @@ std::vector<double> EvalScores::ByRow() const {
   });
 }
 
-Estimate EvalScores::MeanOfRows(std::span<const double> rows) {
+Estimate MeanOfRows(std::span<const double> rows) {
   std::vector<double> finite;
   std::ranges::copy_if(rows, std::back_inserter(finite),
                        [](double value) { return std::isfinite(value); });

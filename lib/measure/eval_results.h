@@ -36,6 +36,9 @@ struct EvalPrompt {
   bool operator==(const EvalPrompt&) const = default;
 };
 
+// The mean over the rows that are not NaN.
+Estimate MeanOfRows(std::span<const double> rows);
+
 // Scores of an evaluation over its prompts: pass@k, maj@k, avg@k. Not thread-safe.
 class EvalScores {
  public:
@@ -53,7 +56,7 @@ class EvalScores {
   // Returns the share of correct completions by row; NaN for a row without a scored one.
   std::vector<double> ByRow() const;
 
-  // The means over the rows that are not NaN.
+  // The means over the rows.
   Estimate PassAt(std::int64_t k) const { return MeanOfRows(PassByRow(k)); }
 
   Estimate MajAt(std::int64_t k) const { return MeanOfRows(MajByRow(k)); }
@@ -71,8 +74,6 @@ class EvalScores {
     std::int64_t blank = 0;  // completions without an answer
     std::map<std::string, Answer> answers;
   };
-
-  static Estimate MeanOfRows(std::span<const double> rows);
 
   // `value` of every prompt with at least `scored` scored completions.
   template <class Value>

@@ -288,15 +288,25 @@ Change ChangeOver(std::span<const StepMean> steps) {
 
 std::optional<Change> PairedChange(std::span<const double> before, std::span<const double> after) {
   double n = 0, first = 0, last = 0, squares = 0;
+  bool shares = false;
   for (std::size_t i = 0; before.size() == after.size() && i < before.size(); ++i) {
     if (!std::isfinite(before[i]) || !std::isfinite(after[i])) continue;
     ++n;
     first += before[i];
     last += after[i];
     squares += (after[i] - before[i]) * (after[i] - before[i]);
+    for (const double value : {before[i], after[i]}) shares = shares || (value != 0 && value != 1);
   }
   if (n == 0) return std::nullopt;
   Change change{.first = first / n, .last = last / n, .difference = (last - first) / n};
+  const double spread = squares - (last - first) * (last - first) / n;
+  if (shares && n > 1 && spread > 1e-12) {
+    const double width = StudentT95(n - 1) * std::sqrt(spread / (n - 1) / n);
+    change.low = change.difference - width;
+    change.high = change.difference + width;
+    change.verdict = VerdictOf(change.low, change.high);
+    return change;
+  }
   // Two more prompts: half a prompt for each combination of right and wrong.
   const double centre = (last - first) / (n + 2);
   const double error = std::sqrt(squares + 1 - (last - first) * (last - first) / (n + 2)) / (n + 2);

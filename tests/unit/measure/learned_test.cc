@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/os/file.h"
 #include "lib/base/text/random.h"
 
 namespace buttress {
@@ -177,6 +178,26 @@ TEST(LearnedTest, ThePairedIntervalHoldsTheTrueDifference) {
     }
     EXPECT_GE(held, 0.93 * kTables) << prompts;
   }
+}
+
+// scipy.stats.bootstrap, by tests/golden/make_paired_test.py.
+TEST(LearnedTest, ThePairedIntervalOfSharesIsThatOfTheBootstrap) {
+  const auto text = ReadFile(std::string(BUTTRESS_GOLDEN) + "/paired_test.json");
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  const auto golden = nlohmann::json::parse(*text);
+  int compared = 0;
+  for (const auto& row : golden["shares"]) {
+    if (!row.contains("low")) continue;
+    const auto change = PairedChange(row["first"].get<std::vector<double>>(),
+                                     row["second"].get<std::vector<double>>());
+    const auto low = row["low"].get<double>(), high = row["high"].get<double>();
+    EXPECT_NEAR(change->low, low, 0.05 * (high - low));
+    EXPECT_NEAR(change->high, high, 0.05 * (high - low));
+    ++compared;
+  }
+  EXPECT_EQ(compared, 3);
+  const std::vector<double> alike(4, 0.25), more(4, 0.5);
+  EXPECT_LT(PairedChange(alike, more)->low, 0) << "four equal differences prove little";
 }
 
 // A run whose steps have 16 groups of 8 completions.
