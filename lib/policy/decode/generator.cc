@@ -14,8 +14,10 @@
 namespace buttress {
 namespace {
 
-// The tokens of prompts and of preempted sequences that one step computes at most.
+// The tokens of prompts and of preempted sequences that one step computes at most: fewer next to
+// sequences that decode, so that a long prompt delays their next tokens little.
 constexpr std::int64_t kPrefillRows = 4096;
+constexpr std::int64_t kPrefillRowsNextToDecoding = 512;
 
 // The logits that exist at the same time: about kLogitValues, but at least kMinLogitRows rows.
 constexpr std::int64_t kLogitValues = std::int64_t{1} << 22;
@@ -148,10 +150,13 @@ bool Generator::Remove(std::uint64_t key) {
 std::vector<GeneratedSequence> Generator::Step() {
   const c10::InferenceMode inference;
   if (stale_) TakeWeights();
-  std::int64_t left = kPrefillRows;
+  const bool decodes =
+      std::ranges::any_of(running_, [](const auto& sequence) { return sequence->decodes(); });
+  const std::int64_t most = decodes ? kPrefillRowsNextToDecoding : kPrefillRows;
+  std::int64_t left = most;
   Decode(left);
   Admit();
-  Prefill(kPrefillRows, left);
+  Prefill(most, left);
   StartSequences();
   return RemoveFinished();
 }

@@ -144,6 +144,37 @@ TEST(GeneratorTest, ACacheThatIsTooSmallForTheBatchChangesNoCompletion) {
   }
 }
 
+// A step computes 512 tokens of prompts at most while a sequence decodes.
+TEST(GeneratorTest, ALongPromptDoesNotStopTheSequencesThatDecode) {
+  ModelConfig config = GoldenModel("qwen2_tiny")->config();
+  config.max_positions = 2048;
+  const auto model = Transformer::Random(config, ModelDtype::kFloat32, {}, 3);
+  ASSERT_TRUE(model.ok());
+  for (const bool batch_invariant : {false, true}) {
+    Generator generator(**model, {.batch_invariant = batch_invariant});
+    ASSERT_TRUE(generator.Add(1, PromptOf(1, 20), Sampling(1, 4)).ok());
+    ASSERT_TRUE(generator.Add(2, PromptOf(2, 20), Sampling(2, 9)).ok());
+    ASSERT_TRUE(generator.Step().empty());
+    const auto prompt = PromptOf(3, 1300);
+    ASSERT_TRUE(generator.Add(3, prompt, Sampling(3, 5)).ok());
+    std::map<std::uint64_t, GeneratedSequence> done;
+    std::map<std::uint64_t, int> ended;  // by key, the step in which it ended
+    for (int step = 2; done.size() < 3; ++step) {
+      for (auto& sequence : generator.Step()) {
+        ended[sequence.key] = step;
+        done[sequence.key] = std::move(sequence);
+      }
+    }
+    // One token a step; the long prompt takes the steps 2 to 4.
+    EXPECT_THAT(ended, ::testing::ElementsAre(std::pair(1, 4), std::pair(2, 9), std::pair(3, 8)));
+    EXPECT_LT(TeacherForcedError(**model, prompt, done.at(3), 0.8), 1e-4);
+    if (!batch_invariant) continue;
+    Generator alone(**model, {.batch_invariant = true});
+    ASSERT_TRUE(alone.Add(3, prompt, Sampling(3, 5)).ok());
+    EXPECT_EQ(RunAll(alone).at(3).logprobs, done.at(3).logprobs);
+  }
+}
+
 TEST(GeneratorTest, PreemptedSequencesContinueUnderNewWeights) {
   const auto model = GoldenModel("qwen2_tiny");
   Generator generator(*model, {.kv_cache_tokens = 400});
