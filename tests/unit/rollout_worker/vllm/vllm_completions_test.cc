@@ -248,6 +248,19 @@ TEST(VllmCompletionsTest, AServerGetsNoMoreThanItsConcurrencyAndTheQueueIsBounde
   EXPECT_EQ(engine->stats().running, 1);
 }
 
+TEST(VllmCompletionsTest, AServerGetsNoMoreThanIsConfigured) {
+  ScriptedVllm server;
+  VllmConfig config = ConfigOf({server.url()});
+  config.concurrency = 1;
+  const auto engine = StartEngine(config);
+  server.Fail({Fault::kStallMidway});
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
+  ASSERT_TRUE(WaitUntil([&] { return engine->stats().servers.at(0).tokens == 2; }));
+  EXPECT_EQ(server.completions().size(), 1U);
+  engine->Cancel({18, 2, 0});
+  EXPECT_EQ(PollFor(*engine, 3).size(), 3U);
+}
+
 TEST(VllmCompletionsTest, TheCompletionsOfAGroupGoToOneServer) {
   ScriptedVllm::Settings settings;
   settings.max_num_seqs = 64;

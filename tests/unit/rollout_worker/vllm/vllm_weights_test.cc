@@ -285,6 +285,17 @@ TEST(VllmWeightsTest, ANewerVersionDoesNotWaitForTheLoadOfAnOlderOne) {
   EXPECT_TRUE(UpdateAll(*engine, ManifestOf(2)));
 }
 
+TEST(VllmWeightsTest, ALoadHasAnEnd) {
+  ScriptedVllm server;
+  VllmConfig config = ConfigOf({server.url()});
+  config.control_ms = 1000;
+  const auto engine = StartEngine(config);
+  server.HangReloads(true);
+  EXPECT_EQ(engine->UpdateWeights(ManifestOf(1)).code(), StatusCode::kDeadlineExceeded);
+  server.HangReloads(false);
+  EXPECT_TRUE(WaitUntil([&] { return engine->version() == ManifestOf(1).version; }));
+}
+
 TEST(VllmWeightsTest, NeitherTheEndOfAWorkerNorThatOfTheEngineWaitsForALoad) {
   ScriptedVllm server;
   auto engine = StartEngine(ConfigOf({server.url()}));

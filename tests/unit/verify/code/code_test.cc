@@ -128,6 +128,19 @@ TEST_F(CodeTest, TimeInTheProgramIsTheProgramsAndTimeOfTheCompilerIsNot) {
   EXPECT_THAT(slow.given, HasSubstr("1 of 2 tests: "));
 }
 
+TEST_F(CodeTest, FilesAndOutputAreBounded) {
+  const std::string writes =
+      "import sys\nopen('/tmp/x', 'wb').write(b'x' * (2 << 20))\nprint('x' * 2000)";
+  const std::string tests = json{{{"input", ""}, {"output", std::string(2000, 'x')}}}.dump();
+  EXPECT_EQ(Judge(writes, tests).outcome, Outcome::kCorrect);
+  config_.code.output_kb = 1;
+  Use(config_);
+  EXPECT_EQ(Judge(writes, tests).given, "0 of 1 tests: too much output");
+  config_.code.disk_mb = 1;
+  Use(config_);
+  EXPECT_THAT(Judge(writes, tests).given, StartsWith("0 of 1 tests: exit code 1"));
+}
+
 // A program with 40 quick tests, four at a time on one CPU.
 TEST_F(CodeTest, NeitherABusyMachineNorTheStartOfAnInterpreterIsTimeOfTheProgram) {
   config_.timeout_ms = 500;  // of all tests together

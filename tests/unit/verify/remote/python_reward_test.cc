@@ -439,6 +439,9 @@ TEST_F(PythonRewardTest, AnUnusableFileIsAnErrorAtStart) {
               HasSubstr("SyntaxError: invalid syntax (broken.py, line 2)"));
   EXPECT_THAT(error_of("x = 1\nimport no_such_module\n"),
               HasSubstr("No module named 'no_such_module' (broken.py, line 2)"));
+  config_.python.start_ms = 200;
+  EXPECT_THAT(error_of("import time\ntime.sleep(1000)\n"),
+              HasSubstr("the import takes longer than run.reward.python.start_ms = 200"));
   config_.python.interpreter = "no-such-python";
   const Status missing = MakeVerifier("python:" + Path() + ":reward", config_).status();
   EXPECT_THAT(missing.message(), HasSubstr("no program 'no-such-python'"));
