@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kMaxPollMs = 10000;
-constexpr std::int64_t kMaxFullPollMs = 1000;
+constexpr std::int64_t kMaxQuietMs = 1000;
 // The time for which the worker collects freed room before it offers it, and the pause after an
 // Exchange without news.
 constexpr milliseconds kGather(50);
@@ -79,7 +79,10 @@ Status Worker::ExchangeLoop() {
       Log(kInfo, "the run has ended");
       return OkStatus();
     }
-    if (!*news) seen = groups_.WaitForChange(seen, kGather);
+    // The coordinator answers at once for as long as the newest weights are not loaded.
+    const milliseconds pause =
+        awaits_weights_ ? std::max(kGather, milliseconds(QuietMs())) : kGather;
+    if (!*news) seen = groups_.WaitForChange(seen, pause);
   }
   return OkStatus();
 }
@@ -100,33 +103,34 @@ Result<bool> Worker::Exchange() {
   if (!response.ok()) return response.status();
   groups_.MarkReported(request);
   const bool news = Apply(*response);
-  if (news) quiet_since_ms_ = RealClock().MonotonicMs();
+  if (news) news_ms_ = RealClock().MonotonicMs();
   const GroupCounts counts = groups_.counts();
   parts_.metrics.leases_held.Set(static_cast<double>(counts.held));
   parts_.metrics.spool_bytes.Set(static_cast<double>(counts.spool_bytes));
   return news;
 }
 
-// A call that waits cannot offer room that becomes free meanwhile. Without room it therefore waits
-// for an eighth of the time in which nothing has happened: a worker that is full for minutes does
-// not ask many times a second, and one whose groups end quickly offers its room at once.
-std::int64_t Worker::WaitMs(const v1::ExchangeRequest& request) {
+// An eighth of the time without news: a worker that waits for minutes does not ask many times a
+// second, and one that has just got something asks again at once.
+std::int64_t Worker::QuietMs() const {
+  return std::min(kMaxQuietMs, (RealClock().MonotonicMs() - news_ms_) / 8);
+}
+
+// A call that waits cannot offer room that becomes free meanwhile, so without room it is short.
+std::int64_t Worker::WaitMs(const v1::ExchangeRequest& request) const {
   if (request.draining()) return 0;
-  const std::int64_t now = RealClock().MonotonicMs();
-  if (request.capacity() > 0) {
-    quiet_since_ms_ = now;
-    return options_.poll_ms;
-  }
-  return std::min({options_.poll_ms, kMaxFullPollMs, (now - quiet_since_ms_) / 8});
+  return request.capacity() > 0 ? options_.poll_ms : std::min(options_.poll_ms, QuietMs());
 }
 
 bool Worker::Apply(const v1::ExchangeResponse& response) {
   bool news = response.leases_size() > 0 || response.revoked_size() > 0;
   for (const v1::LeaseRef& ref : response.revoked()) Cancel(groups_.Revoke(FromProto(ref)));
+  awaits_weights_ = response.has_weights();
   if (response.has_weights()) {
     Result<WeightManifest> manifest = ManifestFromProto(response.weights());
     if (manifest.ok()) {
-      news = weights_.Request(*std::move(manifest)) || news;
+      awaits_weights_ = !weights_.Request(*std::move(manifest));
+      news = news || !awaits_weights_;
     } else {
       parts_.metrics.CountWeightFailure(WeightStage::kChecksum);
       Log(kWarn, "the announced manifest is malformed", {{"error", manifest.status().ToString()}});

@@ -100,7 +100,9 @@ class Worker {
   // Makes one call; returns true if the response has leases, revocations or new weights.
   Result<bool> Exchange();
   // How long the coordinator may wait for news before it answers `request`.
-  std::int64_t WaitMs(const v1::ExchangeRequest& request);
+  std::int64_t WaitMs(const v1::ExchangeRequest& request) const;
+  // How long the next news may wait.
+  std::int64_t QuietMs() const;
   bool Apply(const v1::ExchangeResponse& response);
   void AddLease(const v1::Lease& proto);
   v1::WorkerTime Time() const;
@@ -114,9 +116,9 @@ class Worker {
   GenerationLoop generation_;
   Submitter submitter_;
   std::atomic<bool> drain_requested_{false};
-  bool run_ended_ = false;  // finished or stopped
-  // When there last were news or room.
-  std::int64_t quiet_since_ms_ = RealClock().MonotonicMs();
+  bool run_ended_ = false;                            // finished or stopped
+  bool awaits_weights_ = false;                       // the newest ones are known and not loaded
+  std::int64_t news_ms_ = RealClock().MonotonicMs();  // when the coordinator last had news
   const double started_ = MonotonicSeconds();
 };
 

@@ -2,8 +2,10 @@
 
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "lib/base/os/clock.h"
 #include "lib/base/report/check.h"
 #include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
@@ -114,6 +116,9 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
   MutexLock lock(mutex_);
   if (known_) {
     seen_.last = *request;
+    if (answered_ms_ > 0)
+      seen_.longest_pause_ms =
+          std::max(seen_.longest_pause_ms, RealClock().MonotonicMs() - answered_ms_);
     for (const v1::LeaseRef& ref : request->finished()) ++seen_.finished[FromProto(ref)];
     for (const v1::ReturnedLease& returned : request->returned())
       seen_.returned[FromProto(returned.ref())] = returned.reason();
@@ -132,6 +137,7 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
     *response->mutable_weights() = weights_;
   response->set_run_state(run_state_);
   response->set_order(order_);
+  answered_ms_ = RealClock().MonotonicMs();
   return grpc::Status::OK;
 }
 

@@ -48,7 +48,8 @@ class FakeCoordinator : public v1::Coordinator::Service {
     std::map<LeaseRef, v1::Group> accepted;
     std::map<LeaseRef, v1::ReturnReason> returned;
     std::map<LeaseRef, int> finished;
-    v1::ExchangeRequest last;  // latest Exchange
+    v1::ExchangeRequest last;           // latest Exchange
+    std::int64_t longest_pause_ms = 0;  // between an answer and the next Exchange
   };
 
   bool WaitUntil(const std::function<bool(const Seen&)>& holds);
@@ -76,6 +77,7 @@ class FakeCoordinator : public v1::Coordinator::Service {
   v1::RunState run_state_ GUARDED_BY(mutex_) = v1::RUN_STATE_RUNNING;
   v1::WorkerOrder order_ GUARDED_BY(mutex_) = v1::WORKER_ORDER_NONE;
   bool known_ GUARDED_BY(mutex_) = false;
+  std::int64_t answered_ms_ GUARDED_BY(mutex_) = 0;  // when the last Exchange was
   int refuse_submissions_ GUARDED_BY(mutex_) = 0;
   grpc::StatusCode refusal_ GUARDED_BY(mutex_) = grpc::StatusCode::OK;
   grpc::StatusCode registration_ GUARDED_BY(mutex_) = grpc::StatusCode::OK;

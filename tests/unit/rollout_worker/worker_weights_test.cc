@@ -97,6 +97,19 @@ TEST_F(WorkerWeightsTest, AFurtherSourceInterruptsATransferOfTheSameVersion) {
       [](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));
 }
 
+// The coordinator answers each Exchange at once meanwhile.
+TEST_F(WorkerWeightsTest, AsksLessOftenTheLongerTheFetchTakes) {
+  fetcher_.Hold(true);
+  coordinator_.Announce(ManifestToProto(ManifestAt(1)));
+  Start();
+  ASSERT_TRUE(fetcher_.WaitForFetches(1));
+  EXPECT_TRUE(
+      coordinator_.WaitUntil([](const Seen& seen) { return seen.longest_pause_ms >= 200; }));
+  fetcher_.Hold(false);
+  EXPECT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));
+}
+
 TEST_F(WorkerWeightsTest, ReturnsLeasesWhoseWeightsCannotBeFetched) {
   fetcher_.FailNext(1 << 20, Unavailable("no source answers"));
   WorkerOptions options = DefaultOptions();
