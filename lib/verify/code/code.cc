@@ -4,8 +4,8 @@
 // correct if every test passes. A test fails if it crashes or exceeds a limit of CPU time, time,
 // memory, disk, processes or output. The programs of all tests together have run.reward.timeout_ms,
 // which only they use up: neither the compiler nor the start of a sandbox or interpreter does, nor
-// waiting for a CPU. A failure of the machine, a sandbox that does not start or a program that it is
-// too busy to run, is unscorable.
+// waiting for a CPU. A failure of the machine, a sandbox that does not start or a program that it
+// is too busy to run, is unscorable.
 #include <algorithm>
 #include <memory>
 #include <optional>
