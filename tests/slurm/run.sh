@@ -15,7 +15,7 @@ skip_all() { printf 'slurm: %s\n0 passed, 0 failed, 1 skipped\n' "$*"; exit 77; 
 
 if [ "${1:-}" != inside ]; then
   [ "$(id -u)" = 0 ] || skip_all "making network namespaces needs root"
-  for program in coordinator rollout_worker learner buttress; do
+  for program in coordinator rollout_worker learner buttress fake_vllm; do
     [ -x "$BUTTRESS_BIN/$program" ] || skip_all "no $BUTTRESS_BIN/$program; run deploy/build.sh"
   done
   "$here/setup.sh" || skip_all "Debian's packages of Slurm cannot be installed here"
@@ -175,6 +175,26 @@ ends_by_itself() {
     [ -e "$out/model/config.json" ]
 }
 
+# A vLLM server on each node, of a program that stands in for vLLM; its tokens are of any text, so
+# the vocabulary of the model is as large.
+samples_from_servers() {
+  local vllm=local.worker.vllm
+  out=$work/vllm
+  "$BUTTRESS_BIN/buttress" new-model --out "$work/data/large" --layers 1 --hidden 32 --heads 2 \
+    --intermediate 64 \
+    --characters '0123456789+-:>abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ' &&
+    "$BUTTRESS_BIN/buttress" sft --model "$work/data/large" --data "$work/data/sft.jsonl" \
+      --out "$work/data/start" --steps 1 &&
+    submit vllm -- --set "local.out=$out" --set "run.model.path=$work/data/start" \
+      --set local.worker.engine=vllm --set "$vllm.launch.binary=$BUTTRESS_BIN/fake_vllm" \
+      --set "$vllm.canary_nats=1000" --set "$vllm.revive_ms=100" &&
+    within 90 steps_reach 10 && within 60 runs_one n1 fake_vllm &&
+    within 60 runs_one n2 fake_vllm &&
+    survives_the_loss_of fake_vllm
+}
+
+no_server_is_left() { [ -z "$(processes_of n1 fake_engine; processes_of n2 fake_engine)" ]; }
+
 ledger_is_clean() {
   scancel "$job"
   within 60 is JobState CANCELLED &&
@@ -186,7 +206,7 @@ learner_ends_with() { # STATES STATUS...
   local states=$1 bin=$work/bin
   shift
   rm -rf "$bin" && mkdir "$bin"
-  ln -s "$BUTTRESS_BIN/coordinator" "$BUTTRESS_BIN/rollout_worker" "$bin"
+  ln -s "$BUTTRESS_BIN"/{coordinator,rollout_worker,buttress} "$bin"
   printf '%s\n' "$@" >"$bin/statuses"
   cat >"$bin/learner" <<'EOT'
 #!/bin/sh
@@ -214,6 +234,9 @@ check "mpirun: steps, one rank on each node" starts mpirun
 check "a preemption: it leaves with a checkpoint and resumes" is_preempted 1
 check "scontrol requeue: it resumes from a checkpoint" is_requeued 2
 check "scancel ends it, and the audit of the ledger is clean" ledger_is_clean
+check "vLLM servers start on each node, and again when one is killed" samples_from_servers
+check "scancel ends it, and the audit of the ledger is clean" ledger_is_clean
+check "scancel leaves no process of a server" within 30 no_server_is_left
 check "status 3 of the learner: it is started again" learner_ends_with COMPLETED/0 3 3 0
 for status in 2 4 5 6; do
   check "status $status of the learner ends the job" learner_ends_with FAILED/$status $status
