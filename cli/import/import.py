@@ -29,7 +29,7 @@ KWARGS = re.compile(r"(reward\.)?custom_reward_function\.reward_kwargs\.")
 BOOL = "True=true true=true False=false false=false"
 RECOMPUTE = "True=block true=block False=none false=none"
 SERVERS = ("the embedded engine samples; for vLLM set local.worker.engine and "
-           "local.worker.vllm.servers")
+           "local.worker.vllm.launch")
 SIZED_HERE = "processes and memory are sized in section local"
 SIZED_BY_VLLM = "memory of vLLM is set where its servers are started"
 LORA_TARGETS = "set run.lora.targets"
