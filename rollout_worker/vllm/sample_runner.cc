@@ -13,8 +13,13 @@ constexpr std::int64_t kStepMs = 200;
 constexpr std::chrono::milliseconds kWaitSlice(200);
 constexpr std::int64_t kQueuedPerRunning = 4;
 // The longest wait of a sample for a server that may take it, before it is given back so that
-// another worker may sample it; first_byte_ms if that is shorter.
+// another worker may sample it; first_byte_ms if that is shorter. Servers that the run starts come
+// back: with them a sample continues behind its tokens, which are lost where it is given back.
 constexpr std::int64_t kNoServerMs = 10000;
+
+std::int64_t PatienceOf(const VllmConfig& config) {
+  return config.launch.on() ? config.launch.ready_ms : std::min(kNoServerMs, config.first_byte_ms);
+}
 
 std::int64_t NowMs() { return RealClock().MonotonicMs(); }
 
@@ -201,7 +206,7 @@ void SampleRunner::EndUnserved() {
   const std::int64_t now = NowMs();
   if (now - looked_back_ms_ < kStepMs) return;
   looked_back_ms_ = now;
-  const std::int64_t patience_ms = std::min(kNoServerMs, config_.first_byte_ms);
+  const std::int64_t patience_ms = PatienceOf(config_);
   for (auto sample = waiting_.begin(); sample != waiting_.end();) {
     const auto next = std::next(sample);
     if (pool_.MaySample(sample->oldest())) {

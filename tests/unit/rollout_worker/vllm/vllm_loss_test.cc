@@ -169,5 +169,22 @@ TEST_F(VllmLossTest, WithoutAServerSamplesAreGivenBackWithoutFault) {
   EXPECT_TRUE(WaitUntil([&] { return engine->stats().available; }));
 }
 
+TEST_F(VllmLossTest, SamplesWaitWithTheirTokensForAServerThatTheRunStartsAgain) {
+  ScriptedVllm server;
+  VllmConfig config = ConfigOf({server.url()});
+  config.first_byte_ms = 500;
+  config.launch.binary = "vllm";
+  const auto engine = StartEngine(config);
+  server.Fail({Fault::kStallMidway});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  ASSERT_TRUE(WaitUntil([&] { return engine->stats().servers[0].tokens == 2; }));
+  server.Stop();
+  EXPECT_TRUE(engine->Poll(std::chrono::milliseconds(1000)).empty());
+  server.Restart();
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_TRUE(result.status.ok()) << result.status.ToString();
+  EXPECT_EQ(server.completions().back()["prompt"].size(), 3u + 2u);
+}
+
 }  // namespace
 }  // namespace buttress
