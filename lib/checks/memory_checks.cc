@@ -164,8 +164,11 @@ void CheckGpus(const RunConfig& config, const ModelFacts& model, const ProcessCo
   const bool sampling =
       local.worker.engine == EngineKind::kEmbedded && local.worker.device == ComputeDevice::kCuda;
   const std::int64_t workers = sampling ? processes.workers : 0;
-  if (ranks + workers == 0)
-    return findings.Ok("GPUs", "skipped: nothing here computes on a GPU (device: cpu)");
+  if (ranks + workers == 0) {
+    if (local.worker.vllm.launch.gpus.empty())
+      findings.Ok("GPUs", "skipped: nothing here computes on a GPU (device: cpu)");
+    return;  // the GPUs of vLLM have a check of their own
+  }
   const Result<int> visible = CountCudaDevices();
   if (!visible.ok()) {
     return findings.Error("GPUs", visible.status().message() +
