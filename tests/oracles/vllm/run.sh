@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Training through a vLLM server, and its log-probs next to the learner's.
 #
-#   tests/run.sh --with vllm [float32 | bfloat16 | qwen3 | lora | restarts]     without: all
+#   tests/run.sh --with vllm [float32 | bfloat16 | qwen3 | lora | restarts | launch]   without: all
 #
 # float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
 # of a model of that family, in float32. lora trains ten of adapters. restarts trains with two
-# servers, kills one, then the other, then both (SIGKILL), and starts them again each time. Logs and
-# runs are in runs/with-vllm/.
+# servers, kills one, then the other, then both (SIGKILL), and starts them again each time. launch
+# lets the run start its server, which is killed three times. Logs and runs are in runs/with-vllm/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,7 +16,7 @@ data=runs/quickstart-data
 cold=$data/cold
 out=runs/with-vllm
 start_seconds=900
-parts=${1:-float32 bfloat16 qwen3 lora restarts}
+parts=${1:-float32 bfloat16 qwen3 lora restarts launch}
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
@@ -91,6 +91,7 @@ train() { # PART DTYPE STEPS FLAG...
   say "training $steps steps of the part $part"
   "$bin/buttress" launch configs/vllm.yaml --fresh --set "local.out=$out/run-$part" \
     --set "run.model.path=$cold" --set run.batch.max_age=0 --set "run.model.dtype=$dtype" \
+    --set local.worker.vllm.launch.binary= \
     --set "run.steps=$steps" --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" \
     --set local.worker.vllm.api_key_file=$out/key "$@" |
     tee "$out/launch-$part.log"
@@ -180,7 +181,7 @@ wait_steps() { # MORE WHAT
   local from since=$SECONDS
   from=$(step_now)
   until [ "$(step_now)" -ge $((${from:-0} + $1)) ] 2>/dev/null; do
-    launched || fail "the run ended $2; see $out/launch-restarts.log"
+    launched || fail "the run ended $2; see $run.log"
     [ $((SECONDS - since)) -lt $start_seconds ] || fail "no $1 steps in $start_seconds s $2"
     sleep 0.5
   done
@@ -203,7 +204,7 @@ kill_and_restart() { # NAME...
   since=$SECONDS
   for name in "$@"; do
     until serving "$name"; do
-      launched || fail "the run ended while $name was down; see $out/launch-restarts.log"
+      launched || fail "the run ended while $name was down; see $run.log"
       [ $((SECONDS - since)) -lt 120 ] || fail "$name does not serve 120 s after its start"
       sleep 0.5
     done
@@ -224,9 +225,9 @@ in_restarts() {
   say "training with two servers"
   "$bin/buttress" launch configs/vllm.yaml --fresh --no-eval --set "local.out=$run" \
     --set "run.model.path=$cold" --set run.batch.max_age=0 --set run.model.dtype=float32 \
-    --set run.steps=60 \
+    --set run.steps=60 --set local.worker.vllm.launch.binary= \
     --set "local.worker.vllm.servers=[$host:${ports[a]},$host:${ports[b]}]" \
-    --set local.worker.vllm.api_key_file=$out/key >"$out/launch-restarts.log" 2>&1 &
+    --set local.worker.vllm.api_key_file=$out/key >"$run.log" 2>&1 &
   launch=$!
   wait_steps 3 "with both"
   kill_and_restart a
@@ -234,16 +235,57 @@ in_restarts() {
   kill_and_restart a b
   curl -sf "http://$(cat "$run/workers/w0.metrics")/metrics" | grep '^buttress_worker_server_' \
     >"$out/servers.txt"
-  wait "$launch" || fail "the run failed; see $out/launch-restarts.log"
+  wait "$launch" || fail "the run failed; see $run.log"
   stop_servers
   "$bin/buttress" ledger audit "$run"
-  python3 "$here/check_restarts.py" $out
+  python3 "$here/check_restarts.py" $out restarts
+}
+
+# Keeps what the worker says of its servers up to date, until it has ended.
+follow_servers() {
+  while launched; do
+    curl -sf -m 5 "http://$(cat "$run/workers/w0.metrics" 2>/dev/null)/metrics" 2>/dev/null |
+      grep '^buttress_worker_server_' >"$out/servers.new" &&
+      mv "$out/servers.new" "$out/servers.txt"
+    sleep 0.3
+  done
+}
+
+# The processes of the run, those that vLLM started included, which have the mark of this script in
+# their environment.
+marked() { grep -lszx "WITH_VLLM_MARK=$$" /proc/[0-9]*/environ | cut -d/ -f3; }
+
+# The process that `vllm serve` became, which is the only one whose parent is that of launch.
+server_pid() { pgrep -P "$(pgrep -P "$launch" -f vllm-server)"; }
+
+in_launch() {
+  local kill
+  run=$out/run-launch
+  say "training with a server that the run starts"
+  WITH_VLLM_MARK=$$ "$bin/buttress" launch configs/vllm.yaml --fresh --no-eval \
+    --set "local.out=$run" --set "run.model.path=$cold" --set run.batch.max_age=0 \
+    --set run.steps=30 \
+    --set "local.worker.vllm.launch.binary=$vllm/bin/vllm" \
+    --set "local.worker.vllm.api_key_file=$out/key" >"$run.log" 2>&1 &
+  launch=$!
+  follow_servers &
+  wait_steps 3 "with the first process of the server"
+  for kill in 1 2 3; do
+    kill -KILL "$(server_pid)"
+    say "step $(step_now): killed the server, $kill of 3"
+    wait_steps 3 "with its next process"
+  done
+  wait "$launch" || fail "the run failed; see $run.log"
+  launch=
+  [ -z "$(marked)" ] || fail "processes of the server are left: $(marked)"
+  "$bin/buttress" ledger audit "$run"
+  python3 "$here/check_restarts.py" $out launch
 }
 
 for part in $parts; do
   case $part in
-    float32 | bfloat16 | qwen3 | lora | restarts) ;;
-    *) fail "'$part' is no part; expected float32, bfloat16, qwen3, lora or restarts" ;;
+    float32 | bfloat16 | qwen3 | lora | restarts | launch) ;;
+    *) fail "'$part' is no part; expected float32, bfloat16, qwen3, lora, restarts or launch" ;;
   esac
 done
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner vllm_oracle_test
