@@ -53,7 +53,7 @@ void CheckServersAndWorkers(const VllmConfig& vllm, std::int64_t workers, Findin
   if (!vllm.servers.empty()) {
     findings.Error("local.worker.vllm.servers",
                    "is set as well as local.worker.vllm.launch.binary; leave out the servers, "
-                   "which launch names, or launch where others start them");
+                   "which launch names, or the binary where others start them");
   }
   const std::int64_t servers = LaunchedServers(vllm.launch);
   if (workers > servers) {
