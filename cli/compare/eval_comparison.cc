@@ -119,6 +119,10 @@ std::string SettingsText(const std::vector<ComparedEval>& evals) {
   return text.empty() ? "" : "settings that differ\n" + text;
 }
 
+std::string WithoutEndSpaces(const std::string& line) {
+  return line.substr(0, line.find_last_not_of(' ') + 1);
+}
+
 std::string DifferenceText(const std::optional<RateDifference>& difference) {
   if (!difference) return fmt::format("{:>24}  {:>6}", "-", "-");
   const Change& change = difference->change;
@@ -192,12 +196,12 @@ std::string EvalComparisonText(const EvalComparison& comparison) {
   if (several) text += SettingsText(comparison.evals);
   for (std::size_t i = 1; i < comparison.evals.size(); ++i)
     head += fmt::format("  {:<29}{:>6}", Letter(i) + " minus A", "p");
-  text += "\n" + head + "\n";
+  text += "\n" + WithoutEndSpaces(head) + "\n";
   for (const ComparedRate& rate : comparison.rates) {
-    text += fmt::format("{:<9}", rate.Label());
-    for (const Estimate& estimate : rate.of) text += fmt::format("  {:<24}", PercentText(estimate));
-    for (const auto& difference : rate.differences) text += "  " + DifferenceText(difference);
-    text += '\n';
+    std::string line = fmt::format("{:<9}", rate.Label());
+    for (const Estimate& estimate : rate.of) line += fmt::format("  {:<24}", PercentText(estimate));
+    for (const auto& difference : rate.differences) line += "  " + DifferenceText(difference);
+    text += WithoutEndSpaces(line) + "\n";
   }
   text += fmt::format("{} prompts{}; intervals of 95 %\n", comparison.prompts,
                       several ? " that all have" : "");

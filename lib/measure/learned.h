@@ -55,8 +55,8 @@ Change ChangeOver(std::span<const StepMean> steps);
 
 // Compares accuracies of the same prompts, 0 to 1 each, by the adjusted Wald interval of paired
 // differences (Agresti and Min, Statistics in Medicine 24, 2005), or, of shares between 0 and 1, by
-// Student's of their differences. A prompt without a number on one of the sides is left out; nullopt
-// if none is left or the numbers of prompts differ.
+// Student's of their differences. A prompt without a number on one of the sides is left out;
+// nullopt if none is left or the numbers of prompts differ.
 std::optional<Change> PairedChange(std::span<const double> before, std::span<const double> after);
 
 struct Learned {

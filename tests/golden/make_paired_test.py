@@ -19,8 +19,8 @@ PASS_AT_K = [(256, 1, 1), (256, 1, 128), (256, 3, 64), (256, 128, 2), (256, 200,
 
 rng = np.random.default_rng(28)
 shares = []
-for prompts, samples, shift in [(8, 4, 0.1), (12, 8, 0.2), (12, 16, 0.0), (14, 3, 0.4), (400, 8, 0.05),
-                                (400, 64, 0.0), (150, 4, 0.1)]:
+for prompts, samples, shift in [(8, 4, 0.1), (12, 8, 0.2), (12, 16, 0.0), (14, 3, 0.4),
+                                (400, 8, 0.05), (400, 64, 0.0), (150, 4, 0.1)]:
     skill = rng.beta(0.6, 0.8, prompts)
     first = rng.binomial(samples, skill) / samples
     second = rng.binomial(samples, np.clip(skill + shift, 0, 1)) / samples
@@ -41,5 +41,6 @@ pathlib.Path(__file__).with_name("paired_test.json").write_text(
                    for b, c in BINARY],
         "shares": shares,
         "pass_at_k": [{"n": n, "c": c, "k": k, "pass": float(
-            1 - fractions.Fraction(math.comb(n - c, k), math.comb(n, k)))} for n, c, k in PASS_AT_K],
+            1 - fractions.Fraction(math.comb(n - c, k), math.comb(n, k)))}
+                      for n, c, k in PASS_AT_K],
     }) + "\n")
