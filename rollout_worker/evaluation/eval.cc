@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -20,12 +22,14 @@
 #include "lib/data/prompt_file.h"
 #include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/decode/generator.h"
+#include "lib/policy/model_config.h"
 #include "lib/policy/stop_set.h"
 #include "lib/policy/transformer.h"
 #include "lib/policy/weights/finite_check.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "lib/weights/part_file.h"
+#include "rollout_worker/evaluation/openai_sampler.h"
 #include "rollout_worker/evaluation/sampler.h"
 #include "rollout_worker/scoring/scoring_pool.h"
 
@@ -61,12 +65,18 @@ class ModelSampler : public EvalSampler {
             "the logits of the model are not finite, though its weights are; check its "
             "config.json, or evaluate it in float32");
       }
-      completions.push_back({sequence.key, sequence.finish_reason, std::move(sequence.token_ids)});
+      SampledCompletion& completion = completions.emplace_back();
+      completion.key = sequence.key;
+      completion.finish_reason = sequence.finish_reason;
+      completion.tokens = static_cast<std::int64_t>(sequence.token_ids.size());
+      completion.token_ids = std::move(sequence.token_ids);
     }
     return completions;
   }
 
   std::int64_t open() const override { return generator_.running() + generator_.waiting(); }
+
+  bool only_texts() const override { return false; }
 
  private:
   const Transformer& model_;
@@ -151,16 +161,22 @@ class Evaluation {
 
   Status Score(SampledCompletion completion, const SamplingParams& sampling) {
     const auto row = static_cast<std::int64_t>(completion.key) / completions_;
-    ScoreRequest& request = unfinished_[row];
-    EngineResult& sample = request.samples.emplace_back();
-    sample.id.group_id = static_cast<std::uint64_t>(row);
-    sample.id.index =
-        static_cast<std::int32_t>(static_cast<std::int64_t>(completion.key) % completions_);
-    sample.finish_reason = completion.finish_reason;
-    sample.token_ids = std::move(completion.token_ids);
-    if (static_cast<std::int64_t>(request.samples.size()) < completions_) return OkStatus();
-    std::ranges::sort(request.samples, {}, &EngineResult::id);
+    std::vector<SampledCompletion>& completions = unfinished_[row];
+    completions.push_back(std::move(completion));
+    if (static_cast<std::int64_t>(completions.size()) < completions_) return OkStatus();
+    std::ranges::sort(completions, {}, &SampledCompletion::key);
     BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, prompts_.Read(static_cast<std::size_t>(row)));
+    ScoreRequest request;
+    for (SampledCompletion& one : completions) {
+      EngineResult& sample = request.samples.emplace_back();
+      sample.id.group_id = static_cast<std::uint64_t>(row);
+      sample.id.index = static_cast<std::int32_t>(request.samples.size() - 1);
+      sample.finish_reason = one.finish_reason;
+      sample.token_ids = std::move(one.token_ids);
+      if (sampler_.only_texts()) request.texts.push_back(std::move(one.text));
+      scored_[row].completions.emplace_back().tokens = one.tokens;
+    }
+    unfinished_.erase(row);
     request.source = prompt.source;
     request.answer = prompt.answer;
     request.extra_json = prompt.extra_json;
@@ -169,22 +185,21 @@ class Evaluation {
     request.sampling = sampling;
     while (!scoring_.Submit(request).ok())
       BUTTRESS_RETURN_IF_ERROR(Count(scoring_.Poll(kPollWait)));
-    unfinished_.erase(row);
     return OkStatus();
   }
 
-  // Adds what was scored, in the order of ScoreRequest::samples for each prompt.
   Status Count(const std::vector<ScoredCompletion>& scored) {
     for (const auto& [sample, verdict, second_outcome] : scored) {
       const auto row = static_cast<std::int64_t>(sample.id.group_id);
       EvalPrompt& prompt = scored_[row];
+      EvalCompletion& completion = prompt.completions[static_cast<std::size_t>(sample.id.index)];
+      completion.outcome = verdict.outcome;
+      completion.answer = verdict.given;
+      completion.reward = verdict.outcome == Outcome::kUnscorable ? 0 : TotalReward(verdict);
+      completion.truncated = sample.finish_reason == FinishReason::kLength;
+      // A request has all completions of a prompt, and its results come together.
+      if (sample.id.index + 1 < completions_) continue;
       prompt.row = row;
-      const bool scorable = verdict.outcome != Outcome::kUnscorable;
-      prompt.completions.push_back({verdict.outcome, verdict.given,
-                                    scorable ? TotalReward(verdict) : 0,
-                                    static_cast<std::int64_t>(sample.token_ids.size()),
-                                    sample.finish_reason == FinishReason::kLength});
-      if (static_cast<std::int64_t>(prompt.completions.size()) < completions_) continue;
       result_.Add(prompt);
       if (file_ != nullptr) BUTTRESS_RETURN_IF_ERROR(file_->Append(prompt, Seconds()));
       scored_.erase(row);
@@ -199,13 +214,13 @@ class Evaluation {
     const double per_second =
         static_cast<double>(result_.prompts - before) / (MonotonicSeconds() - started_);
     const double left = static_cast<double>(of_ - result_.prompts) / per_second;
-    const Estimate accuracy = result_.scores.Avg();
+    const std::string accuracy = PercentText(result_.scores.Avg());
     Log(kInfo, "evaluating",
         {{"prompts", result_.prompts},
          {"of", of_},
          {"prompts_per_minute", Rounded(60 * per_second)},
          {"minutes_left", Rounded(left / 60)},
-         {"accuracy", accuracy.prompts > 0 ? PercentText(accuracy) : "-"}});
+         {"accuracy", accuracy.substr(accuracy.find_first_not_of(' '))}});
   }
 
   const PromptFile& prompts_;
@@ -218,8 +233,8 @@ class Evaluation {
   std::int64_t of_ = 0;             // prompts
   const double started_ = MonotonicSeconds();
   double seconds_before_ = 0;  // of earlier processes
-  // By row, until all completions of the prompt are there.
-  std::map<std::int64_t, ScoreRequest> unfinished_;
+  // By row, until all completions of the prompt are there, and until they have verdicts.
+  std::map<std::int64_t, std::vector<SampledCompletion>> unfinished_;
   std::map<std::int64_t, EvalPrompt> scored_;
   EvalResult result_;
 };
@@ -240,9 +255,7 @@ Result<std::string> DigestOfWeights(const std::string& folder) {
   return ToHex(Sha256Of(digests));
 }
 
-// Whatever decides the completions and their verdicts.
-Result<nlohmann::ordered_json> SettingsOf(const EvalOptions& options, const PromptFile& prompts) {
-  const SamplingParams& sampling = options.sampling;
+Result<nlohmann::ordered_json> SettingsOfModel(const EvalOptions& options) {
   nlohmann::ordered_json settings = {{"model", options.model.path}};
   BUTTRESS_ASSIGN_OR_RETURN(settings["weights_sha256"], DigestOfWeights(options.model.path));
   settings["dtype"] = ChoiceName(options.model.dtype);
@@ -250,6 +263,13 @@ Result<nlohmann::ordered_json> SettingsOf(const EvalOptions& options, const Prom
     settings["adapter"] = options.adapter;
     BUTTRESS_ASSIGN_OR_RETURN(settings["adapter_sha256"], DigestOfWeights(options.adapter));
   }
+  return settings;
+}
+
+// Adds what decides the completions and their verdicts besides the model.
+void AddSettings(const EvalOptions& options, const PromptFile& prompts,
+                 nlohmann::ordered_json& settings) {
+  const SamplingParams& sampling = options.sampling;
   settings["prompts"] = options.prompts;
   settings["prompts_sha256"] = prompts.sha256();
   settings["verifier"] = options.reward.verifier;
@@ -269,7 +289,96 @@ Result<nlohmann::ordered_json> SettingsOf(const EvalOptions& options, const Prom
   settings["stop_token_ids"] = sampling.stop_token_ids;
   settings["include_stop"] = sampling.include_stop;
   settings["seed"] = sampling.seed;
-  return settings;
+}
+
+// What an evaluation has besides its sampler.
+struct EvalInputs {
+  std::unique_ptr<PromptFile> prompts;
+  std::unique_ptr<const VerifierSet> verifiers;
+  std::unique_ptr<EvalFile> results;  // null: not kept
+};
+
+// Opens the results with `settings`, which are those of the model. `tokenizer` outlives the inputs.
+Result<EvalInputs> OpenInputs(const EvalOptions& options, const Tokenizer& tokenizer,
+                              nlohmann::ordered_json settings) {
+  EvalInputs inputs;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      inputs.prompts,
+      PromptFile::Open(options.prompts, options.data, tokenizer, AnswerFormsOf(options.reward)));
+  BUTTRESS_ASSIGN_OR_RETURN(const DroppedRows dropped, inputs.prompts->CheckRows(/*stop=*/false));
+  if (dropped.count > 0) {
+    Log(kWarn, "prompts longer than run.data.max_prompt_tokens are left out",
+        {{"dropped", dropped.count}, {"lines", dropped.first}});
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(inputs.verifiers, VerifierSet::Make(options.reward));
+  if (options.results.empty()) return inputs;
+  AddSettings(options, *inputs.prompts, settings);
+  BUTTRESS_ASSIGN_OR_RETURN(inputs.results, EvalFile::Open(options.results, settings));
+  return inputs;
+}
+
+Result<EvalResult> RunEvaluation(const EvalOptions& options, const SamplingParams& sampling,
+                                 const Tokenizer& tokenizer, EvalInputs inputs,
+                                 EvalSampler& sampler) {
+  Metrics metrics("worker");
+  ScoringOptions scoring_options;
+  scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);
+  const auto scoring =
+      ScoringPool::Start(std::move(inputs.verifiers), tokenizer, scoring_options, metrics);
+  return Evaluation(*inputs.prompts, tokenizer, *scoring, sampler, inputs.results.get(), options)
+      .Run(sampling);
+}
+
+Result<EvalResult> EvaluateModel(const EvalOptions& options) {
+  ModelDevice device{.cuda = options.worker.device == ComputeDevice::kCuda, .index = 0};
+  if (device.cuda) {
+    BUTTRESS_ASSIGN_OR_RETURN(device.index, OpenGpu(options.worker.gpu, "eval", "--device cpu"));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
+  nlohmann::ordered_json settings;
+  if (!options.results.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(settings, SettingsOfModel(options));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(EvalInputs inputs, OpenInputs(options, *tokenizer, settings));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model,
+                            Transformer::Load(options.model.path, options.model.dtype, device));
+  if (!options.adapter.empty()) BUTTRESS_RETURN_IF_ERROR(AddAdapters(options.adapter, *model));
+  SamplingParams sampling = options.sampling;
+  BUTTRESS_RETURN_IF_ERROR(
+      DecideStops(model->config(), tokenizer.get(), sampling).Annotate("run.sampling"));
+  at::set_num_threads(static_cast<int>(options.worker.threads));
+  ModelSampler sampler(*model, *tokenizer, options.worker);
+  return RunEvaluation(options, sampling, *tokenizer, std::move(inputs), sampler);
+}
+
+// With the tokenizer of the model its template is applied here, and the server gets tokens; without
+// it the server gets messages.
+Result<EvalResult> EvaluateServer(EvalOptions options) {
+  const bool messages = options.model.path.empty();
+  std::unique_ptr<Tokenizer> tokenizer = std::make_unique<MessagesTokenizer>();
+  if (messages) {
+    if (!options.data.template_arguments.empty())
+      return InvalidArgument(
+          "run.data.template_arguments are for a template that is applied here; name the model's "
+          "folder with --tokenizer");
+    options.data.chat_template = true;
+    options.data.max_prompt_tokens = std::numeric_limits<std::int64_t>::max();
+  } else {
+    BUTTRESS_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(options.model.path));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto sampler,
+      OpenAiSampler::Open(options.server, messages ? tokenizer.get() : nullptr));
+  const nlohmann::ordered_json settings = {{"model", sampler->model()},
+                                           {"api", messages ? "chat" : "completions"}};
+  SamplingParams sampling = options.sampling;
+  if (!messages && sampler->is_vllm()) {
+    BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model.path));
+    BUTTRESS_RETURN_IF_ERROR(
+        DecideStops(config, tokenizer.get(), sampling).Annotate("run.sampling"));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(EvalInputs inputs, OpenInputs(options, *tokenizer, settings));
+  return RunEvaluation(options, sampling, *tokenizer, std::move(inputs), *sampler);
 }
 
 }  // namespace
@@ -293,39 +402,7 @@ EvalOptions EvalOptionsOf(const RunConfig& config) {
 }
 
 Result<EvalResult> Evaluate(const EvalOptions& options) {
-  ModelDevice device{.cuda = options.worker.device == ComputeDevice::kCuda, .index = 0};
-  if (device.cuda) {
-    BUTTRESS_ASSIGN_OR_RETURN(device.index, OpenGpu(options.worker.gpu, "eval", "--device cpu"));
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const auto file,
-      PromptFile::Open(options.prompts, options.data, *tokenizer, AnswerFormsOf(options.reward)));
-  BUTTRESS_ASSIGN_OR_RETURN(const DroppedRows dropped, file->CheckRows(/*stop=*/false));
-  if (dropped.count > 0) {
-    Log(kWarn, "prompts longer than run.data.max_prompt_tokens are left out",
-        {{"dropped", dropped.count}, {"lines", dropped.first}});
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
-  std::unique_ptr<EvalFile> results;
-  if (!options.results.empty()) {
-    BUTTRESS_ASSIGN_OR_RETURN(const nlohmann::ordered_json settings, SettingsOf(options, *file));
-    BUTTRESS_ASSIGN_OR_RETURN(results, EvalFile::Open(options.results, settings));
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model,
-                            Transformer::Load(options.model.path, options.model.dtype, device));
-  if (!options.adapter.empty()) BUTTRESS_RETURN_IF_ERROR(AddAdapters(options.adapter, *model));
-  SamplingParams sampling = options.sampling;
-  BUTTRESS_RETURN_IF_ERROR(
-      DecideStops(model->config(), tokenizer.get(), sampling).Annotate("run.sampling"));
-  Metrics metrics("worker");
-  ScoringOptions scoring_options;
-  scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);
-  const auto scoring =
-      ScoringPool::Start(std::move(verifiers), *tokenizer, scoring_options, metrics);
-  at::set_num_threads(static_cast<int>(options.worker.threads));
-  ModelSampler sampler(*model, *tokenizer, options.worker);
-  return Evaluation(*file, *tokenizer, *scoring, sampler, results.get(), options).Run(sampling);
+  return options.server.url.empty() ? EvaluateModel(options) : EvaluateServer(options);
 }
 
 }  // namespace buttress

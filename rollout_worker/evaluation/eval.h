@@ -1,5 +1,5 @@
-// Accuracy, pass@k and maj@k of a model folder on a file of prompts. `buttress eval` and `buttress
-// launch` run it as `rollout_worker eval`.
+// Accuracy, pass@k and maj@k of a model folder or a server on a file of prompts. `buttress eval`
+// and `buttress launch` run it as `rollout_worker eval`.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,16 @@
 #include "lib/config/run_config.h"
 #include "lib/experience/types.h"
 #include "lib/measure/eval_results.h"
+#include "rollout_worker/evaluation/openai_sampler.h"
 
 namespace buttress {
 
 struct EvalOptions {
+  // A Hugging Face folder. With a server its tokenizer and configuration alone are used, and
+  // without a path the server gets messages.
   ModelPathConfig model;
-  std::string adapter;  // PEFT folder of adapters for the model; empty: none
+  OpenAiOptions server;  // samples instead of this process, if it has a url
+  std::string adapter;   // PEFT folder of adapters for the model; empty: none
   std::string prompts;
   DataConfig data;
   RewardConfig reward;
@@ -36,7 +40,7 @@ EvalOptions EvalOptionsOf(const RunConfig& config);
 // not repeated; its settings are all that decides a verdict, weights and prompts by their SHA-256.
 // The result is a function of folder, file, options and machine, and of where it was interrupted:
 // other batches round differently, unless worker.batch_invariant. Errors of EvalFile. Throws the
-// exceptions of LibTorch.
+// exceptions of LibTorch. Of a server, errors as OpenAiSampler, and its model counts by its name.
 Result<EvalResult> Evaluate(const EvalOptions& options);
 
 // Runs the command line, where `argv[0]` is "eval", and returns the exit code.

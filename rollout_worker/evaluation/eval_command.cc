@@ -11,6 +11,7 @@
 #include "lib/config/load.h"
 #include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/model_commands/model_flags.h"
+#include "rollout_worker/vllm/control.h"
 
 namespace buttress {
 namespace {
@@ -20,6 +21,9 @@ struct Flags {
   std::vector<std::string> overrides;
   std::string model;
   std::string adapter;
+  std::string server;
+  std::string tokenizer;
+  std::string api_key_file;
   std::string prompts;
   std::string verifier;
   std::string dtype;
@@ -30,19 +34,35 @@ struct Flags {
   bool json = false;
   std::int64_t limit = 0;
   std::int64_t completions = 1;
+  std::int64_t requests = OpenAiOptions().requests;
   std::vector<std::int64_t> ks;
   std::int64_t max_tokens = 0;
   std::int64_t gpu = -1;
   std::int64_t threads = 0;
   double temperature = 0;
+  double top_p = 1;
+  std::int32_t top_k = 0;
   std::uint64_t seed = 1;
 
   void AddTo(CLI::App& app) {
     app.add_option("file,--config", config,
                    "run file whose data, reward, stops, sampling.max_tokens and dtype are used");
     app.add_option("--set", overrides, "KEY=VALUE, overrides the run file");
-    app.add_option("--model", model, "Hugging Face folder")->required();
+    app.add_option(
+        "--model", model,
+        "Hugging Face folder; with --server, the name that the server has for its model; "
+        "default: its only one");
     app.add_option("--adapter", adapter, "PEFT folder of adapters for the model");
+    app.add_option("--server", server,
+                   "http://host:8000 of an OpenAI-compatible server that samples instead");
+    app.add_option(
+        "--tokenizer", tokenizer,
+        "folder with tokenizer and config.json of the server's model: prompts are sent as "
+        "tokens to /v1/completions; default: as messages to /v1/chat/completions");
+    app.add_option("--api-key-file", api_key_file, "file with the API key of the server");
+    app.add_option("--requests", requests, "requests to the server at a time")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 4096));
     app.add_option("--prompts", prompts, "JSONL of prompts and answers")->required();
     app.add_option("--verifier", verifier,
                    "verifier (buttress verify --list); default: of the run file");
@@ -57,6 +77,12 @@ struct Flags {
         ->delimiter(',')
         ->check(CLI::Range(std::int64_t{1}, kMaxVotes));
     app.add_option("--temperature", temperature, "0 = greedy")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--top-p", top_p, "nucleus mass; 1 = off")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+    app.add_option("--top-k", top_k, "highest-probability tokens kept; 0 = off")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
     app.add_option("--max-tokens", max_tokens,
@@ -76,6 +102,30 @@ struct Flags {
   }
 };
 
+// Sets the model folder or the server.
+Status NameModel(const Flags& flags, EvalOptions& options) {
+  if (flags.server.empty()) {
+    if (!flags.tokenizer.empty() || !flags.api_key_file.empty())
+      return InvalidArgument("--tokenizer and --api-key-file are of a server; add --server");
+    options.model.path = flags.model;
+    options.adapter = flags.adapter;
+    return flags.model.empty() ? InvalidArgument(
+                                     "name the model's folder with --model, or a server with "
+                                     "--server")
+                               : OkStatus();
+  }
+  if (!flags.adapter.empty())
+    return InvalidArgument(
+        "--adapter is of a model folder; let the server serve the adapters, and name them with "
+        "--model");
+  options.model.path = flags.tokenizer;
+  options.server.url = flags.server;
+  options.server.model = flags.model;
+  options.server.requests = flags.requests;
+  BUTTRESS_ASSIGN_OR_RETURN(options.server.api_key, ReadApiKey(flags.api_key_file));
+  return OkStatus();
+}
+
 Result<EvalOptions> OptionsFrom(const Flags& flags) {
   RunConfig config;
   if (!flags.config.empty()) {
@@ -86,8 +136,7 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
     return InvalidArgument("name the verifier with --verifier, or a run file with --config");
   }
   EvalOptions options = EvalOptionsOf(config);
-  options.model.path = flags.model;
-  options.adapter = flags.adapter;
+  BUTTRESS_RETURN_IF_ERROR(NameModel(flags, options));
   if (!flags.dtype.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(options.model.dtype, FindChoice<ModelDtype>(flags.dtype));
   }
@@ -101,6 +150,8 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   }
   if (flags.gpu >= 0) options.worker.gpu = flags.gpu;
   options.sampling.temperature = flags.temperature;
+  options.sampling.top_p = flags.top_p;
+  options.sampling.top_k = flags.top_k;
   options.sampling.seed = flags.seed;
   if (flags.max_tokens > 0)
     options.sampling.max_tokens = static_cast<std::int32_t>(flags.max_tokens);
@@ -167,6 +218,7 @@ Status Report(const EvalResult& result, const Flags& flags) {
   json["tokens"] = result.tokens;
   json["seconds"] = result.seconds;
   json["model"] = flags.model;
+  if (!flags.server.empty()) json["server"] = flags.server;
   if (!flags.adapter.empty()) json["adapter"] = flags.adapter;
   json["prompts_file"] = flags.prompts;
   AddRates(result, flags, json);
@@ -174,8 +226,11 @@ Status Report(const EvalResult& result, const Flags& flags) {
   if (flags.json) {
     std::printf("%s\n", json.dump().c_str());
   } else {
-    const std::string accuracy =
-        scored ? c10::str(std::round(1000 * result.accuracy()) / 10, " %") : "-";
+    const Estimate avg = result.scores.Avg();
+    std::string accuracy = scored ? c10::str(std::round(1000 * result.accuracy()) / 10, " %") : "-";
+    if (flags.completions == 1 && scored)  // else the rates below have intervals
+      accuracy += c10::str(" [", std::round(1000 * avg.low) / 10, ", ",
+                           std::round(1000 * avg.high) / 10, "]");
     std::printf("accuracy %s (%lld of %lld; %lld unscorable, %lld truncated), %.0f tokens/s\n",
                 accuracy.c_str(), static_cast<long long>(result.correct),
                 static_cast<long long>(result.correct + result.wrong),
@@ -199,7 +254,8 @@ Status EvalByFlags(const Flags& flags) {
 }  // namespace
 
 int RunEval(int argc, char** argv) {
-  CLI::App app("Accuracy of a model folder on a file of prompts", "eval");
+  CLI::App app("Accuracy of a model folder, or of the model of a server, on a file of prompts",
+               "eval");
   Flags flags;
   flags.AddTo(app);
   return RunCommand(app, argc, argv, [&] { return EvalByFlags(flags); });

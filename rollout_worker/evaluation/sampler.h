@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "lib/base/report/status.h"
@@ -12,8 +13,10 @@ namespace buttress {
 
 struct SampledCompletion {
   std::uint64_t key = 0;
-  FinishReason finish_reason = FinishReason::kUnspecified;  // kStop or kLength
-  std::vector<std::int32_t> token_ids;
+  FinishReason finish_reason = FinishReason::kUnspecified;  // kStop, kLength; else unscorable
+  std::vector<std::int32_t> token_ids;                      // empty if only the text is known
+  std::string text;                                         // if the tokens are not known
+  std::int64_t tokens = 0;
 };
 
 // Not thread-safe.
@@ -29,6 +32,9 @@ class EvalSampler {
 
   // Completions that were added and not yet returned.
   virtual std::int64_t open() const = 0;
+
+  // Whether completions have texts and no tokens.
+  virtual bool only_texts() const = 0;
 };
 
 }  // namespace buttress

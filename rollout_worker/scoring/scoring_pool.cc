@@ -149,7 +149,7 @@ class ThreadedScoringPool : public ScoringPool {
     std::vector<Status> decoded;
     std::vector<VerifyRequest> group;
     for (std::size_t i = 0; i < count; ++i) {
-      decoded.push_back(Decode(request.samples[i], request.sampling, responses[i]));
+      decoded.push_back(Decode(request, i, responses[i]));
       group.push_back(MakeRequest(request, request.samples[i], responses[i]));
     }
     const std::int64_t started_ms = clock_.MonotonicMs();
@@ -188,26 +188,31 @@ class ThreadedScoringPool : public ScoringPool {
   VerifyRequest MakeRequest(const ScoreRequest& request, const EngineResult& sample,
                             std::string_view response) const {
     const std::vector<Segment>& segments = sample.segments;
-    return {.prompt = request.prompt,
-            .response = response,
-            .answer = request.answer,
-            .extra_json = request.extra_json,
-            .truncated = sample.finish_reason == FinishReason::kLength,
-            .tokens = static_cast<std::int64_t>(sample.token_ids.size()),
-            .source = request.source,
-            .token_ids = sample.token_ids,
-            .step = segments.empty() ? -1 : static_cast<std::int64_t>(segments.back().version.step),
-            .steps = steps_};
+    return {
+        .prompt = request.prompt,
+        .response = response,
+        .answer = request.answer,
+        .extra_json = request.extra_json,
+        .truncated = sample.finish_reason == FinishReason::kLength,
+        .tokens = request.texts.empty() ? static_cast<std::int64_t>(sample.token_ids.size()) : -1,
+        .source = request.source,
+        .token_ids = sample.token_ids,
+        .step = segments.empty() ? -1 : static_cast<std::int64_t>(segments.back().version.step),
+        .steps = steps_};
   }
 
   // kFailedPrecondition with the reason if the completion has no text to verify.
-  Status Decode(const EngineResult& sample, const SamplingParams& sampling,
-                std::string& response) const {
+  Status Decode(ScoreRequest& request, std::size_t i, std::string& response) const {
+    const EngineResult& sample = request.samples[i];
     if (sample.finish_reason != FinishReason::kStop &&
         sample.finish_reason != FinishReason::kLength)
       return FailedPrecondition("generation did not finish");
+    if (!request.texts.empty()) {
+      response = std::move(request.texts[i]);
+      return OkStatus();
+    }
     Result<std::string> decoded =
-        ResponseText(tokenizer_, sample.token_ids, sample.finish_reason, sampling);
+        ResponseText(tokenizer_, sample.token_ids, sample.finish_reason, request.sampling);
     if (!decoded.ok()) return decoded.status().Annotate("decode");
     response = *std::move(decoded);
     return OkStatus();

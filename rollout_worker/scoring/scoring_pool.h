@@ -28,6 +28,8 @@ namespace buttress {
 struct ScoreRequest {
   // Completions of one prompt by index: one, or all of them where ScoringPool::WantsGroups.
   std::vector<EngineResult> samples;
+  // The responses of the samples, of an engine that has no tokens of them; empty: decoded.
+  std::vector<std::string> texts = {};
   SamplingParams sampling;
   std::string source;      // selects the verifier
   std::string prompt;      // rendered text
