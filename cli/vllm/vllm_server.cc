@@ -13,6 +13,7 @@
 
 #include "cli/process.h"
 #include "lib/base/os/program_path.h"
+#include "lib/base/text/random.h"
 #include "lib/checks/vllm_checks.h"
 #include "lib/config/choice.h"
 
@@ -50,6 +51,12 @@ std::vector<std::string> Environment(const RunConfig& config, std::int64_t index
   return env;
 }
 
+// Servers with the same seed could complete a prompt alike. Those of a machine have ports of their
+// own.
+std::uint64_t SeedOf(const RunSettings& run, const ServerPlace& place) {
+  return MixSeed(run.seed, static_cast<std::uint64_t>(place.port)) >> 33;
+}
+
 }  // namespace
 
 ServerCommand MakeServerCommand(const RunConfig& config, std::int64_t positions,
@@ -78,7 +85,11 @@ ServerCommand MakeServerCommand(const RunConfig& config, std::int64_t positions,
                   "--dtype",
                   std::string(ChoiceName(run.model.dtype)),
                   "--max-model-len",
-                  std::to_string(length)};
+                  std::to_string(length),
+                  "--stream-interval",
+                  std::to_string(vllm.stream_interval),
+                  "--seed",
+                  std::to_string(SeedOf(run, place))};
   std::vector<std::string>& argv = command.argv;
   if (vllm.launch.gpus.empty()) argv.emplace_back("--enforce-eager");
   if (vllm.launch.tensor_parallel > 1) {

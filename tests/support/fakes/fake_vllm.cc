@@ -27,7 +27,9 @@ const std::set<std::string> kFlags = {"--served-model-name",
                                       "--max-model-len",
                                       "--api-server-count",
                                       "--max-lora-rank",
-                                      "--tensor-parallel-size"};
+                                      "--tensor-parallel-size",
+                                      "--stream-interval",
+                                      "--seed"};
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -67,6 +69,7 @@ int Serve(int argc, char** argv) {
   settings.dev_mode = Environment("VLLM_SERVER_DEV_MODE") == "1";
   settings.max_model_len = std::atoll(flags["--max-model-len"].c_str());
   settings.dtype = "torch." + flags["--dtype"];
+  settings.seed = std::atoll(flags["--seed"].c_str());
   settings.port = std::atoi(flags["--port"].c_str());
   settings.process = ::getpid();
   const ScriptedVllm server(settings);

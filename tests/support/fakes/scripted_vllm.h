@@ -67,8 +67,8 @@ class ScriptedVllm {
     std::string dtype = "torch.float32";
     std::int64_t seed = 0;
     bool takes_stream_interval = false;  // in a request, as a newer vLLM does
-    int port = 0;     // 0: a free one
-    int process = 0;  // another number is another process
+    int port = 0;                        // 0: a free one
+    int process = 0;                     // another number is another process
   };
 
   ScriptedVllm() : ScriptedVllm(Settings()) {}

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <string>
 
 #include "lib/base/os/fd.h"
@@ -33,7 +34,8 @@ TEST(VllmServerTest, OnACpuTheServerComputesWithoutCompilation) {
       ElementsAre("/opt/vllm/bin/vllm", "serve", "/models/Qwen3-0.6B", "--served-model-name",
                   "policy", "--host", "127.0.0.1", "--port", "8000", "--generation-config", "vllm",
                   "--logprobs-mode", "processed_logprobs", "--api-server-count", "1", "--dtype",
-                  "float32", "--max-model-len", "2560", "--enforce-eager"));
+                  "float32", "--max-model-len", "2560", "--stream-interval", "16", "--seed",
+                  ::testing::_, "--enforce-eager"));
   EXPECT_THAT(command.env,
               ElementsAre("VLLM_SERVER_DEV_MODE=1", "VLLM_NO_USAGE_STATS=1", "HF_HUB_OFFLINE=1"));
 }
@@ -54,11 +56,21 @@ TEST(VllmServerTest, OnGpusEachServerHasItsOwnAndArgumentsOfTheRunComeLast) {
       ElementsAre("/opt/vllm/bin/vllm", "serve", "/models/Qwen3-0.6B", "--served-model-name",
                   "mine", "--host", "127.0.0.1", "--port", "41234", "--generation-config", "vllm",
                   "--logprobs-mode", "processed_logprobs", "--api-server-count", "1", "--dtype",
-                  "bfloat16", "--max-model-len", "2048", "--tensor-parallel-size", "2",
-                  "--enable-lora", "--max-lora-rank", "16", "--max-num-seqs", "64"));
+                  "bfloat16", "--max-model-len", "2048", "--stream-interval", "16", "--seed",
+                  ::testing::_, "--tensor-parallel-size", "2", "--enable-lora", "--max-lora-rank",
+                  "16", "--max-num-seqs", "64"));
   EXPECT_THAT(command.env, ElementsAre("VLLM_SERVER_DEV_MODE=1", "VLLM_NO_USAGE_STATS=1",
                                        "HF_HUB_OFFLINE=1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1",
                                        "CUDA_VISIBLE_DEVICES=6,7", "HF_HUB_OFFLINE=0", "EMPTY="));
+}
+
+TEST(VllmServerTest, EachServerDrawsItsOwnNumbers) {
+  const auto seed_of = [](int port) {
+    const auto argv = MakeServerCommand(ConfigOf(), 0, {0, port}, "").argv;
+    return *(std::ranges::find(argv, "--seed") + 1);
+  };
+  EXPECT_NE(seed_of(8000), seed_of(8001));
+  EXPECT_EQ(seed_of(8000), seed_of(8000));
 }
 
 TEST(VllmServerTest, GpusAreCountedAmongTheVisibleOnes) {
