@@ -414,8 +414,8 @@ std::vector<GeneratedSequence> Generator::RemoveFinished() {
   return finished;
 }
 
-// Takes the new weights of the model. What the old ones computed is computed again before a token is
-// sampled.
+// Takes the new weights of the model. What the old ones computed is computed again before a token
+// is sampled.
 void Generator::TakeWeights() {
   stale_ = false;
   if (model_ != nullptr) decoder_.SetWeights(*model_);

@@ -1,9 +1,9 @@
 // Generates completions with continuous batching: sequences join and leave the running batch at
 // every step. Their cache grows with them; when it is full, the sequence that was admitted last
-// waits, and is recomputed later (Kwon et al., "Efficient Memory Management for Large Language Model
-// Serving with PagedAttention", arXiv 2309.06180, section 4.5). Long prompts are computed in parts
-// between decode steps (Agrawal et al., "Taming Throughput-Latency Tradeoff in LLM Inference with
-// Sarathi-Serve", arXiv 2403.02310).
+// waits, and is recomputed later (Kwon et al., "Efficient Memory Management for Large Language
+// Model Serving with PagedAttention", arXiv 2309.06180, section 4.5). Long prompts are computed in
+// parts between decode steps (Agrawal et al., "Taming Throughput-Latency Tradeoff in LLM Inference
+// with Sarathi-Serve", arXiv 2403.02310).
 #pragma once
 
 #include <cstdint>
