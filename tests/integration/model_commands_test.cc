@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -158,6 +159,70 @@ TEST_F(ModelCommandsTest, TheChatTemplateReadsTheToolsOfARowAndTheArguments) {
     EXPECT_EQ(ExitCodeOf(command, model, row.dump() + "\n", {"--template-argument", "level"}), 2);
     EXPECT_THAT(TextOf(log_), HasSubstr("--template-argument level: expected NAME=VALUE"));
   }
+}
+
+TEST_F(ModelCommandsTest, AnEvaluationThatIsKilledContinuesAndIsComparedWithAnother) {
+  const std::string model = JoinPath(dir_.path(), "model"), log = JoinPath(dir_.path(), "log");
+  std::filesystem::copy(Golden("policy/qwen2_tiny"), model);
+  std::filesystem::copy(Golden("tokenizer/tokenizer.json"), JoinPath(model, "tokenizer.json"));
+  const std::string prompts = JoinPath(dir_.path(), "prompts.jsonl");
+  constexpr std::int64_t kPrompts = 60;
+  std::string text;
+  for (std::int64_t i = 0; i < kPrompts; ++i)
+    text += json{{"prompt", std::to_string(i)}, {"answer", "0"}}.dump() + "\n";
+  ASSERT_TRUE(WriteFileAtomic(prompts, text).ok());
+  const auto eval = [&](const std::string& results, const std::string& seed) {
+    return std::vector<std::string>{SiblingProgram("buttress"),
+                                    "eval",
+                                    "--model",
+                                    model,
+                                    "--prompts",
+                                    prompts,
+                                    "--verifier",
+                                    "number",
+                                    "--results",
+                                    JoinPath(dir_.path(), results),
+                                    "--completions",
+                                    "16",
+                                    "--temperature",
+                                    "1",
+                                    "--max-tokens",
+                                    "64",
+                                    "--seed",
+                                    seed};
+  };
+  const std::string killed = JoinPath(dir_.path(), "killed"),
+                    other = JoinPath(dir_.path(), "other");
+  const auto lines = [&] {
+    const auto found = ReadFile(killed);
+    return found.ok() ? std::ranges::count(*found, '\n') : 0;
+  };
+  auto process = Process::Start(eval("killed", "1"), log);
+  ASSERT_TRUE(process.ok()) << process.status().message();
+  ASSERT_TRUE(WaitUntil(kCommandMs, [&] { return lines() > 3 || !process->Running(); }));
+  process->Signal(SIGKILL);
+  ASSERT_TRUE(WaitUntil(kCommandMs, [&] { return !process->Running(); }));
+  EXPECT_EQ(process->exit_code(), 128 + SIGKILL) << TextOf(log);
+  const std::string before = TextOf(killed);
+  ASSERT_EQ(RunToEnd(eval("killed", "1"), log, kCommandMs), 0) << TextOf(log);
+  EXPECT_TRUE(TextOf(killed).starts_with(before.substr(0, before.rfind('\n') + 1)));
+  EXPECT_EQ(lines(), 1 + kPrompts);
+
+  ASSERT_EQ(RunToEnd(eval("other", "2"), log, kCommandMs), 0) << TextOf(log);
+  const std::string page = JoinPath(dir_.path(), "page"), found = JoinPath(dir_.path(), "found");
+  const std::string compared = JoinPath(dir_.path(), "compared");
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "compare", killed, other, "--out", page, "--json",
+                      found},
+                     compared, kCommandMs),
+            0)
+      << TextOf(compared);
+  EXPECT_THAT(TextOf(compared), HasSubstr("seed: 1 | 2"));
+  EXPECT_THAT(TextOf(page), HasSubstr("pass@16"));
+  EXPECT_EQ(json::parse(TextOf(found))["prompts"], kPrompts);
+
+  ASSERT_TRUE(WriteFileAtomic(prompts, text + text).ok());
+  EXPECT_EQ(RunToEnd(eval("killed", "1"), log, kCommandMs), 2);
+  EXPECT_THAT(TextOf(log), HasSubstr("has results of other settings: prompts_sha256 is "));
 }
 
 TEST_F(ModelCommandsTest, ABadLineIsAnErrorWithFileAndLineAndPrintsNothingElse) {
