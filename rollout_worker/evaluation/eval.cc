@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
@@ -329,7 +330,28 @@ Result<EvalResult> RunEvaluation(const EvalOptions& options, const SamplingParam
       .Run(sampling);
 }
 
+// kInvalidArgument for a folder of a run that is no Hugging Face folder.
+Status CheckIsModel(const std::string& folder) {
+  const auto has = [&folder](const char* name) {
+    std::error_code none;
+    return std::filesystem::exists(JoinPath(folder, name), none);
+  };
+  if (has("config.json")) return OkStatus();
+  if (has("checkpoint.json"))
+    return InvalidArgument(folder +
+                           " is a checkpoint, whose weights the ranks divide; name the model, best "
+                           "or evals/... of the run, or a copy of weights/... with its tokenizer");
+  if (has("manifest.json"))
+    return InvalidArgument(folder +
+                           " has weights alone; name a copy that has config.json and the tokenizer "
+                           "of the run's model next to them");
+  if (has("model/config.json"))
+    return InvalidArgument(folder + " is a run; name its model: " + JoinPath(folder, "model"));
+  return OkStatus();
+}
+
 Result<EvalResult> EvaluateModel(const EvalOptions& options) {
+  BUTTRESS_RETURN_IF_ERROR(CheckIsModel(options.model.path));
   ModelDevice device{.cuda = options.worker.device == ComputeDevice::kCuda, .index = 0};
   if (device.cuda) {
     BUTTRESS_ASSIGN_OR_RETURN(device.index, OpenGpu(options.worker.gpu, "eval", "--device cpu"));

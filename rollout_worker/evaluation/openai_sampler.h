@@ -72,7 +72,8 @@ class OpenAiSampler : public EvalSampler {
   // kInvalidArgument for sampling that the server cannot be asked for.
   Status Add(std::uint64_t key, const Prompt& prompt, const SamplingParams& sampling) override;
 
-  // Waits for replies. A request that failed is repeated kMostAttempts times, with pauses.
+  // Waits for replies. A request that failed for want of a server begins kMostAttempts times, with
+  // pauses that grow to ten seconds.
   Result<std::vector<SampledCompletion>> Step() override;
 
   std::int64_t open() const override {
@@ -81,7 +82,7 @@ class OpenAiSampler : public EvalSampler {
 
   bool only_texts() const override { return true; }
 
-  static constexpr int kMostAttempts = 8;
+  static constexpr int kMostAttempts = 12;
 
  private:
   struct Call {

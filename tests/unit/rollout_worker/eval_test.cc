@@ -7,6 +7,7 @@
 #include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/prepare/new_model.h"
 #include "lib/base/os/file.h"
@@ -233,6 +234,18 @@ TEST_F(EvalTest, AnEvaluationContinuesWhereItWasStopped) {
   WritePrompts(std::vector<std::string>(kPrompts.size(), Answer(kPrompts[0])));
   options_.sampling.seed = 9;
   EXPECT_THAT(Evaluate(options_).status().message(), HasSubstr("seed is "));
+}
+
+TEST_F(EvalTest, AFolderOfARunThatIsNoModelIsNamed) {
+  options_.model.path = JoinPath(folder_, "run");
+  for (const auto& [file, fix] : {std::pair("model/config.json", "is a run; name its model"),
+                                  std::pair("manifest.json", "name a copy that has config.json"),
+                                  std::pair("checkpoint.json", "is a checkpoint, whose weights")}) {
+    const std::string path = JoinPath(options_.model.path, file);
+    ASSERT_TRUE(MakeFolders(std::filesystem::path(path).parent_path()).ok());
+    ASSERT_TRUE(WriteFileAtomic(path, "{}").ok());
+    EXPECT_THAT(Evaluate(options_).status().message(), HasSubstr(fix));
+  }
 }
 
 TEST_F(EvalTest, SeveralGreedyCompletionsAreRefused) {
