@@ -5,6 +5,7 @@ import tempfile
 import docs
 import format
 import include_direction
+import settings
 import sizes
 import test_tree
 import wording
@@ -14,6 +15,18 @@ CODE = "lib/rl/x.cc"
 PAGE = "docs/x.md"
 LONG = "x " * 51
 SHORT = {str(n): 1 for n in range(10)}
+
+SETTINGS = {"WorkerConfig": {"drain_ms": "std::int64_t"},
+            "LocalSettings": {"worker": "WorkerConfig"}}
+SECTION = """
+struct WorkerConfig {
+  std::int64_t drain_ms = 10;
+
+  void Visit(auto& v) {
+    v("drain_ms", drain_ms, "time");
+  }
+};
+"""
 
 STATUSES = "| 3 | environment |\n| 130 | interrupted |"
 
@@ -43,6 +56,12 @@ CASES = {
         include_direction.check,
         ("lib/unknown/x.cc", '#include "lib/base/report/status.h"'),
         ("lib/unknown/x.cc", "#include <map>")),
+    "a setting that is only written": (
+        settings.unread, (SETTINGS, ["f(WorkerConfig c) { c.drain_ms = 3; }"]),
+        (SETTINGS, ["f(local.worker.drain_ms)"])),
+    "a setting of another section": (
+        settings.unread, (SETTINGS, ["f(learner.drain_ms)"]),
+        (SETTINGS, ["f(WorkerConfig c) { return c.drain_ms == 3; }"])),
     "a file too long": (sizes.check_lengths, ({CODE: 601} | SHORT,), ({CODE: 600} | SHORT,)),
     "a long median": (sizes.check_lengths, ({CODE: 151, "y": 151, "z": 1},), ({CODE: 150},)),
     "many long files": (
@@ -110,6 +129,7 @@ def main():
         expect(line, wording.check(path, line), 1)
     for path, line in GOOD_LINES:
         expect(line, wording.check(path, line), 0)
+    expect("declared settings", settings.sections(SECTION)["WorkerConfig"], 1)
     expect("dead links", dead_links("# Here\n[a](y.md) [b](#there)\n"), 2)
     expect("live links", dead_links("# Here it is\n[a](x.md#here-it-is)\n"), 0)
     expect("unformatted code", formatted("int  x ;\n"), 1)
