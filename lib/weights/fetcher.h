@@ -48,11 +48,13 @@ struct GrpcFetcherOptions {
 // the publisher, the first of the sources, if none of them completes a file. A worker that failed
 // is not asked for a minute. After a failure the next source, or the next attempt, continues behind
 // the bytes received so far. Where the newest version of the store has the file at the same size, a
-// source that still has that version sends what changed since, if that is less.
+// source that still has that version sends what changed since, if that is less. Where the result is
+// wrong, because the file here is damaged, the same source is asked once more for the bytes.
 //
 // A source of a file may take patience_ms and the time of its bytes at the least rate, and is left
 // after patience_ms without a byte. Three sources of a file are asked at most, so that Fetch ends
-// in three times the time of all files at the least rate and 3 patience_ms per file.
+// in three times the time of all files at the least rate and 3 patience_ms per file; twice that
+// with a damaged file here.
 std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store,
                                                GrpcFetcherOptions options);
 
