@@ -75,7 +75,8 @@ struct AlarmConfig {
       "or the newest start_kl, in nats per token");
     v("distinct_floor", distinct_floor,
       "responses_alike: moving average of the share of distinct responses in a group", kRate);
-    v("acr_limit", acr_limit, "collapse: moving average of acr_effective; 1 = never", kRate);
+    v("acr_limit", acr_limit,
+      "collapse: moving average of acr; no_gradient: of acr_effective; 1 = never", kRate);
     v("unscorable_limit", unscorable_limit,
       "unscorable: moving average of the share of completions without a verdict; 1 = never", kRate);
     v("truncated_limit", truncated_limit,
@@ -84,7 +85,8 @@ struct AlarmConfig {
       "length_drift: factor, up or down, between the moving average of the length and the mean of "
       "the first ten steps");
     v("disagreement_limit", disagreement_limit,
-      "verifiers_disagree: moving average of the share of twice verified completions "
+      "verifiers_disagree: lower end of the 95 % interval of the share of completions verified "
+      "twice "
       "(run.reward.second) on which the verdicts differ; 1 = never",
       kRate);
   }

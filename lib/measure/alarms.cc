@@ -10,6 +10,7 @@
 
 #include "lib/base/report/check.h"
 #include "lib/rl/collapse/collapse_metrics.h"
+#include "lib/rl/collapse/difficulty.h"
 #include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {
@@ -65,6 +66,9 @@ AlarmWords WordsOf(Alarm alarm) {
        "the sampler: compare its log-probs by `buttress logprobs`."},
       {"The completions of a prompt are nearly copies of each other.",
        "Raise the temperature or the entropy bonus; `buttress samples` shows what they are."},
+      {"Most groups have equal rewards, whatever is done about it.",
+       "`buttress explain` names the causes and what would help. Virtual samples give such groups "
+       "a gradient, but they teach nothing new of their prompts."},
       {"Most groups give no gradient, after virtual samples and replacement.",
        "`buttress explain` names the causes. Mix easier and harder prompts, raise "
        "run.sampling.group_size, or set run.batch.zero_variance: resample."},
@@ -108,17 +112,45 @@ double FallOf(std::span<const double> values) {
 void MovingAverage::Add(double value) {
   if (!std::isfinite(value)) return;
   value_ = value_ ? kReadingDecay * *value_ + (1.0 - kReadingDecay) * value : value;
+  ++values_;
+}
+
+void RecentShare::Add(double part, double whole) {
+  if (!std::isfinite(part) || !std::isfinite(whole)) return;
+  part_ = kReadingDecay * part_ + part;
+  whole_ = kReadingDecay * whole_ + whole;
+}
+
+double RecentShare::least() const {
+  if (whole_ <= 0) return 0;
+  constexpr double kNormal95 = 1.959963984540054;
+  const double share = std::clamp(part_ / whole_, 0.0, 1.0), z2 = kNormal95 * kNormal95;
+  const double half =
+      kNormal95 * std::sqrt(share * (1 - share) / whole_ + z2 / (4 * whole_ * whole_));
+  return std::max(0.0, (share + z2 / (2 * whole_) - half) / (1 + z2 / whole_));
+}
+
+void ExcessSum::Add(double observed, double expected, double groups) {
+  // No single step decides: the tails of small counts are heavier than those of a normal variable.
+  constexpr double kMost = 4;
+  const double deviation = std::sqrt(expected * (1 - expected) / groups);
+  if (!std::isfinite(observed) || !std::isfinite(deviation) || deviation <= 0) return;
+  const double excess = (observed - expected - kFitBias) / deviation;
+  sum_ = std::max(0.0, sum_ + std::min(kMost, excess) - kSlack);
+  crossed_ = sum_ > kBound || (crossed_ && sum_ > 0);
+  sum_ = std::min(sum_, kBound + kMost);
 }
 
 void AlarmMonitor::Average(const StepMeasurements& step) {
   kl_.Add(std::max(step.kl, step.ref_kl));
   // A first step without responses begins the average at 1.
   distinct_.Add(std::isfinite(step.distinct_share) ? step.distinct_share : distinct_.value_or(1));
-  collapse_.Add(step.acr_effective);
-  unexplained_.Add(step.acr - step.acr_expected_high);
+  collapse_.Add(step.acr);
+  no_gradient_.Add(step.acr_effective);
+  unexplained_.Add(step.acr, step.acr_expected, step.groups - step.unscorable_groups);
   unscorable_.Add(SharePerCompletion(step.unscorable, step));
   truncated_.Add(step.truncated_share);
-  disagreement_.Add(step.disagreement);
+  disagreement_.Add(step.disagreement * step.twice_verified, step.twice_verified);
   if (std::isfinite(step.start_kl)) start_kl_ = step.start_kl;
   length_.Add(step.length_mean);
   if (std::isfinite(step.length_mean) && lengths_++ < kLengthSteps)
@@ -165,13 +197,14 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepMeasurements& step) {
   above(Alarm::kKlDrift, std::max(kl_average(), start_kl_), config_.kl_limit);
   const double floor =
       active(Alarm::kResponsesAlike) ? config_.distinct_floor / kReleased : config_.distinct_floor;
-  set(Alarm::kResponsesAlike, distinct_.value_or(1) < floor);
-  above(Alarm::kCollapse, collapse_.value_or(0), config_.acr_limit);
-  set(Alarm::kCollapseUnexplained, unexplained_.value_or(0) > 0);
-  above(Alarm::kUnscorable, unscorable_.value_or(0), config_.unscorable_limit);
-  above(Alarm::kTruncated, truncated_.value_or(0), config_.truncated_limit);
+  set(Alarm::kResponsesAlike, distinct_.settled_or(1) < floor);
+  above(Alarm::kCollapse, collapse_.settled_or(0), config_.acr_limit);
+  above(Alarm::kNoGradient, no_gradient_.settled_or(0), config_.acr_limit);
+  set(Alarm::kCollapseUnexplained, unexplained_.crossed());
+  above(Alarm::kUnscorable, unscorable_.settled_or(0), config_.unscorable_limit);
+  above(Alarm::kTruncated, truncated_.settled_or(0), config_.truncated_limit);
   set(Alarm::kLengthDrift, LengthDrifts());
-  above(Alarm::kVerifiersDisagree, disagreement_.value_or(0), config_.disagreement_limit);
+  above(Alarm::kVerifiersDisagree, disagreement_.least(), config_.disagreement_limit);
   std::vector<Alarm> begun;
   for (std::size_t i = 0; i < kAlarms; ++i) {
     if (holds[i] && !active_[i]) begun.push_back(static_cast<Alarm>(i));

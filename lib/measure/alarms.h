@@ -41,8 +41,50 @@ class MovingAverage {
   // `otherwise` before the first value.
   double value_or(double otherwise) const { return value_.value_or(otherwise); }
 
+  // As value_or, but `otherwise` before kSettled values: a single step is no average.
+  double settled_or(double otherwise) const {
+    return values_ < kSettled ? otherwise : value_or(otherwise);
+  }
+
  private:
+  static constexpr std::int64_t kSettled = 5;
+
   std::optional<double> value_;
+  std::int64_t values_ = 0;
+};
+
+// A share over the last steps: sums of parts and wholes that decay by kReadingDecay a step. Values
+// that are not finite do not count.
+class RecentShare {
+ public:
+  void Add(double part, double whole);
+
+  // The lower end of the 95 % interval of the share (Wilson 1927); 0 of nothing.
+  double least() const;
+
+ private:
+  double part_ = 0, whole_ = 0;
+};
+
+// The cumulative sum of the collapse that difficulty does not explain (Page 1954): each step adds
+// its excess in standard deviations, less kSlack, and the sum never falls below 0. Normal excesses
+// of mean 0 cross kBound once in 10,000 steps (Siegmund 1985, eq. 2.57); excesses of mean m do so
+// after about kBound / (m - kSlack) steps.
+class ExcessSum {
+ public:
+  static constexpr double kSlack = 0.25;
+  static constexpr double kBound = 13.1;
+
+  // Takes the collapse rate of `groups` groups. Its deviation is that of groups with the same
+  // probability `expected`, which is the largest. A rate that is not finite does not count.
+  void Add(double observed, double expected, double groups);
+
+  // Whether the sum has crossed the bound and has not returned to 0 since.
+  bool crossed() const { return crossed_; }
+
+ private:
+  double sum_ = 0;
+  bool crossed_ = false;
 };
 
 // What an alarm means and what to do about it, in sentences for people.
@@ -84,8 +126,9 @@ class AlarmMonitor {
   const AlarmConfig config_;
   std::deque<double> entropies_;        // of the last trend_steps steps
   std::int64_t low_entropy_steps_ = 0;  // in a row
-  MovingAverage kl_, distinct_, collapse_, unexplained_, unscorable_, truncated_, length_;
-  MovingAverage disagreement_;
+  MovingAverage kl_, distinct_, collapse_, no_gradient_, unscorable_, truncated_, length_;
+  RecentShare disagreement_;
+  ExcessSum unexplained_;
   double start_kl_ = 0;            // that was measured last
   double first_lengths_ = 0;       // sum over the first kLengthSteps steps that have a length
   std::int64_t lengths_ = 0;       // steps that have one

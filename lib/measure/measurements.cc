@@ -287,9 +287,9 @@ std::span<const Measurement> MeasurementTable() { return kTable; }
 
 std::string_view AlarmName(Alarm alarm) {
   static constexpr std::array<std::string_view, kAlarms> kNames = {
-      "entropy_low",  "entropy_falling",      "kl_drift",   "responses_alike",
-      "collapse",     "collapse_unexplained", "unscorable", "truncated",
-      "length_drift", "verifiers_disagree"};
+      "entropy_low",       "entropy_falling",      "kl_drift",   "responses_alike", "collapse",
+      "no_gradient",       "collapse_unexplained", "unscorable", "truncated",       "length_drift",
+      "verifiers_disagree"};
   return kNames[static_cast<std::size_t>(alarm)];
 }
 

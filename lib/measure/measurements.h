@@ -42,8 +42,9 @@ enum class Alarm : std::uint8_t {
   kEntropyFalling,
   kKlDrift,         // a KL, averaged over about ten steps, or the newest start_kl is above kl_limit
   kResponsesAlike,  // the share of distinct responses, averaged likewise, is below distinct_floor
-  kCollapse,        // the effective ACR, averaged likewise, is above acr_limit
-  // the ACR is above the interval that the difficulty of the prompts gives, averaged likewise
+  kCollapse,        // the ACR, averaged likewise, is above acr_limit
+  kNoGradient,      // the effective ACR, averaged likewise, is above acr_limit
+  // the ACR is above what the difficulty of the prompts gives, in the sum over steps (ExcessSum)
   kCollapseUnexplained,
   kUnscorable,  // the share of unscorable completions, averaged likewise, is above its limit
   kTruncated,   // the share of truncated completions, averaged likewise, is above its limit
@@ -54,9 +55,9 @@ enum class Alarm : std::uint8_t {
   kVerifiersDisagree,
 };
 
-inline constexpr std::size_t kAlarms = 10;
+inline constexpr std::size_t kAlarms = 11;
 
-// "entropy_low", "entropy_falling", "kl_drift", "responses_alike", "collapse",
+// "entropy_low", "entropy_falling", "kl_drift", "responses_alike", "collapse", "no_gradient",
 // "collapse_unexplained", "unscorable", "truncated", "length_drift", "verifiers_disagree".
 std::string_view AlarmName(Alarm alarm);
 

@@ -47,6 +47,7 @@ CASES = {
     "KlDrift": alarm("kl_drift"),
     "ResponsesAlike": alarm("responses_alike"),
     "Collapse": alarm("collapse"),
+    "NoGradient": alarm("no_gradient"),
     "CollapseUnexplained": alarm("collapse_unexplained"),
     "LengthDrift": alarm("length_drift"),
     "Unscorable": alarm("unscorable"),

@@ -101,10 +101,11 @@ TEST(AlarmsTest, AValueThatIsNotFiniteDoesNotCount) {
   EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .distinct_share = 0.2})), IsEmpty());
 }
 
-TEST(AlarmsTest, ResponsesThatAreAllAlikeRaiseAnAlarm) {
+TEST(AlarmsTest, ResponsesThatAreAllAlikeRaiseAnAlarmAtTheFifthStep) {
   AlarmMonitor monitor{AlarmConfig()};
-  EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .distinct_share = 0.2})),
-              ElementsAre(Alarm::kResponsesAlike));
+  const StepMeasurements alike = Step({.entropy = 1, .distinct_share = 0.2});
+  for (int step = 1; step < 5; ++step) EXPECT_THAT(monitor.Observe(alike), IsEmpty()) << step;
+  EXPECT_THAT(monitor.Observe(alike), ElementsAre(Alarm::kResponsesAlike));
 }
 
 // Steps of a healthy run, but for one measurement.
@@ -112,7 +113,9 @@ StepMeasurements Healthy(double StepMeasurements::*value, double is) {
   StepMeasurements step = Step({.entropy = 1});
   step.acr = 0.5;
   step.acr_effective = 0.4;
-  step.acr_expected_high = 0.6;
+  step.acr_expected = 0.5;
+  step.groups = 32;
+  step.twice_verified = 20;
   step.completions = 100;
   step.truncated_share = 0.05;
   step.length_mean = 200;
@@ -127,7 +130,7 @@ TEST(AlarmsTest, EachShareHasAnAlarmOfItsOwn) {
     Alarm alarm;
   };
 
-  for (const Row& row : {Row{&StepMeasurements::acr_effective, 0.95, Alarm::kCollapse},
+  for (const Row& row : {Row{&StepMeasurements::acr_effective, 0.95, Alarm::kNoGradient},
                          {&StepMeasurements::acr, 0.7, Alarm::kCollapseUnexplained},
                          {&StepMeasurements::unscorable, 20, Alarm::kUnscorable},
                          {&StepMeasurements::truncated_share, 0.7, Alarm::kTruncated},
@@ -145,6 +148,27 @@ TEST(AlarmsTest, EachShareHasAnAlarmOfItsOwn) {
   }
 }
 
+// Virtual samples give every group a gradient, and hide a run in which no group teaches anything.
+TEST(AlarmsTest, CollapseIsSeenBehindVirtualSamples) {
+  AlarmMonitor monitor{AlarmConfig()};
+  StepMeasurements ruined = Healthy(&StepMeasurements::acr_effective, 0);
+  ruined.acr = ruined.acr_expected = 1;
+  std::vector<Alarm> raised;
+  for (int step = 0; step < 10; ++step) {
+    for (const Alarm alarm : monitor.Observe(ruined)) raised.push_back(alarm);
+  }
+  EXPECT_THAT(raised, ElementsAre(Alarm::kCollapse));
+}
+
+// 13 completions at a true rate of 1 % disagree once in one of eight first steps.
+TEST(AlarmsTest, AFewDisagreementsAreNoAlarm) {
+  AlarmMonitor monitor{AlarmConfig()};
+  StepMeasurements step = Healthy(&StepMeasurements::disagreement, 1.0 / 13);
+  step.twice_verified = 13;
+  EXPECT_THAT(monitor.Observe(step), IsEmpty());
+  EXPECT_THAT(monitor.Observe(step), IsEmpty());
+}
+
 TEST(AlarmsTest, TheLimitsAreSettings) {
   AlarmConfig config;
   config.acr_limit = config.unscorable_limit = config.truncated_limit = 1;
@@ -153,6 +177,7 @@ TEST(AlarmsTest, TheLimitsAreSettings) {
   AlarmMonitor monitor{config};
   for (int step = 0; step < 40; ++step) {
     StepMeasurements bad = Healthy(&StepMeasurements::acr_effective, 1);
+    bad.acr = bad.acr_expected = 1;
     bad.unscorable = 100;
     bad.truncated_share = 1;
     bad.disagreement = 1;
