@@ -100,11 +100,12 @@ Result<ApplyVersion> ReadVersion(const std::string& folder, const CachedDecoder&
 class EmbeddedEngine final : public InferenceEngine {
  public:
   EmbeddedEngine(std::unique_ptr<CachedDecoder> decoder, GeneratorOptions options, int threads,
-                 PolicyVersion initial, const Tokenizer* tokenizer)
+                 PolicyVersion initial, const Tokenizer* tokenizer, InFlight in_flight)
       : decoder_(std::move(decoder)),
         options_(options),
         threads_(threads),
         tokenizer_(tokenizer),
+        in_flight_(in_flight),
         queue_limit_(kQueuedPerRunning * static_cast<std::size_t>(options.max_running)),
         generator_(std::make_unique<Generator>(*decoder_, options_)),
         history_(initial),
@@ -214,7 +215,7 @@ class EmbeddedEngine final : public InferenceEngine {
         results.push_back(Ended(*queued, FinishReason::kAbort, Cancelled("cancelled")));
         submitted_.erase(queued);
       } else if (running != samples_.end()) {
-        generator_->Remove(running->first);
+        CountCut(generator_->Remove(running->first).value_or(0));
         results.push_back(Ended(running->second, FinishReason::kAbort, Cancelled("cancelled")));
         samples_.erase(running);
       }
@@ -222,23 +223,35 @@ class EmbeddedEngine final : public InferenceEngine {
     Deliver(std::move(results));
   }
 
-  // Applies a pending weight update.
+  // Counts tokens of samples that will not be delivered.
+  void CountCut(std::int64_t tokens) REQUIRES(mutex_) {
+    stats_.generated_tokens += tokens;
+    stats_.cut_tokens += tokens;
+  }
+
+  // Applies a pending weight update. To drain, it waits for the samples in flight; no other starts
+  // meanwhile.
   void ApplyUpdate() {
     std::optional<WeightUpdate> update;
     {
       MutexLock lock(mutex_);
-      if (!update_) return;
+      if (!update_ || (in_flight_ == InFlight::kDrain && !samples_.empty())) return;
       update = std::exchange(update_, std::nullopt);
     }
     Status status = Guarded([&] {
       update->apply(*decoder_);
       return OkStatus();
     });
+    std::int64_t cut = 0;
     if (status.ok()) {
-      if (generator_) generator_->WeightsChanged();
+      if (generator_) {
+        if (in_flight_ == InFlight::kAbort) cut = generator_->Restart();
+        generator_->WeightsChanged(in_flight_ == InFlight::kKeepKv);
+      }
       history_.Add(update->version);
     }
     MutexLock lock(mutex_);
+    CountCut(cut);
     if (status.ok()) version_ = update->version;
     update_status_ = std::move(status);
     changed_.NotifyAll();
@@ -249,6 +262,7 @@ class EmbeddedEngine final : public InferenceEngine {
     std::deque<SampleRequest> submitted;
     {
       MutexLock lock(mutex_);
+      if (update_ && in_flight_ == InFlight::kDrain) return;
       submitted.swap(submitted_);
     }
     std::vector<EngineResult> results;
@@ -304,8 +318,10 @@ class EmbeddedEngine final : public InferenceEngine {
     for (const auto& [key, sample] : samples_)
       results.push_back(Ended(sample, FinishReason::kError, status));
     samples_.clear();
+    const std::int64_t cut = generator_->Restart();
     generator_.reset();
     MutexLock lock(mutex_);
+    CountCut(cut);
     Deliver(std::move(results));
   }
 
@@ -359,6 +375,7 @@ class EmbeddedEngine final : public InferenceEngine {
   const GeneratorOptions options_;
   const int threads_;
   const Tokenizer* const tokenizer_;
+  const InFlight in_flight_;
   const std::size_t queue_limit_;
 
   std::unique_ptr<Generator> generator_;  // null after a failed step, until the next sample
@@ -391,7 +408,7 @@ GeneratorOptions OptionsOf(const WorkerConfig& worker) {
 
 Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
                                               const WorkerConfig& worker, PolicyVersion initial,
-                                              const Tokenizer* tokenizer) {
+                                              const Tokenizer* tokenizer, InFlight in_flight) {
   ModelDevice device{.cuda = worker.device == ComputeDevice::kCuda, .index = 0};
   if (device.cuda) {
     BUTTRESS_ASSIGN_OR_RETURN(device.index,
@@ -410,7 +427,7 @@ Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
   decoder->SetWeights(weights);
   return std::unique_ptr<InferenceEngine>(std::make_unique<EmbeddedEngine>(
       std::move(decoder), OptionsOf(worker), static_cast<int>(worker.threads), std::move(initial),
-      tokenizer));
+      tokenizer, in_flight));
 }
 
 }  // namespace
@@ -418,9 +435,10 @@ Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
 Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfig& model,
                                                             const WorkerConfig& worker,
                                                             PolicyVersion initial,
-                                                            const Tokenizer* tokenizer) {
+                                                            const Tokenizer* tokenizer,
+                                                            InFlight in_flight) {
   try {
-    return Make(model, worker, std::move(initial), tokenizer);
+    return Make(model, worker, std::move(initial), tokenizer, in_flight);
   } catch (const std::exception& error) {
     return StatusOf(error, SizesToLower(OptionsOf(worker))).Annotate(model.path);
   }

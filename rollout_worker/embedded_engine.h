@@ -15,11 +15,10 @@ namespace buttress {
 // samples; beyond that, Submit returns kResourceExhausted. An error of LibTorch ends the samples in
 // flight with finish reason kError; the engine stays usable. UpdateWeights reads on the thread of
 // its caller while samples are generated; until it returns, the old weights and the new ones are in
-// memory. `tokenizer` finds stop strings and must outlive the engine; if it is null, samples with
-// stop strings fail.
-Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfig& model,
-                                                            const WorkerConfig& worker,
-                                                            PolicyVersion initial,
-                                                            const Tokenizer* tokenizer = nullptr);
+// memory. Samples in flight then do as `in_flight` says. `tokenizer` finds stop strings and must
+// outlive the engine; if it is null, samples with stop strings fail.
+Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(
+    const ModelPathConfig& model, const WorkerConfig& worker, PolicyVersion initial,
+    const Tokenizer* tokenizer = nullptr, InFlight in_flight = InFlight::kRecompute);
 
 }  // namespace buttress

@@ -70,7 +70,8 @@ struct ServerState {
 struct EngineStats {
   std::int64_t running = 0;
   std::int64_t waiting = 0;
-  std::int64_t generated_tokens = 0;
+  std::int64_t generated_tokens = 0;  // of ended samples, whatever became of them
+  std::int64_t cut_tokens = 0;        // of them, thrown away by the engine
   std::int64_t prompt_tokens = 0;
   // For external servers: the greatest difference from the learner's canaries in the last update,
   // nats, and the number of updates after which a server's weights had not changed.
@@ -97,10 +98,10 @@ class InferenceEngine {
   // Waits up to `timeout` for results, each sample once; empty if there are none.
   virtual std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) = 0;
 
-  // Replaces the weights between decode steps and blocks until that is done. Running samples
-  // continue under the new weights. On failure the old weights stay loaded. An engine with several
-  // servers returns once the first has the new weights; the others follow. REQUIRES:
-  // `manifest.folder` is local and verified.
+  // Replaces the weights between decode steps and blocks until that is done. What becomes of
+  // running samples is run.async.in_flight, which an engine is made with. On failure the old
+  // weights stay loaded. An engine with several servers returns once the first has the new weights;
+  // the others follow. REQUIRES: `manifest.folder` is local and verified.
   virtual Status UpdateWeights(const WeightManifest& manifest) = 0;
 
   // Makes the current UpdateWeights return kCancelled instead of waiting for a server, because a

@@ -39,9 +39,11 @@ Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
   // The default version stands for the model that the configuration names.
   const PolicyVersion initial;
   const WorkerConfig& worker = config.local.worker;
+  const InFlight in_flight = config.run.async.in_flight;
   if (worker.engine == EngineKind::kVllm)
-    return MakeVllmEngine(config.run.model, worker.vllm, initial, &tokenizer, config.run.lora.on());
-  return MakeEmbeddedEngine(config.run.model, worker, initial, &tokenizer);
+    return MakeVllmEngine(config.run.model, worker.vllm, initial, &tokenizer, config.run.lora.on(),
+                          in_flight);
+  return MakeEmbeddedEngine(config.run.model, worker, initial, &tokenizer, in_flight);
 }
 
 // Joins a run. If another one takes its place, joins that as a new worker, with a new engine: no

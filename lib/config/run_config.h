@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/config/async_config.h"
 #include "lib/config/data_config.h"
 #include "lib/config/estimator_config.h"
 #include "lib/config/limits.h"
@@ -273,6 +274,7 @@ struct RunSettings {
   LoraConfig lora;
   SamplingConfig sampling;
   BatchConfig batch;
+  AsyncConfig async;
   RewardConfig reward;
   AlgorithmConfig algorithm;
   OptimConfig optim;
@@ -304,6 +306,7 @@ struct RunSettings {
     v("lora", lora, "low-rank adapters, which are trained instead of the model");
     v("sampling", sampling, "how completions are drawn");
     v("batch", batch, "what makes a step");
+    v("async", async, "completions while the weights change");
     v("reward", reward, "how completions are scored");
     v("algorithm", algorithm, "advantages and loss");
     v("optim", optim, "optimizer");

@@ -104,13 +104,17 @@ Status VllmControl::LoadAdapters(const std::string& url, const std::string& fold
 }
 
 Status VllmControl::PushWeights(const std::string& url, const std::string& folder, bool adapters,
-                                const std::function<void()>& paused) {
-  Status status = Post(url, "/pause?mode=abort&clear_cache=true", "");
+                                bool keep_running, const std::function<void()>& paused) {
+  Status status = Post(
+      url,
+      keep_running ? "/pause?mode=keep&clear_cache=false" : "/pause?mode=abort&clear_cache=true",
+      "");
   if (status.ok()) {
     paused();
     status = adapters ? LoadAdapters(url, folder) : Load(url, folder);
   }
-  if (status.ok()) status = Post(url, "/reset_prefix_cache", "");
+  // The salt of requests keeps what the old weights have cached from those under the new ones.
+  if (status.ok() && !keep_running) status = Post(url, "/reset_prefix_cache", "");
   const Status resumed = Post(url, "/resume", "");  // a paused server is useless to everyone
   return status.ok() ? resumed : status;
 }

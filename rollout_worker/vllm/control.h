@@ -50,10 +50,11 @@ class VllmControl {
 
   // Pauses the server, loads the safetensors of `folder`, a path on its machine, clears the prefix
   // cache and resumes. With `adapters`, the folder is one of peft, which the server then serves as
-  // kAdapterModel next to its weights. The pause ends the completions in progress. Calls `paused`
-  // between pause and load; after it no token comes from the old weights.
+  // kAdapterModel next to its weights. The pause ends the completions in progress, or with
+  // `keep_running` holds them, with their keys and values. Calls `paused` between pause and load;
+  // after it no token comes from the old weights.
   Status PushWeights(const std::string& url, const std::string& folder, bool adapters,
-                     const std::function<void()>& paused);
+                     bool keep_running, const std::function<void()>& paused);
 
   // Lets the server complete the prompts of `canaries` greedily, with the same numbers of tokens.
   // `salt` separates the prefix cache from that of other weights.

@@ -21,6 +21,9 @@ const PolicyVersion& OpenSample::oldest() const {
 CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& version) {
   ++attempts_;
   version_ = version;
+  held_.reset();
+  next_version_.reset();
+  changes_.clear();
   CompletionBody body;
   body.model = model;
   body.prompt_token_ids = request.prompt_token_ids;
@@ -40,19 +43,54 @@ CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& 
   return body;
 }
 
-void OpenSample::KeepTokens() {
-  if (!stream->token_ids().empty()) {
+Status OpenSample::Read(std::string_view bytes) {
+  const std::size_t before = stream->token_ids().size();
+  const Status status = stream->Read(bytes);
+  const std::size_t after = stream->token_ids().size();
+  if (next_version_ && after > before) {
+    changes_.push_back({static_cast<std::int32_t>(after), *std::move(next_version_)});
+    next_version_.reset();
+  }
+  return status;
+}
+
+std::int64_t OpenSample::KeepTokens() {
+  const auto first = static_cast<std::int32_t>(token_ids_.size());
+  const std::size_t all = stream->token_ids().size(), kept = held_.value_or(all);
+  if (kept > 0) {
     backoff_.Reset();
     if (segments_.empty() || !(segments_.back().version == version_))
-      segments_.push_back({static_cast<std::int32_t>(token_ids_.size()), version_});
+      segments_.push_back({first, version_});
   }
-  token_ids_.insert(token_ids_.end(), stream->token_ids().begin(), stream->token_ids().end());
-  logprobs_.insert(logprobs_.end(), stream->logprobs().begin(), stream->logprobs().end());
-  stream.reset();
+  for (const Segment& change : changes_) {
+    if (static_cast<std::size_t>(change.first_token) < kept)
+      segments_.push_back({first + change.first_token, change.version});
+  }
+  const auto end = static_cast<std::ptrdiff_t>(kept);
+  token_ids_.insert(token_ids_.end(), stream->token_ids().begin(),
+                    stream->token_ids().begin() + end);
+  logprobs_.insert(logprobs_.end(), stream->logprobs().begin(), stream->logprobs().begin() + end);
+  if (kept < all) {
+    DropAttempt();
+  } else {
+    stream.reset();
+  }
+  held_.reset();
+  return static_cast<std::int64_t>(all - kept);
+}
+
+std::int64_t OpenSample::DropAll() {
+  const std::size_t tokens = token_ids_.size() + (stream ? stream->token_ids().size() : 0);
+  token_ids_.clear();
+  logprobs_.clear();
+  segments_.clear();
+  DropAttempt();
+  return static_cast<std::int64_t>(tokens);
 }
 
 void OpenSample::DropAttempt() {
   stream.reset();
+  held_.reset();
   stops_ = NewMatcher();
   for (const std::int32_t token : token_ids_) stops_.Completes(token);
 }

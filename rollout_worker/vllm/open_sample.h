@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/net/retry.h"
@@ -36,14 +38,37 @@ class OpenSample {
   // Starts an attempt under `version`. Returns the request for the tokens that are missing.
   CompletionBody Begin(const std::string& model, const PolicyVersion& version);
 
-  // Ends the attempt and keeps its tokens, so that the next one continues behind them.
-  void KeepTokens();
+  // Holds the attempt: what it brings from here on counts only after Continue.
+  void Hold() { held_ = stream->token_ids().size(); }
+
+  bool held() const { return held_.has_value(); }
+
+  // Ends the hold, with what the attempt has brought meanwhile: the server went on, and has proven
+  // `version`. These tokens and those of the next message count as older ones, which some of them
+  // may be, because the server sends several at a time.
+  void Continue(const PolicyVersion& version) {
+    held_.reset();
+    next_version_ = version;
+  }
+
+  // Reads bytes of the stream.
+  Status Read(std::string_view bytes);
+
+  // Ends the attempt and keeps its tokens, but for those of a hold, so that the next one continues
+  // behind them. Returns the number of tokens that are dropped.
+  std::int64_t KeepTokens();
+
+  // Ends the attempt if there is one, and drops the tokens of all attempts. Returns their number.
+  std::int64_t DropAll();
 
   // Ends the attempt and drops its tokens; those of earlier attempts stay.
   void DropAttempt();
 
   // Whether the completion has max_tokens tokens; any attempt.
   bool full() const { return static_cast<std::int32_t>(token_ids_.size()) >= max_tokens_; }
+
+  // Tokens of all attempts that have ended.
+  std::int64_t tokens() const { return static_cast<std::int64_t>(token_ids_.size()); }
 
   // Failures in a row that brought no token.
   int failures() const { return backoff_.attempts(); }
@@ -74,7 +99,10 @@ class OpenSample {
   Backoff backoff_;
   StopMatcher stops_;  // has read the tokens of this attempt and of those before it
   int attempts_ = 0;
-  PolicyVersion version_;  // of the current attempt
+  PolicyVersion version_;                      // of the current attempt
+  std::optional<std::size_t> held_;            // its tokens at Hold
+  std::optional<PolicyVersion> next_version_;  // from the message after the next on
+  std::vector<Segment> changes_;               // in the current attempt, by its own tokens
   std::vector<std::int32_t> token_ids_;
   std::vector<float> logprobs_;
   std::vector<Segment> segments_;

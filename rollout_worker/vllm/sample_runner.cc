@@ -38,11 +38,12 @@ bool TokensAreValid(const Status& ended) {
 }  // namespace
 
 SampleRunner::SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
-                           const Tokenizer* tokenizer)
+                           const Tokenizer* tokenizer, InFlight in_flight)
     : config_(config),
       api_key_(std::move(api_key)),
       pool_(pool),
       tokenizer_(tokenizer),
+      in_flight_(in_flight),
       health_(config_, pool_, http_),
       pace_(pool.size(), config_.idle_ms, NowMs()) {
   thread_ = std::thread([this] { Run(); });
@@ -107,11 +108,26 @@ EngineStats SampleRunner::stats() const {
   return stats;
 }
 
-void SampleRunner::Interrupt(std::size_t server) {
+void SampleRunner::Interrupt(std::size_t server) { Give(server, {OrderKind::kInterrupt}); }
+
+void SampleRunner::Hold(std::size_t server) { Give(server, {OrderKind::kHold}); }
+
+void SampleRunner::Continue(std::size_t server, const PolicyVersion& version) {
+  Give(server, {OrderKind::kContinue, version});
+}
+
+void SampleRunner::Give(std::size_t server, Order order) {
   MutexLock lock(mutex_);
-  interrupted_.insert(server);
+  orders_.insert_or_assign(server, std::move(order));
   http_.Wake();
-  const auto done = [&]() REQUIRES(mutex_) { return stop_ || !interrupted_.contains(server); };
+  const auto done = [&]() REQUIRES(mutex_) { return stop_ || !orders_.contains(server); };
+  while (!changed_.WaitFor(mutex_, kWaitSlice, done)) {
+  }
+}
+
+void SampleRunner::Drain(std::size_t server) {
+  MutexLock lock(mutex_);
+  const auto done = [&]() REQUIRES(mutex_) { return stop_ || pool_.Idle(server); };
   while (!changed_.WaitFor(mutex_, kWaitSlice, done)) {
   }
 }
@@ -120,7 +136,7 @@ void SampleRunner::Run() {
   while (AddSubmitted()) {
     CancelSamples();
     MarkSlow();
-    InterruptAttempts();
+    ObeyOrders();
     EndUnserved();
     BeginWaiting();
     health_.Begin();
@@ -149,10 +165,12 @@ void SampleRunner::CancelSamples() {
     auto place = std::find_if(running_.begin(), running_.end(), is_it);
     if (place != running_.end()) {
       StopAttempt(place);
+      CountCut(place->KeepTokens());
     } else {
       place = std::find_if(waiting_.begin(), waiting_.end(), is_it);
     }
     if (place == waiting_.end()) continue;
+    CountCut(place->tokens());
     End(place, place->Ended(FinishReason::kAbort, Cancelled("cancelled")));
   }
 }
@@ -164,30 +182,54 @@ void SampleRunner::MarkSlow() {
   }
 }
 
-void SampleRunner::InterruptAttempts() {
-  std::set<std::size_t> asked;
+void SampleRunner::ObeyOrders() {
+  std::map<std::size_t, Order> orders;
   {
     MutexLock lock(mutex_);
-    asked = interrupted_;
+    orders = orders_;
   }
-  if (!asked.empty()) http_.Step(0);  // reads what the servers have sent until their pauses
-  std::set<std::size_t> servers = asked;
-  for (const std::size_t server : pool_.TakeLost()) servers.insert(server);
+  if (!orders.empty()) http_.Step(0);  // reads what the servers have sent until their pauses
+  const std::vector<std::size_t> lost = pool_.TakeLost();
   for (auto sample = running_.begin(); sample != running_.end();) {
     const auto next = std::next(sample);
-    const FinishReason reason = sample->stream->finish_reason();
-    // A completion that has finished only waits for the end of its reply.
-    const bool finished = reason == FinishReason::kStop || reason == FinishReason::kLength;
-    if (servers.contains(sample->server) && !finished) {
-      StopAttempt(sample);
-      sample->KeepTokens();
-      if (sample->full()) End(sample, sample->Finished(FinishReason::kLength));
+    const auto order = orders.find(sample->server);
+    if (std::ranges::find(lost, sample->server) != lost.end()) {
+      InterruptAttempt(sample, false);
+    } else if (order != orders.end()) {
+      Obey(order->second, sample);
     }
     sample = next;
   }
   MutexLock lock(mutex_);
-  for (const std::size_t server : asked) interrupted_.erase(server);
-  if (!asked.empty()) changed_.NotifyAll();
+  for (const auto& [server, order] : orders) orders_.erase(server);
+  if (!orders.empty()) changed_.NotifyAll();
+}
+
+void SampleRunner::Obey(const Order& order, Place sample) {
+  switch (order.kind) {
+    case OrderKind::kInterrupt:
+      return InterruptAttempt(sample, in_flight_ == InFlight::kAbort);
+    case OrderKind::kHold:
+      return sample->Hold();
+    case OrderKind::kContinue:
+      return sample->Continue(order.version);
+  }
+}
+
+void SampleRunner::InterruptAttempt(Place sample, bool restart) {
+  const FinishReason reason = sample->stream->finish_reason();
+  // A completion that has finished only waits for the end of its reply.
+  const bool finished = reason == FinishReason::kStop || reason == FinishReason::kLength;
+  if (finished && !sample->held()) return;
+  StopAttempt(sample);
+  CountCut(restart ? sample->DropAll() : sample->KeepTokens());
+  if (sample->full()) End(sample, sample->Finished(FinishReason::kLength));
+}
+
+void SampleRunner::CountCut(std::int64_t tokens) {
+  MutexLock lock(mutex_);
+  stats_.generated_tokens += tokens;
+  stats_.cut_tokens += tokens;
 }
 
 void SampleRunner::StopAttempt(Place sample) {
@@ -212,6 +254,7 @@ void SampleRunner::EndUnserved() {
     if (pool_.MaySample(sample->oldest())) {
       sample->seen_may_run_ms = now;
     } else if (now - sample->seen_may_run_ms >= patience_ms) {
+      CountCut(sample->tokens());
       End(sample,
           sample->Ended(FinishReason::kAbort,
                         Unavailable("no vLLM server serves: " + pool_.last_failure().ToString())));
@@ -257,7 +300,7 @@ bool SampleRunner::Begin(Place sample) {
 
 Status SampleRunner::ReadBytes(OpenSample& sample, std::string_view bytes) {
   const std::size_t before = sample.stream->token_ids().size();
-  const Status status = sample.stream->Read(bytes);
+  const Status status = sample.Read(bytes);
   const std::size_t tokens = sample.stream->token_ids().size() - before;
   if (tokens == 0) return status;
   pace_.CountTokens(sample.server, tokens, NowMs());
@@ -276,15 +319,21 @@ void SampleRunner::EndAttempt(Place sample, Result<HttpReply> reply) {
   const bool stopped = stream.finish_reason() == FinishReason::kStop;
   const FinishReason reason = ended.ok() ? stream.finish_reason() : FinishReason::kLength;
   if (!TokensAreValid(ended)) {
+    CountCut(static_cast<std::int64_t>(stream.token_ids().size()));
     sample->DropAttempt();
     return Retry(sample, ended);
   }
-  sample->KeepTokens();
+  const bool held = sample->held();
+  CountCut(sample->KeepTokens());
+  if (held) return;  // it continues behind the tokens of before
   // Where the connection broke behind the last token, only the server's count of tokens is missing.
   if (ended.ok() || stopped || sample->full())
     return End(sample, sample->Finished(stopped ? FinishReason::kStop : reason));
   // The server aborted the completion, as it does at a pause.
-  if (ended.code() == StatusCode::kAborted && pool_.Updates(sample->server)) return;
+  if (ended.code() == StatusCode::kAborted && pool_.Updates(sample->server)) {
+    if (in_flight_ == InFlight::kAbort) CountCut(sample->DropAll());
+    return;
+  }
   Retry(sample, ended);
 }
 
@@ -294,6 +343,7 @@ void SampleRunner::Retry(Place sample, const Status& why) {
     sample->not_before_ms = NowMs() + wait_ms;
     return;
   }
+  CountCut(sample->tokens());
   End(sample, sample->Ended(FinishReason::kError, why));
 }
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <list>
-#include <set>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,7 +27,7 @@ namespace buttress {
 class SampleRunner {
  public:
   SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
-               const Tokenizer* tokenizer);
+               const Tokenizer* tokenizer, InFlight in_flight);
   ~SampleRunner();
   SampleRunner(const SampleRunner&) = delete;
   SampleRunner& operator=(const SampleRunner&) = delete;
@@ -38,9 +38,21 @@ class SampleRunner {
   EngineStats stats() const;
 
   // Interrupts all attempts on the server, and returns when the runner's thread has done so. Their
-  // samples wait with their tokens. An attempt that reached a paused server would complete under
-  // the next weights. REQUIRES: the pool gives the server no new ones.
+  // samples wait with their tokens, or without (InFlight::kAbort). An attempt that reached a paused
+  // server would complete under the next weights. REQUIRES: the pool gives the server no new ones.
   void Interrupt(std::size_t server);
+
+  // Waits until all attempts on the server have ended, or it is lost. REQUIRES: as Interrupt.
+  void Drain(std::size_t server);
+
+  // Holds the attempts on a server that is paused: what they bring from here on counts only after
+  // Continue, and is dropped by Interrupt or if the server is lost. Returns when the runner's
+  // thread has done so. REQUIRES: as Interrupt.
+  void Hold(std::size_t server);
+
+  // Lets the attempts that Hold held continue under `version`, which the server has proven. Returns
+  // as Hold does. REQUIRES: as Interrupt.
+  void Continue(std::size_t server, const PolicyVersion& version);
 
   // Ends the runner's thread; Interrupt returns at once. Idempotent.
   void Stop();
@@ -51,14 +63,27 @@ class SampleRunner {
  private:
   using Place = std::list<OpenSample>::iterator;
 
+  // What a thread that updates a server asks of the runner's thread.
+  enum class OrderKind { kInterrupt, kHold, kContinue };
+
+  struct Order {
+    OrderKind kind = OrderKind::kInterrupt;
+    PolicyVersion version = {};  // kContinue
+  };
+
+  // Gives an order and waits until it is done.
+  void Give(std::size_t server, Order order);
+
   void Run();
   // Moves submitted samples into waiting_. Returns false when the thread stops.
   bool AddSubmitted();
   void CancelSamples();
   // Marks the servers as lost that hang or are slow.
   void MarkSlow();
-  // Interrupts the attempts on lost servers, and on those of Interrupt.
-  void InterruptAttempts();
+  // Interrupts the attempts on lost servers, and does what Interrupt, Hold and Continue ask for.
+  void ObeyOrders();
+  void Obey(const Order& order, Place sample);
+  void InterruptAttempt(Place sample, bool restart);
   // Ends the samples that no server could take for some time.
   void EndUnserved();
   void BeginWaiting();
@@ -70,6 +95,8 @@ class SampleRunner {
   void MoveToWaiting(Place sample);
   // The same, of an attempt that has not ended.
   void StopAttempt(Place sample);
+  // Counts tokens that will not be delivered.
+  void CountCut(std::int64_t tokens);
   // Lets the sample wait for another attempt, or ends it with an error.
   void Retry(Place sample, const Status& why);
   void End(Place sample, EngineResult result);
@@ -80,6 +107,7 @@ class SampleRunner {
   const std::string api_key_;
   ServerPool& pool_;
   const Tokenizer* const tokenizer_;
+  const InFlight in_flight_;
 
   HttpClient http_;
   HealthPoller health_;
@@ -91,7 +119,7 @@ class SampleRunner {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mutex_) = false;
-  std::set<std::size_t> interrupted_ GUARDED_BY(mutex_);  // servers; until it is done
+  std::map<std::size_t, Order> orders_ GUARDED_BY(mutex_);  // by server; until they are done
   std::deque<OpenSample> submitted_ GUARDED_BY(mutex_);
   std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
   std::vector<EngineResult> results_ GUARDED_BY(mutex_);

@@ -144,6 +144,11 @@ bool ServerPool::Updates(std::size_t server) const {
   return servers_[server].phase == Phase::kUpdating;
 }
 
+bool ServerPool::Idle(std::size_t server) const {
+  MutexLock lock(mutex_);
+  return servers_[server].running == 0 || servers_[server].phase == Phase::kLost;
+}
+
 std::optional<PolicyVersion> ServerPool::Served(std::size_t server) const {
   MutexLock lock(mutex_);
   return servers_[server].version;

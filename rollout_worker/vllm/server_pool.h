@@ -78,6 +78,9 @@ class ServerPool {
   bool Serves(std::size_t server) const;
   bool Updates(std::size_t server) const;
 
+  // Whether no completion runs on the server, or it is lost.
+  bool Idle(std::size_t server) const;
+
   // Returns the version that the server served last, if any.
   std::optional<PolicyVersion> Served(std::size_t server) const;
 

@@ -37,10 +37,10 @@ bool HasAdapters(const WeightManifest& manifest) {
 class VllmEngine final : public InferenceEngine {
  public:
   VllmEngine(const VllmConfig& config, const std::string& api_key, PushedWeights initial,
-             const Tokenizer* tokenizer)
+             const Tokenizer* tokenizer, InFlight in_flight)
       : pool_(config.servers),
-        runner_(config, api_key, pool_, tokenizer),
-        pusher_(config, api_key, pool_, runner_, std::move(initial)) {}
+        runner_(config, api_key, pool_, tokenizer, in_flight),
+        pusher_(config, api_key, pool_, runner_, std::move(initial), in_flight) {}
 
   // The pusher's threads may wait for the runner.
   ~VllmEngine() override {
@@ -97,7 +97,8 @@ class VllmEngine final : public InferenceEngine {
 Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
                                                         const VllmConfig& config,
                                                         PolicyVersion initial,
-                                                        const Tokenizer* tokenizer, bool adapters) {
+                                                        const Tokenizer* tokenizer, bool adapters,
+                                                        InFlight in_flight) {
   if (config.servers.empty()) {
     return InvalidArgument(
         "local.worker.vllm.servers = []: buttress launch starts the servers and names them to its "
@@ -110,7 +111,8 @@ Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& m
                         {},
                         false,
                         adapters ? WeightsKind::kStarted : WeightsKind::kModel};
-  auto engine = std::make_unique<VllmEngine>(config, api_key, std::move(weights), tokenizer);
+  auto engine =
+      std::make_unique<VllmEngine>(config, api_key, std::move(weights), tokenizer, in_flight);
   BUTTRESS_RETURN_IF_ERROR(engine->WaitForStart(config.launch.on() ? config.launch.ready_ms : 0));
   return std::unique_ptr<InferenceEngine>(std::move(engine));
 }

@@ -19,9 +19,10 @@ namespace buttress {
 //
 // Each server is brought to new weights by itself, and gets completions under them only once its
 // canary completions are within a bound of the learner's, which are in the manifest. Completions in
-// flight on it are interrupted then; they continue behind their tokens, on any server whose version
-// is the same or newer, as a further segment. A server that fails, hangs or is slow
-// is lost until it has proven the newest weights, and its completions continue elsewhere.
+// flight on it do as `in_flight` says: they are interrupted and continue behind their tokens, on
+// any server whose version is the same or newer, as a further segment; go on with the keys and
+// values that the server has; end before the update; or start again. A server that fails, hangs or
+// is slow is lost until it has proven the newest weights, and its completions continue elsewhere.
 // `tokenizer` finds stop strings, whatever the servers do with them, and must outlive the engine;
 // if it is null, samples with stop strings are refused.
 //
@@ -31,6 +32,7 @@ Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& m
                                                         const VllmConfig& config,
                                                         PolicyVersion initial,
                                                         const Tokenizer* tokenizer = nullptr,
-                                                        bool adapters = false);
+                                                        bool adapters = false,
+                                                        InFlight in_flight = InFlight::kRecompute);
 
 }  // namespace buttress

@@ -37,8 +37,9 @@ bool IsFolder(const std::string& path) {
 }  // namespace
 
 WeightPusher::WeightPusher(const VllmConfig& config, const std::string& api_key, ServerPool& pool,
-                           SampleRunner& runner, PushedWeights initial)
+                           SampleRunner& runner, PushedWeights initial, InFlight in_flight)
     : config_(config),
+      in_flight_(in_flight),
       pool_(pool),
       runner_(runner),
       baselines_(pool.size()),
@@ -180,19 +181,26 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
   if (!pool_.BeginUpdate(server))
     return Unavailable(info.url + " failed again before it loaded weights");
   Status status;
-  if (!loaded && weights.kind != WeightsKind::kStarted) {
-    status = controls_[server]->PushWeights(info.url, weights.folder, adapters,
-                                            [&] { runner_.Interrupt(server); });
-  }
+  if (!loaded && weights.kind != WeightsKind::kStarted) status = Load(server, info, weights);
   if (status.ok()) status = Prove(server, info, weights);
   if (!status.ok()) {
     if (status.code() != StatusCode::kCancelled) pool_.MarkLost(server, status);
     return status;
   }
+  runner_.Continue(server, weights.version);
   if (!pool_.Serve(server, info, weights.version))
     return Unavailable(info.url + " failed again while it loaded weights");
   runner_.Wake();
   return OkStatus();
+}
+
+Status WeightPusher::Load(std::size_t server, const ServerInfo& info,
+                          const PushedWeights& weights) {
+  const bool keep = in_flight_ == InFlight::kKeepKv;
+  if (in_flight_ == InFlight::kDrain) runner_.Drain(server);
+  return controls_[server]->PushWeights(
+      info.url, weights.folder, weights.kind == WeightsKind::kAdapters, keep,
+      [&] { keep ? runner_.Hold(server) : runner_.Interrupt(server); });
 }
 
 Status WeightPusher::Prove(std::size_t server, const ServerInfo& info,

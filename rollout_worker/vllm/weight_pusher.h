@@ -42,7 +42,7 @@ class WeightPusher {
  public:
   // Starts with `initial` as the target.
   WeightPusher(const VllmConfig& config, const std::string& api_key, ServerPool& pool,
-               SampleRunner& runner, PushedWeights initial);
+               SampleRunner& runner, PushedWeights initial, InFlight in_flight);
   ~WeightPusher();
   WeightPusher(const WeightPusher&) = delete;
   WeightPusher& operator=(const WeightPusher&) = delete;
@@ -84,6 +84,8 @@ class WeightPusher {
   // stopped.
   Target NextTarget(const std::optional<PolicyVersion>& tried, std::int64_t wait_ms);
   Status Bring(std::size_t server, const PushedWeights& weights);
+  // Loads weights into a server that gets no new completions.
+  Status Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
   Status Prove(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
   double Bound(const ServerInfo& info, const PushedWeights& weights) const;
   void Record(std::size_t server, const PushedWeights& weights, const Status& status);
@@ -94,6 +96,7 @@ class WeightPusher {
   Status Refusal() const REQUIRES(mutex_);
 
   const VllmConfig config_;
+  const InFlight in_flight_;
   ServerPool& pool_;
   SampleRunner& runner_;
   std::vector<std::unique_ptr<VllmControl>> controls_;  // each used by its thread

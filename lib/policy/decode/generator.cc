@@ -48,6 +48,7 @@ struct Generator::Prompt {
 struct Generator::Sequence {
   GeneratedSequence out;
   SamplingParams sampling;
+  StopMatcher first_stops;  // that has read no token
   StopMatcher stops;
   Prompt* prompt = nullptr;
   std::vector<std::int32_t> blocks;  // the shared blocks of the prompt, then its own
@@ -121,7 +122,8 @@ Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt, Sampl
   auto sequence = std::make_unique<Sequence>();
   sequence->out.key = key;
   if (!sampling.stop.empty())
-    sequence->stops = StopMatcher(*tokenizer, sampling.stop, sampling.min_tokens);
+    sequence->first_stops = StopMatcher(*tokenizer, sampling.stop, sampling.min_tokens);
+  sequence->stops = sequence->first_stops;
   sequence->sampling = std::move(sampling);
   sequence->prompt = found->second.get();
   sequence->sampling.max_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(
@@ -131,20 +133,36 @@ Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt, Sampl
   return OkStatus();
 }
 
-bool Generator::Remove(std::uint64_t key) {
+std::optional<std::int64_t> Generator::Remove(std::uint64_t key) {
   const auto has_key = [key](const std::unique_ptr<Sequence>& s) { return s->out.key == key; };
   if (const auto it = std::find_if(waiting_.begin(), waiting_.end(), has_key);
       it != waiting_.end()) {
+    const auto tokens = std::ssize((*it)->out.token_ids);
     ReleasePrompt((*it)->prompt);
     waiting_.erase(it);
-    return true;
+    return tokens;
   }
   const auto it = std::find_if(running_.begin(), running_.end(), has_key);
-  if (it == running_.end()) return false;
+  if (it == running_.end()) return std::nullopt;
+  const auto tokens = std::ssize((*it)->out.token_ids);
   Release(**it);
   ReleasePrompt((*it)->prompt);
   running_.erase(it);
-  return true;
+  return tokens;
+}
+
+std::int64_t Generator::Restart() {
+  while (!running_.empty()) Preempt();
+  std::int64_t lost = 0;
+  for (const auto& sequence : waiting_) {
+    GeneratedSequence& out = sequence->out;
+    lost += std::ssize(out.token_ids);
+    out.token_ids.clear();
+    out.logprobs.clear();
+    out.segment_starts.clear();
+    sequence->stops = sequence->first_stops;
+  }
+  return lost;
 }
 
 std::vector<GeneratedSequence> Generator::Step() {
@@ -415,14 +433,16 @@ std::vector<GeneratedSequence> Generator::RemoveFinished() {
 }
 
 // Takes the new weights of the model. What the old ones computed is computed again before a token
-// is sampled.
+// is sampled, unless it is kept.
 void Generator::TakeWeights() {
   stale_ = false;
   if (model_ != nullptr) decoder_.SetWeights(*model_);
   ReleaseIdlePrompts(nullptr);
-  for (auto& [tokens, prompt] : prompts_) prompt->computed = 0;
-  const auto begin_segment = [](Sequence& sequence) {
-    sequence.computed = 0;
+  for (auto& [tokens, prompt] : prompts_) {
+    if (!keep_cache_ || !prompt->ready()) prompt->computed = 0;
+  }
+  const auto begin_segment = [this](Sequence& sequence) {
+    if (!keep_cache_) sequence.computed = 0;
     GeneratedSequence& out = sequence.out;
     if (!out.token_ids.empty())
       out.segment_starts.push_back(static_cast<std::int32_t>(out.token_ids.size()));

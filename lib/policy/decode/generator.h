@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/base/report/status.h"
@@ -61,8 +62,11 @@ class Generator {
   Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
              const Tokenizer* tokenizer = nullptr);
 
-  // Removes a sequence. Returns false if there is none with this key.
-  bool Remove(std::uint64_t key);
+  // Removes a sequence. Returns the number of its tokens, nullopt if there is none with this key.
+  std::optional<std::int64_t> Remove(std::uint64_t key);
+
+  // Lets every sequence start again from its prompt. Returns the number of tokens that they lose.
+  std::int64_t Restart();
 
   // Samples one token of each sequence that decodes, admits the queued sequences that fit, and
   // computes a bounded number of tokens of prompts. Returns the sequences that finished in it.
@@ -75,8 +79,12 @@ class Generator {
 
   // Tells the generator that the weights of the model or of the decoder changed. The next steps
   // recompute the cached keys and values of each sequence under the new weights before they sample
-  // from it.
-  void WeightsChanged() { stale_ = true; }
+  // from it. With `keep_cache` sequences of the batch continue behind the keys and values of the
+  // old weights, as do others that join them with the same prompt.
+  void WeightsChanged(bool keep_cache = false) {
+    stale_ = true;
+    keep_cache_ = keep_cache;
+  }
 
  private:
   struct Prompt;
@@ -110,7 +118,8 @@ class Generator {
   // In the order of Add: all running sequences came before all waiting ones.
   std::vector<std::unique_ptr<Sequence>> running_;
   std::deque<std::unique_ptr<Sequence>> waiting_;
-  bool stale_ = false;  // the weights changed since the last step
+  bool stale_ = false;       // the weights changed since the last step
+  bool keep_cache_ = false;  // then
 };
 
 }  // namespace buttress

@@ -313,10 +313,13 @@ bool ScriptedVllm::WaitWhile(const bool& hang, ScriptedConnection& connection) {
 
 void ScriptedVllm::Pause(const ScriptedRequest& request, ScriptedConnection& connection) {
   const bool waits = request.target.find("mode=wait") != std::string::npos;
-  if (!waits && request.target.find("mode=abort") == std::string::npos)
-    return connection.Reply(400, R"({"error":{"message":"Input should be abort or wait"}})");
+  const bool keeps = request.target.find("mode=keep") != std::string::npos;
+  if (!waits && !keeps && request.target.find("mode=abort") == std::string::npos)
+    return connection.Reply(400, R"({"error":{"message":"Input should be abort, wait or keep"}})");
   if (!WaitWhile(hang_completions_, connection)) return connection.Close();
   paused_ = true;
+  kept_ = kept_ || keeps;
+  if (keeps) return connection.Reply(200, R"({"status":"paused"})");
   ++pauses_;
   changed_.NotifyAll();
   if (waits) {
@@ -507,6 +510,13 @@ bool ScriptedVllm::WaitForDrip(const Call& call, ScriptedConnection& connection)
   return cut;
 }
 
+// Waits while a pause keeps the completion. Returns the weights that it continues under.
+std::string ScriptedVllm::WeightsOf(const Call& call, ScriptedConnection& connection) {
+  HoldUntil(connection, [&]() REQUIRES(mutex_) { return !paused_ || pauses_ > call.pauses; });
+  MutexLock lock(mutex_);
+  return pauses_ > call.pauses || !kept_ ? call.weights : weights_;
+}
+
 void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnection& connection) {
   const Fault fault = call.fault;
   const std::size_t prompt = body["prompt"].size();
@@ -566,10 +576,11 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
       }
     }
     const bool greedy_mask = body["top_k"] == 1 && settings_.processed;
+    const std::string weights = WeightsOf(call, connection);
     const double logprob =
-        greedy_mask ? settings_.top_1_logprob : LogprobAt(call.weights, prompt + i) + shift();
+        greedy_mask ? settings_.top_1_logprob : LogprobAt(weights, prompt + i) + shift();
     Json choice =
-        ChoiceOf({TokenAt(call.weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
+        ChoiceOf({TokenAt(weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
     if (fault == Fault::kNoFinish) choice["finish_reason"] = nullptr;
     if (fault == Fault::kNoLogprobs) choice["logprobs"] = nullptr;
     if (fault == Fault::kFewerLogprobs) choice["logprobs"]["token_logprobs"] = Json::array();

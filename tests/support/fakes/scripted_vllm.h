@@ -139,6 +139,8 @@ class ScriptedVllm {
     bool held = false;  // until a pause
   };
 
+  std::string WeightsOf(const Call& call, ScriptedConnection& connection);
+
   double shift() const {
     MutexLock lock(mutex_);
     return shift_;
@@ -173,6 +175,7 @@ class ScriptedVllm {
   std::int64_t drip_ms_ GUARDED_BY(mutex_) = 0;
   std::set<std::string> running_ids_ GUARDED_BY(mutex_);
   bool paused_ GUARDED_BY(mutex_) = false;
+  bool kept_ GUARDED_BY(mutex_) = false;  // a pause has held completions
   int pauses_ GUARDED_BY(mutex_) = 0;
   int running_ GUARDED_BY(mutex_) = 0;
   int held_until_pause_ GUARDED_BY(mutex_) = 0;

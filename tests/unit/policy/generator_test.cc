@@ -33,6 +33,11 @@ SamplingParams Sampling(std::uint64_t seed, std::int32_t max_tokens, double temp
   return sampling;
 }
 
+void Scale(Transformer& model, double factor) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : model.parameters()) at::Tensor(tensor).mul_(factor);
+}
+
 TEST(GeneratorTest, LogprobsEqualTheLearnersAloneAndInABatch) {
   const auto model = GoldenModel("qwen2_untied");
   double worst = 0;
@@ -84,10 +89,7 @@ TEST(GeneratorTest, InFlightSequencesContinueUnderNewWeights) {
     ASSERT_TRUE(generator.Add(key, prompts[key], sampling).ok());
   }
   for (int step = 0; step < 10; ++step) ASSERT_TRUE(generator.Step().empty());
-  {
-    const at::NoGradGuard no_grad;
-    for (const auto& [name, tensor] : model->parameters()) at::Tensor(tensor).mul_(1.05);
-  }
+  Scale(*model, 1.05);
   generator.WeightsChanged();
   const auto done = RunAll(generator);
   double worst = 0;
@@ -102,6 +104,43 @@ TEST(GeneratorTest, InFlightSequencesContinueUnderNewWeights) {
   }
   EXPECT_EQ(in_flight, 4);
   EXPECT_LT(worst, 1e-4);
+}
+
+// Behind the keys and values of the old weights, the new ones give other log-probs than a forward
+// pass of their own.
+TEST(GeneratorTest, InFlightSequencesContinueBehindTheCacheOfTheOldWeights) {
+  const auto model = GoldenModel("qwen2_tiny");
+  Generator generator(*model, {.max_running = 4, .kv_cache_tokens = 4096});
+  const std::vector<std::int32_t> prompt = PromptOf(0, 21);
+  for (std::uint64_t key = 0; key < 2; ++key)
+    ASSERT_TRUE(generator.Add(key, prompt, Sampling(key, 30)).ok());
+  for (int step = 0; step < 10; ++step) ASSERT_TRUE(generator.Step().empty());
+  Scale(*model, 1.05);
+  generator.WeightsChanged(/*keep_cache=*/true);
+  ASSERT_TRUE(generator.Add(2, PromptOf(1, 21), Sampling(2, 30)).ok());
+  const auto done = RunAll(generator);
+  for (std::uint64_t key = 0; key < 2; ++key) {
+    EXPECT_THAT(done.at(key).segment_starts, ::testing::ElementsAre(0, 10));
+    EXPECT_GT(TeacherForcedError(*model, prompt, done.at(key), 0.8, 10), 1e-3);
+  }
+  EXPECT_LT(TeacherForcedError(*model, PromptOf(1, 21), done.at(2), 0.8), 1e-4);
+}
+
+TEST(GeneratorTest, RestartedSequencesAreThoseOfTheNewWeights) {
+  const auto model = GoldenModel("qwen2_tiny");
+  Generator generator(*model, {.max_running = 2, .kv_cache_tokens = 4096});
+  for (std::uint64_t key = 0; key < 4; ++key)
+    ASSERT_TRUE(generator.Add(key, PromptOf(0, 21), Sampling(key, 30)).ok());
+  for (int step = 0; step < 10; ++step) ASSERT_TRUE(generator.Step().empty());
+  Scale(*model, 1.05);
+  EXPECT_EQ(generator.Restart(), 20);
+  generator.WeightsChanged();
+  const auto done = RunAll(generator);
+  for (std::uint64_t key = 0; key < 4; ++key) {
+    EXPECT_THAT(done.at(key).segment_starts, ::testing::ElementsAre(0));
+    EXPECT_EQ(done.at(key).token_ids.size(), 30U);
+    EXPECT_LT(TeacherForcedError(*model, PromptOf(0, 21), done.at(key), 0.8), 1e-4);
+  }
 }
 
 // Twelve sequences behind three prompts of qwen2_tiny.

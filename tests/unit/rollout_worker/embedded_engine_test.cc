@@ -38,8 +38,8 @@ class EmbeddedEngineTest : public ::testing::Test {
 
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<InferenceEngine> MakeEngine() {
-    auto engine = MakeEmbeddedEngine(model_, worker_, Version(0), &tokenizer_);
+  std::unique_ptr<InferenceEngine> MakeEngine(InFlight in_flight = InFlight::kRecompute) {
+    auto engine = MakeEmbeddedEngine(model_, worker_, Version(0), &tokenizer_, in_flight);
     EXPECT_TRUE(engine.ok()) << engine.status().ToString();
     return *std::move(engine);
   }
@@ -236,6 +236,46 @@ TEST_F(EmbeddedEngineTest, SamplesInFlightHaveASegmentForEachVersion) {
     }
   }
   EXPECT_GT(crossed, 0U) << "every sample ended before the new weights came";
+}
+
+// Submits eight samples, of which four run at once, and new weights after the first has ended.
+TEST_F(EmbeddedEngineTest, ToDrainNewWeightsWaitForTheSamplesThatRun) {
+  const auto engine = MakeEngine(InFlight::kDrain);
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(engine->Submit(Request(i, 60 + i)).ok());
+  ASSERT_TRUE(engine->UpdateWeights(OtherWeights(1)).ok());
+  for (int i = 8; i < 12; ++i) ASSERT_TRUE(engine->Submit(Request(i, 20)).ok());
+  for (const auto& [index, result] : Collect(*engine, 12)) {
+    ASSERT_THAT(result.segments, SizeIs(1));
+    if (index >= 8) {
+      EXPECT_EQ(result.segments[0].version, Version(1));
+    }
+    EXPECT_EQ(result.token_ids.size(), index < 8 ? 60U + static_cast<std::size_t>(index) : 20U);
+  }
+  EXPECT_EQ(engine->stats().cut_tokens, 0);
+}
+
+TEST_F(EmbeddedEngineTest, ToAbortSamplesStartAgainUnderTheNewWeights) {
+  const auto engine = MakeEngine(InFlight::kAbort);
+  std::int64_t delivered = 0;
+  std::int32_t submitted = 0;
+  WeightManifest manifest = OtherWeights(1);
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  for (std::uint64_t step = 1;
+       engine->stats().cut_tokens == 0 && std::chrono::steady_clock::now() < deadline; ++step) {
+    for (int i = 0; i < 16; ++i) ASSERT_TRUE(engine->Submit(Request(submitted++, 240)).ok());
+    std::vector<EngineResult> results = engine->Poll(kDeadline);
+    manifest.version = Version(step);
+    ASSERT_TRUE(engine->UpdateWeights(manifest).ok());
+    for (auto& [index, result] : Collect(*engine, 16 - results.size()))
+      results.push_back(std::move(result));
+    for (const EngineResult& result : results) {
+      EXPECT_THAT(result.segments, SizeIs(1));
+      delivered += static_cast<std::int64_t>(result.token_ids.size());
+    }
+  }
+  const EngineStats stats = engine->stats();
+  EXPECT_GT(stats.cut_tokens, 0) << "every sample ended before the new weights came";
+  EXPECT_EQ(stats.generated_tokens, delivered + stats.cut_tokens);
 }
 
 // The cache holds one sample and a half, so that samples wait while several versions come.

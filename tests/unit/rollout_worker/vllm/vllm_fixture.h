@@ -45,10 +45,11 @@ inline ModelPathConfig StartModel() {
   return model;
 }
 
-inline std::unique_ptr<InferenceEngine> StartEngine(const VllmConfig& config,
-                                                    bool adapters = false) {
+inline std::unique_ptr<InferenceEngine> StartEngine(const VllmConfig& config, bool adapters = false,
+                                                    InFlight in_flight = InFlight::kRecompute) {
   static const ByteTokenizer tokenizer;
-  auto engine = MakeVllmEngine(StartModel(), config, PolicyVersion(), &tokenizer, adapters);
+  auto engine =
+      MakeVllmEngine(StartModel(), config, PolicyVersion(), &tokenizer, adapters, in_flight);
   EXPECT_TRUE(engine.ok()) << engine.status().ToString();
   return engine.ok() ? *std::move(engine) : nullptr;
 }

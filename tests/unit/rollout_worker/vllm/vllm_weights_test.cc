@@ -27,6 +27,82 @@ TEST(VllmWeightsTest, KeptSamplesContinueBehindTheirTokensUnderTheNewWeights) {
   EXPECT_EQ(again["cache_salt"], "w1-1");
 }
 
+TEST(VllmWeightsTest, ToAbortASampleStartsAgainUnderTheNewWeights) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}), false, InFlight::kAbort);
+  server.Fail({Fault::kHoldUntilPause});  // after two tokens
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
+  const EngineResult completion = PollFor(*engine, 1)[0];
+  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
+  ExpectTokensOfSegments(completion);
+  EXPECT_EQ(server.completions().at(1)["prompt"].size(), 3);
+  const EngineStats stats = engine->stats();
+  EXPECT_LE(stats.cut_tokens, 2);  // those that had arrived
+  EXPECT_EQ(stats.generated_tokens - stats.cut_tokens,
+            static_cast<std::int64_t>(completion.token_ids.size()));
+}
+
+// 60 tokens, 10 ms apart.
+SampleRequest LongRequest() {
+  SampleRequest request = RequestOf(0, 60);
+  request.sampling.stop_token_ids = {};
+  return request;
+}
+
+TEST(VllmWeightsTest, ToDrainTheServerIsPausedOnceItsSamplesHaveEnded) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}), false, InFlight::kDrain);
+  server.Drip(10);
+  ASSERT_TRUE(engine->Submit(LongRequest()).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
+  const std::vector<EngineResult> ended = engine->Poll(std::chrono::milliseconds(0));
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].segments, (std::vector<Segment>{{0, PolicyVersion()}}));
+  EXPECT_EQ(ended[0].token_ids.size(), 60U);
+  EXPECT_EQ(engine->stats().cut_tokens, 0);
+}
+
+TEST(VllmWeightsTest, WithTheirCacheSamplesGoOnInTheirRequests) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}), false, InFlight::kKeepKv);
+  server.Drip(10);
+  ASSERT_TRUE(engine->Submit(LongRequest()).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
+  const EngineResult completion = PollFor(*engine, 1)[0];
+  ASSERT_THAT(completion.segments, ::testing::SizeIs(2));
+  EXPECT_EQ(completion.segments[0], (Segment{0, PolicyVersion()}));
+  EXPECT_EQ(completion.segments[1].version, ManifestOf(1).version);
+  EXPECT_EQ(completion.token_ids.size(), 60U);
+  const auto first = static_cast<std::size_t>(completion.segments[1].first_token);
+  EXPECT_EQ(
+      std::vector<std::int32_t>(completion.token_ids.begin() + completion.segments[1].first_token,
+                                completion.token_ids.end()),
+      ScriptedVllm::Tokens(ManifestOf(1).folder, 3 + first, 63));
+  EXPECT_EQ(server.completions().size(), 1U);
+  EXPECT_THAT(server.control_calls(), ::testing::Contains("/pause?mode=keep&clear_cache=false"));
+}
+
+// What comes between a pause and a proof that fails is of weights that nobody knows.
+TEST(VllmWeightsTest, WithTheirCacheSamplesKeepNoTokenOfUnprovenWeights) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}), false, InFlight::kKeepKv);
+  server.Drip(10);
+  ASSERT_TRUE(engine->Submit(LongRequest()).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  server.ShiftLogprobs(-0.5);
+  EXPECT_FALSE(engine->UpdateWeights(ManifestOf(1)).ok());
+  server.ShiftLogprobs(0);
+  const EngineResult completion = PollFor(*engine, 1)[0];
+  EXPECT_EQ(completion.segments.back().version, ManifestOf(1).version);
+  EXPECT_EQ(completion.token_ids.size(), 60U);
+  ExpectTokensOfSegments(completion);
+  EXPECT_GT(engine->stats().cut_tokens, 0);
+}
+
 TEST(VllmWeightsTest, TokensThatAServerSendsAtThePauseAreKept) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
