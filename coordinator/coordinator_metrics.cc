@@ -123,6 +123,25 @@ void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& plan, 
   }
 }
 
+void CollectTokens(const SchedulerStatus& status, Families& out) {
+  const TokenAccount& tokens = status.tokens;
+  const auto fate = [](std::int64_t count, const char* name) {
+    return Value(count, {{"fate", name}});
+  };
+  out.Gauge("buttress_coordinator_generated_tokens", "Tokens that the workers have sampled.",
+            tokens.generated);
+  out.Add(MetricType::Gauge, "buttress_coordinator_tokens",
+          "Sampled tokens by fate; they add up to generated_tokens: trained and masked (in groups "
+          "of committed steps), stale (in complete groups that are not trained), cut (thrown away "
+          "before), parked (not decided yet).",
+          {fate(tokens.trained, "trained"), fate(tokens.masked, "masked"),
+           fate(tokens.stale, "stale"), fate(tokens.cut, "cut"), fate(tokens.parked, "parked")});
+  out.Add(MetricType::Gauge, "buttress_coordinator_completion_length_tokens",
+          "Mean length of the completions drawn for the newest plans, and of those in them.",
+          {Value(status.drawn_length, {{"of", "drawn"}}),
+           Value(status.planned_length, {{"of", "planned"}})});
+}
+
 void CollectSteps(const RunRow& run, Families& out) {
   out.Gauge("buttress_coordinator_epoch", "Starts of the coordinator in this run.",
             run.coordinator_epoch);
@@ -209,6 +228,7 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   CollectGroups(status_, out);
   CollectCollapse(status_, plan_, names_, out);
   CollectLeases(events_, out);
+  CollectTokens(status_, out);
   CollectSteps(status_.run, out);
   out.Gauge("buttress_coordinator_policy_version", "Step of the newest announced weights.",
             status_.announced ? status_.announced->step : 0);

@@ -178,8 +178,13 @@ bool HeldGroups::IsWanted(const SampleId& id) const {
 std::optional<ScoreRequest> HeldGroups::AddSampled(EngineResult result,
                                                    const ScoringPool& scoring) {
   MutexLock lock(mutex_);
-  if (FindSampling(result.id) == nullptr) return std::nullopt;
+  const auto tokens = static_cast<std::int64_t>(result.token_ids.size());
+  if (FindSampling(result.id) == nullptr) {
+    tokens_.cut += tokens;
+    return std::nullopt;
+  }
   Held& held = held_.at(result.id.group_id);
+  held.tokens += tokens;
   const Lease& lease = held.work.lease;
   held.sampled.push_back(std::move(result));
   const std::size_t needed = scoring.WantsGroups(lease.source) ? held.scored.size() : 1;
@@ -242,24 +247,39 @@ std::optional<CompleteGroup> HeldGroups::WaitForComplete(std::chrono::millisecon
   if (!changed_.WaitFor(mutex_, timeout, complete)) return std::nullopt;
   Held& held = next->second;
   held.phase = Phase::kSubmitting;
-  return CompleteGroup{held.work.lease.ref, std::move(held.encoded)};
+  return CompleteGroup{held.work.lease.ref, std::move(held.encoded), held.tokens};
 }
 
 void HeldGroups::Requeue(CompleteGroup group) {
   MutexLock lock(mutex_);
   const auto held = Find(group.ref);
-  if (held == held_.end()) return;
+  if (held == held_.end()) {
+    tokens_.cut += group.tokens;
+    return;
+  }
   held->second.encoded = std::move(group.group);
   held->second.phase = Phase::kComplete;
   NotifyLocked();
 }
 
-void HeldGroups::Finish(const LeaseRef& ref) {
+void HeldGroups::Finish(const CompleteGroup& group, bool accepted) {
   MutexLock lock(mutex_);
-  const auto held = Find(ref);
+  const auto held = Find(group.ref);
   if (held != held_.end()) Erase(held);
-  finished_.push_back(ref);
+  if (!accepted) tokens_.refused += group.tokens;
+  finished_.push_back(group.ref);
   NotifyLocked();
+}
+
+void HeldGroups::ReturnRefused(const CompleteGroup& group) {
+  Return(group.ref, ReturnReason::kEngineFailed);
+  MutexLock lock(mutex_);
+  tokens_.refused += group.tokens;
+}
+
+void HeldGroups::CountCut(std::int64_t tokens) {
+  MutexLock lock(mutex_);
+  tokens_.cut += tokens;
 }
 
 std::vector<SampleId> HeldGroups::Return(const LeaseRef& ref, ReturnReason reason) {
@@ -344,6 +364,11 @@ GroupCounts HeldGroups::counts() const {
   return counts;
 }
 
+TokenCounts HeldGroups::token_counts() const {
+  MutexLock lock(mutex_);
+  return tokens_;
+}
+
 std::size_t HeldGroups::room() const {
   MutexLock lock(mutex_);
   return capacity_ - held_.size();
@@ -376,6 +401,8 @@ HeldGroups::Groups::iterator HeldGroups::Find(const LeaseRef& ref) {
 std::vector<SampleId> HeldGroups::Erase(Groups::iterator entry) {
   const Held& held = entry->second;
   const LeaseRef ref = held.work.lease.ref;
+  // Those of a group on its way are counted once it is answered.
+  if (held.phase != Phase::kSubmitting) tokens_.cut += held.tokens;
   std::vector<SampleId> unfinished;
   if (held.phase == Phase::kSampling) {
     for (std::int32_t i = 0; i < held.work.lease.completions; ++i) {

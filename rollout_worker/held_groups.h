@@ -44,6 +44,7 @@ Result<WorkerLease> PrepareLease(Lease lease, const Tokenizer& tokenizer);
 struct CompleteGroup {
   LeaseRef ref;
   EncodedGroup group;
+  std::int64_t tokens = 0;
 };
 
 struct GroupCounts {
@@ -51,6 +52,12 @@ struct GroupCounts {
   std::size_t waiting = 0;
   std::size_t unsent = 0;  // completely scored
   std::int64_t spool_bytes = 0;
+};
+
+// Tokens that ended here, since the start.
+struct TokenCounts {
+  std::int64_t cut = 0;      // of completions that nobody wants, and of leases that ended
+  std::int64_t refused = 0;  // of groups that the coordinator refused
 };
 
 // Thread-safe.
@@ -89,8 +96,12 @@ class HeldGroups {
   std::optional<CompleteGroup> WaitForComplete(std::chrono::milliseconds timeout);
   // Moves a group whose submission failed back to complete.
   void Requeue(CompleteGroup group);
-  // Records that the coordinator has answered the submission.
-  void Finish(const LeaseRef& ref);
+  // Records that the coordinator has answered the submission, and whether it has the group now.
+  void Finish(const CompleteGroup& group, bool accepted);
+  // Returns the lease of a group that the coordinator calls wrong.
+  void ReturnRefused(const CompleteGroup& group);
+  // Counts tokens that the engine sampled for nothing.
+  void CountCut(std::int64_t tokens);
 
   // These functions return the samples that the engine should cancel.
   std::vector<SampleId> Return(const LeaseRef& ref, ReturnReason reason);
@@ -112,6 +123,7 @@ class HeldGroups {
   void MarkReported(const v1::ExchangeRequest& request);
 
   GroupCounts counts() const;
+  TokenCounts token_counts() const;
   std::size_t room() const;
 
   // Waits until the change counter differs from `seen` or `timeout` has passed, and returns the
@@ -134,6 +146,7 @@ class HeldGroups {
     std::int32_t missing = 0;                             // completions that are not scored
     EncodedGroup encoded;                                 // while complete
     std::size_t encoded_bytes = 0;                        // while complete or submitting
+    std::int64_t tokens = 0;                              // of the completions
   };
 
   using Groups = std::map<std::uint64_t, Held>;  // by group id
@@ -153,6 +166,7 @@ class HeldGroups {
   Groups held_ GUARDED_BY(mutex_);
   std::map<LeaseRef, ReturnReason> returned_ GUARDED_BY(mutex_);
   std::vector<LeaseRef> finished_ GUARDED_BY(mutex_);
+  TokenCounts tokens_ GUARDED_BY(mutex_);
   std::uint64_t change_ GUARDED_BY(mutex_) = 0;
 };
 

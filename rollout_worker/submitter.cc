@@ -48,11 +48,13 @@ void Submitter::Submit(CompleteGroup group, Backoff& backoff) {
   const Result<v1::SubmitResult> result = session_.Submit(group.ref, group.group);
   if (result.ok()) {
     backoff.Reset();
-    if (*result != v1::SUBMIT_RESULT_ACCEPTED && *result != v1::SUBMIT_RESULT_DUPLICATE) {
+    const bool accepted =
+        *result == v1::SUBMIT_RESULT_ACCEPTED || *result == v1::SUBMIT_RESULT_DUPLICATE;
+    if (!accepted) {
       Log(kInfo, "the coordinator dropped a late group",
           {{"group", group.ref.group_id}, {"result", v1::SubmitResult_Name(*result)}});
     }
-    groups_.Finish(group.ref);
+    groups_.Finish(group, accepted);
     return;
   }
   if (IsTransient(result.status())) {
@@ -63,7 +65,7 @@ void Submitter::Submit(CompleteGroup group, Backoff& backoff) {
   }
   Log(kError, "the coordinator refuses a group; the worker returns its lease",
       {{"group", group.ref.group_id}, {"error", result.status().ToString()}});
-  groups_.Return(group.ref, ReturnReason::kEngineFailed);
+  groups_.ReturnRefused(group);
 }
 
 }  // namespace buttress

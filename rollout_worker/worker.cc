@@ -98,6 +98,7 @@ Result<bool> Worker::Exchange() {
   request.set_capacity(draining || unable ? 0 : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
   *request.mutable_time() = Time();
+  *request.mutable_tokens() = Tokens();
   request.set_wait_ms(static_cast<std::uint32_t>(WaitMs(request)));
   const Result<v1::ExchangeResponse> response = parts_.control.Exchange(request);
   if (!response.ok()) return response.status();
@@ -156,6 +157,17 @@ v1::WorkerTime Worker::Time() const {
   time.set_submitting_seconds(generation_.seconds(WaitReason::kSubmit));
   time.set_loading_weights_seconds(weights_.loading_seconds());
   return time;
+}
+
+v1::WorkerTokens Worker::Tokens() const {
+  // In this order, so that no token is cut before it is generated.
+  const TokenCounts counts = groups_.token_counts();
+  const EngineStats stats = parts_.engine.stats();
+  v1::WorkerTokens tokens;
+  tokens.set_generated(static_cast<std::uint64_t>(stats.generated_tokens));
+  tokens.set_cut(static_cast<std::uint64_t>(stats.cut_tokens + counts.cut));
+  tokens.set_refused(static_cast<std::uint64_t>(counts.refused));
+  return tokens;
 }
 
 void Worker::AddLease(const v1::Lease& proto) {

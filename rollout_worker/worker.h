@@ -106,6 +106,7 @@ class Worker {
   bool Apply(const v1::ExchangeResponse& response);
   void AddLease(const v1::Lease& proto);
   v1::WorkerTime Time() const;
+  v1::WorkerTokens Tokens() const;
   void Drain();
   void Cancel(const std::vector<SampleId>& samples);
 

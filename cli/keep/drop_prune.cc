@@ -147,7 +147,12 @@ Result<DroppedGroup> DropGroup(const DropRequest& request) {
     BUTTRESS_ASSIGN_OR_RETURN(dropped.evidence,
                               payloads.KeepEvidence(request.group_id, accepted->second.payload));
   }
-  BUTTRESS_RETURN_IF_ERROR(ledger->Write(ChangesOf(dropped.group, *snapshot.run, request.reason)));
+  LedgerChanges changes = ChangesOf(dropped.group, *snapshot.run, request.reason);
+  if (accepted != snapshot.accepted.end()) {
+    changes.ended_tokens = snapshot.ended_tokens;
+    changes.ended_tokens->stale += TokensOf(*accepted->second.head);
+  }
+  BUTTRESS_RETURN_IF_ERROR(ledger->Write(changes));
   return dropped;
 }
 

@@ -22,6 +22,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/reader.h"
+#include "lib/ledger/token_account.h"
 #include "lib/measure/steps_file.h"
 #include "lib/rpc/run_state.h"
 
@@ -91,6 +92,26 @@ SkippedPrompts SkippedPromptsOf(const v1::GetRunStatusResponse& run) {
   return skipped;
 }
 
+TokenAccount AccountFrom(const v1::GetRunStatusResponse& run) {
+  const v1::TokenAccount& tokens = run.tokens();
+  const auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
+  return {number(tokens.generated()), number(tokens.trained()), number(tokens.masked()),
+          number(tokens.stale()),     number(tokens.cut()),     number(tokens.parked())};
+}
+
+// "tokens: 1000 generated = 800 trained + 50 masked + 60 stale + 30 cut + 60 parked", with its line
+// feed.
+std::string TokensText(const TokenAccount& tokens) {
+  return fmt::format(
+      "tokens: {} generated = {} trained + {} masked + {} stale + {} cut + {} parked\n",
+      tokens.generated, tokens.trained, tokens.masked, tokens.stale, tokens.cut, tokens.parked);
+}
+
+nlohmann::ordered_json TokensJson(const TokenAccount& tokens) {
+  return {{"generated", tokens.generated}, {"trained", tokens.trained}, {"masked", tokens.masked},
+          {"stale", tokens.stale},         {"cut", tokens.cut},         {"parked", tokens.parked}};
+}
+
 // The link of the run's page; empty where this machine cannot read it.
 std::string PageLink(const LocalSettings& local) {
   const Result<std::string> link = ReadFile(PageLinkPath(local.out));
@@ -149,6 +170,13 @@ void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
     for (const auto& [source, counts] : BySource(run))
       fmt::print("  source {}: {}\n", source, CollapseText(counts));
   }
+  fmt::print("{}", TokensText(AccountFrom(run)));
+  if (run.planned_length() > 0) {
+    fmt::print(
+        "tokens a completion: {:.1f} of those drawn for the newest plans, {:.1f} of those "
+        "in them\n",
+        run.drawn_length(), run.planned_length());
+  }
   fmt::print("{}", SkippedText(SkippedPromptsOf(run)));
   for (const v1::WorkerStatus& worker : run.workers()) fmt::print("{}\n", WorkerLine(worker));
   fmt::print("starts: coordinator {}, learner {}\n", run.coordinator_epoch(), run.learner_epoch());
@@ -204,6 +232,9 @@ void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
       {"dropped", dropped},
       {"acr", AcrJson(CountsOf(run.collapse()))},
       {"collapse", ClassesJson(CountsOf(run.collapse()))},
+      {"tokens", TokensJson(AccountFrom(run))},
+      {"drawn_length", run.drawn_length()},
+      {"planned_length", run.planned_length()},
       {"sources", SourcesJson(run)},
       {"skipped", SkippedPromptsOf(run)},
       {"workers", workers},
@@ -222,6 +253,8 @@ Status PrintLedger(LedgerReader& ledger, const std::string& out, bool json, cons
   const Result<RunConfig> config = LoadRunConfig(StoredConfigPath(out), {});
   const std::int64_t total = config.ok() ? StepsOfRun(out, config->run) : 0;
   const NewestSteps steps(out);
+  BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger.Load());
+  const TokenAccount tokens = AccountOf(snapshot);
   const char* state = run->finished ? "finished" : end ? "ended" : "not running";
   if (json) {
     PrintJson({{"run", run->run_name},
@@ -231,6 +264,7 @@ Status PrintLedger(LedgerReader& ledger, const std::string& out, bool json, cons
                {"step", run->committed_step},
                {"steps", total},
                {"checkpoint_step", run->checkpoint_step},
+               {"tokens", TokensJson(tokens)},
                {"newest_steps", steps.Json(total)}});
     return OkStatus();
   }
@@ -238,6 +272,7 @@ Status PrintLedger(LedgerReader& ledger, const std::string& out, bool json, cons
              run->committed_step, total > 0 ? fmt::format(" of {}", total) : "",
              run->checkpoint_step, steps.Text(total));
   if (end) fmt::print("the learner ended it: {}\n", end->reason);
+  fmt::print("{}", TokensText(tokens));
   if (!run->finished) fmt::print("no coordinator is up; `buttress launch` continues the run\n");
   return OkStatus();
 }

@@ -101,6 +101,9 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
   response.set_coordinator_epoch(status.run.coordinator_epoch);
   response.set_paused(turn.paused);
   *response.mutable_coordinator_time() = turn.reports.OfCoordinator();
+  *response.mutable_tokens() = ToProto(status.tokens);
+  response.set_drawn_length(status.drawn_length);
+  response.set_planned_length(status.planned_length);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,

@@ -14,6 +14,20 @@ namespace {
 constexpr std::size_t kSecretBytes = 32;
 // Leases of one response, so that it fits in a message. One lease always does.
 constexpr std::size_t kLeaseBytes = std::size_t{4} << 20;
+// Of one process; sums over many stay far below 2^63.
+constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 48;
+
+Result<WorkerTokens> TokensFrom(const v1::WorkerTokens& tokens) {
+  const std::uint64_t numbers[] = {tokens.generated(), tokens.cut(), tokens.refused()};
+  if (*std::ranges::max_element(numbers) > kMostTokens) {
+    return InvalidArgument(
+        fmt::format("tokens: {} generated, {} cut, {} refused; expected at most {} each",
+                    tokens.generated(), tokens.cut(), tokens.refused(), kMostTokens));
+  }
+  return WorkerTokens{static_cast<std::int64_t>(tokens.generated()),
+                      static_cast<std::int64_t>(tokens.cut()),
+                      static_cast<std::int64_t>(tokens.refused())};
+}
 
 Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
   WorkerExchange exchange;
@@ -32,6 +46,7 @@ Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
       });
   exchange.capacity = drains ? 0 : request.capacity();
   BUTTRESS_ASSIGN_OR_RETURN(exchange.loaded_version, FromProto(request.loaded_version()));
+  BUTTRESS_ASSIGN_OR_RETURN(exchange.tokens, TokensFrom(request.tokens()));
   return exchange;
 }
 

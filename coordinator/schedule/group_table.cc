@@ -35,7 +35,8 @@ GroupTable::GroupTable(const LedgerSnapshot& snapshot)
       followers_(snapshot.followers),
       ended_tags_(snapshot.ended_tags),
       next_group_id_(snapshot.run ? snapshot.run->next_group_id : 1),
-      dropped_(snapshot.ended.dropped) {
+      dropped_(snapshot.ended.dropped),
+      ended_tokens_(snapshot.ended_tokens) {
   for (const auto& [id, row] : rows_) {
     AddDerived(row);
     if (!HasPlan(row.state)) line_.insert(id);
@@ -83,6 +84,8 @@ void GroupTable::SampleAgain(std::uint64_t group_id, LedgerChanges& out) {
     row.worker_id.clear();
     row.incarnation = 0;
   });
+  ended_tokens_.stale += TokensOf(*accepted(group_id).head);
+  out.ended_tokens = ended_tokens_;
   accepted_.erase(group_id);
   out.changed.erase(group_id);
   const auto same = [group_id](const AcceptedGroup& group) { return group.id() == group_id; };
@@ -125,7 +128,8 @@ std::optional<std::uint64_t> GroupTable::oldest_ready_step() const {
 bool GroupTable::operator==(const GroupTable& other) const {
   return rows_ == other.rows_ && accepted_ == other.accepted_ && ended_tags_ == other.ended_tags_ &&
          dropped_ == other.dropped_ && counts_ == other.counts_ &&
-         active_slots_ == other.active_slots_ && followers_ == other.followers_;
+         active_slots_ == other.active_slots_ && followers_ == other.followers_ &&
+         ended_tokens_ == other.ended_tokens_;
 }
 
 std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {
@@ -154,6 +158,7 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   if (state != GroupState::kReady) ForgetFollowers();
   if (!HasEnded(state)) return;
   if (const auto content = accepted_.find(id); content != accepted_.end()) {
+    CountEnded(row, *content->second.head, out);
     if (Follows(row, content->second)) followers_[id] = {row, content->second};
   }
   if (state == GroupState::kSettled || row.reason == DropReason::kNoSignal) {
@@ -162,6 +167,25 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   }
   accepted_.erase(id);
   rows_.erase(id);
+}
+
+void GroupTable::CountEnded(const GroupRow& row, const v1::GroupHead& head, LedgerChanges& out) {
+  const std::int64_t tokens = TokensOf(head);
+  if (row.state == GroupState::kSettled) {
+    const std::int64_t trained = TrainedTokensOf(head);
+    ended_tokens_.trained += trained;
+    ended_tokens_.masked += tokens - trained;
+  } else {
+    ended_tokens_.stale += tokens;
+  }
+  out.ended_tokens = ended_tokens_;
+}
+
+void GroupTable::AddTokensTo(TokenAccount& account) const {
+  account.trained += ended_tokens_.trained;
+  account.masked += ended_tokens_.masked;
+  account.stale += ended_tokens_.stale;
+  for (const auto& [id, group] : accepted_) AddGroup(rows_.at(id), *group.head, account);
 }
 
 bool GroupTable::Follows(const GroupRow& group, const AcceptedGroup& accepted) const {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/ledger/rows.h"
+#include "lib/ledger/token_account.h"
 
 namespace buttress {
 
@@ -108,6 +109,9 @@ class GroupTable {
 
   const std::array<std::int64_t, kDropReasons>& dropped() const { return dropped_; }
 
+  // Adds what became of the tokens of all accepted groups.
+  void AddTokensTo(TokenAccount& account) const;
+
   bool operator==(const GroupTable& other) const;
 
  private:
@@ -117,6 +121,7 @@ class GroupTable {
   // Whether the group came in after a ready group of its prompt.
   bool Follows(const GroupRow& group, const AcceptedGroup& accepted) const;
   void ForgetFollowers();
+  void CountEnded(const GroupRow& row, const v1::GroupHead& head, LedgerChanges& out);
   // Add the row to, and remove it from, everything that is derived from rows.
   void AddDerived(const GroupRow& row);
   void RemoveDerived(const GroupRow& row);
@@ -134,6 +139,7 @@ class GroupTable {
   std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};
   std::array<std::int64_t, kDropReasons> dropped_{};
+  EndedTokens ended_tokens_;
 };
 
 }  // namespace buttress

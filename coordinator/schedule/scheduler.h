@@ -308,6 +308,7 @@ class Scheduler {
   // scheduler_restore.cc
   void DropDamaged(std::uint64_t group_id, const std::string& why, LedgerChanges& out);
   Status DropDamagedRows(LedgerChanges& out);
+  void FillLengths(SchedulerStatus& status) const;
 
   // scheduler_learner.cc
   Status CheckEpoch(std::uint64_t learner_epoch) const;
@@ -340,6 +341,7 @@ class Scheduler {
   GroupTable groups_;
   Leases leases_;
   Workers workers_;
+  WorkerTokenTable tokens_;
   std::map<std::uint64_t, PlanRow> plans_;           // not settled, by step
   std::int64_t missing_ = 0;                         // places of plans_ without a group
   std::vector<PromptHistory> history_;               // by row of the dataset

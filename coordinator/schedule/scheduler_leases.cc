@@ -27,6 +27,7 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
       workers_.CheckCaller(request.worker_id, request.incarnation, request.secret_sha256));
   now_ms_ = std::max(now_ms_, now_ms);
   workers_.Hear(request.worker_id, request.loaded_version, now_ms);
+  tokens_.Report(request.worker_id, request.incarnation, request.tokens);
   ExchangeReply reply;
   EndReturned(request, out);
   Renew(request, reply);

@@ -92,6 +92,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       groups_(snapshot),
       leases_(options.lease_ms, options.lease_limit_ms),
       workers_(options.lease_ms, snapshot),
+      tokens_(snapshot.worker_tokens),
       plans_(snapshot.plans),
       history_(snapshot.histories),
       records_(snapshot),
@@ -165,7 +166,31 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.slot_budget = ActiveSlotBudget(options_.prompts, options_.max_age);
   status.collapse = collapse_.total();
   status.collapse_by_source = collapse_.by_source();
+  FillLengths(status);
+  groups_.AddTokensTo(status.tokens);
+  tokens_.AddTo(status.tokens, [this](const std::string& id, std::uint64_t incarnation) {
+    const auto worker = workers_.known().find(id);
+    return worker != workers_.known().end() && worker->second.incarnation == incarnation;
+  });
   return status;
+}
+
+void Scheduler::FillLengths(SchedulerStatus& status) const {
+  DrawnTotals drawn, planned;
+  for (const auto& [step, plan] : plans_) {
+    drawn.completions += plan.drawn.completions;
+    drawn.tokens += plan.drawn.tokens;
+    for (const std::uint64_t id : plan.group_ids) {
+      if (id != 0) planned.Add(*groups_.accepted(id).head);
+    }
+  }
+  const auto mean = [](const DrawnTotals& totals) {
+    return totals.completions == 0
+               ? 0.0
+               : static_cast<double>(totals.tokens) / static_cast<double>(totals.completions);
+  };
+  status.drawn_length = mean(drawn);
+  status.planned_length = mean(planned);
 }
 
 bool Scheduler::SameState(const Scheduler& other) const {

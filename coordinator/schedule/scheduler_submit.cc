@@ -88,6 +88,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
                          submission.lease.lease_epoch, std::move(submission.content_sha256),
                          submission.payload};
   out.collapse[accepted.head->source()] = collapse_.Count(accepted);
+  tokens_.Accept(submission.worker_id, submission.incarnation, TokensOf(*accepted.head), out);
   groups_.Accept(std::move(accepted), out);
   if (MayReplace(*groups_.accepted(id).head)) {
     replaced_.emplace(id, groups_.accepted(id));

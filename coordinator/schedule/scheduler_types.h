@@ -17,6 +17,7 @@
 #include "lib/experience/plan.h"
 #include "lib/experience/types.h"
 #include "lib/ledger/rows.h"
+#include "lib/ledger/token_account.h"
 #include "lib/rl/collapse/acr.h"
 
 namespace buttress {
@@ -71,6 +72,7 @@ struct WorkerExchange {
   std::int64_t capacity = 0;
   PolicyVersion loaded_version;
   std::string secret_sha256 = {};
+  WorkerTokens tokens = {};
 };
 
 struct ExchangeReply {
@@ -173,6 +175,11 @@ struct SchedulerStatus {
   std::int64_t slot_budget = 0;  // B
   CollapseCounts collapse;       // all accepted groups
   std::map<std::string, CollapseCounts> collapse_by_source;
+  TokenAccount tokens;
+  // Mean tokens of the completions drawn for the plans that are not settled, and of those in these
+  // plans; 0 without any.
+  double drawn_length = 0;
+  double planned_length = 0;
 };
 
 }  // namespace buttress

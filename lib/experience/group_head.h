@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,15 @@ bool IsTruncated(const v1::GroupHead& head, Index i) {
 }
 
 std::vector<Outcome> OutcomesOf(const v1::GroupHead& head);
+
+// Return the tokens of all completions, and of them those in the loss.
+inline std::int64_t TokensOf(const v1::GroupHead& head) {
+  return std::reduce(head.lengths().begin(), head.lengths().end(), std::int64_t{0});
+}
+
+inline std::int64_t TrainedTokensOf(const v1::GroupHead& head) {
+  return std::reduce(head.trained_lengths().begin(), head.trained_lengths().end(), std::int64_t{0});
+}
 
 // Returns the parts of the reward of a completion, [C].
 inline std::span<const double> ComponentsOf(const v1::GroupHead& head, std::size_t i) {

@@ -63,6 +63,7 @@ struct Walk {
   std::map<std::uint64_t, std::map<std::string, CollapseCounts>> by_step;  // and source
   std::map<std::uint64_t, std::vector<std::uint64_t>> ids_by_step;         // by position
   std::map<std::uint64_t, PromptHistory> histories;                        // by row of the dataset
+  EndedTokens tokens;  // of the accepted groups that have ended
   Hidden hidden;
 
   void Add(const char* kind, std::string what, std::vector<std::uint64_t> group_ids = {}) {
@@ -112,9 +113,17 @@ struct Walk {
       AddOf(group, "collapse", "is counted as another class than its outcomes give");
     by_source[group.prompt.source].Add(collapse);
     if (group.step != 0) by_step[group.step][group.prompt.source].Add(collapse);
+    CountTokens(group, head);
     const PromptHistory own = OwnHistoryOf(head);
     histories[group.prompt.row].correct += own.correct;
     histories[group.prompt.row].scored += own.scored;
+  }
+
+  void CountTokens(const GroupRow& group, const v1::GroupHead& head) {
+    if (group.state == GroupState::kDropped) tokens.stale += TokensOf(head);
+    if (group.state != GroupState::kSettled) return;
+    tokens.trained += TrainedTokensOf(head);
+    tokens.masked += TokensOf(head) - TrainedTokensOf(head);
   }
 
   void CheckContent(const GroupRecord& record) {
@@ -398,6 +407,21 @@ void CheckEnd(Walk& walk) {
   }
 }
 
+// The tokens of groups that were sampled again are reported as stale and no longer in the ledger.
+Status CheckTokens(LedgerReader& reader, Walk& walk) {
+  BUTTRESS_ASSIGN_OR_RETURN(const EndedTokens reported, reader.TokensOfEnded());
+  const EndedTokens& found = walk.tokens;
+  const bool hidden = !walk.hidden.by_source.empty();
+  if (hidden || (reported.trained == found.trained && reported.masked == found.masked &&
+                 reported.stale >= found.stale))
+    return OkStatus();
+  walk.Add("tokens", fmt::format("the run reports {} trained, {} masked and {} stale tokens; the "
+                                 "groups have {}, {} and {}",
+                                 reported.trained, reported.masked, reported.stale, found.trained,
+                                 found.masked, found.stale));
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<std::string> LedgerAudit::violations() const {
@@ -433,6 +457,7 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   BUTTRESS_RETURN_IF_ERROR(CheckPrompts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckKeptCounts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckLineage(reader, walk));
+  BUTTRESS_RETURN_IF_ERROR(CheckTokens(reader, walk));
 
   BUTTRESS_ASSIGN_OR_RETURN(auto reported, reader.ReportedCollapse());
   // All groups of a source may have been taken back.

@@ -15,7 +15,7 @@ namespace buttress {
 // What an audit found.
 struct AuditFinding {
   std::string kind;  // "groups", "content", "leases", "collapse", "plans", "prompts", "lineage",
-                     // "dropped", "file"; run folders add "payload" and "checkpoint"
+                     // "dropped", "tokens", "file"; run folders add "payload" and "checkpoint"
   std::string what;  // one sentence
   std::vector<std::uint64_t> group_ids;
   bool accounted = false;  // nothing that was acknowledged is lost without account
@@ -40,8 +40,8 @@ struct LedgerAudit {
 // drawn and passed over in one pass, and every prompt up to the cursor is one of them; commits
 // follow one another and the states of planned groups follow from them; replaced groups have no
 // signal; the reported collapse of the run and of each step equals a recount from the outcomes, and
-// the counts that a restart reads equal a recount of the groups; a finished run has only settled
-// and dropped groups. `visit` sees every group.
+// the counts that a restart reads, those of tokens too, equal a recount of the groups; a finished
+// run has only settled and dropped groups. `visit` sees every group.
 Result<LedgerAudit> AuditLedger(LedgerReader& reader,
                                 const std::function<void(const GroupRecord&)>& visit = {});
 

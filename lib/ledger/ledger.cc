@@ -102,6 +102,15 @@ class Ledger::Writer {
       BUTTRESS_RETURN_IF_ERROR(Put({"REPLACE INTO collapse"}, source, c.groups, c.all_correct,
                                    c.all_wrong, c.other_constant, c.mixed, c.unscorable));
     }
+    if (changes.ended_tokens) {
+      const EndedTokens& tokens = *changes.ended_tokens;
+      BUTTRESS_RETURN_IF_ERROR(
+          Put({"REPLACE INTO ended_tokens"}, 1, tokens.trained, tokens.masked, tokens.stale));
+    }
+    for (const WorkerTokensRow& row : changes.worker_tokens) {
+      BUTTRESS_RETURN_IF_ERROR(Put({"REPLACE INTO worker_tokens"}, row.worker_id, row.incarnation,
+                                   row.generated, row.cut, row.refused, row.accepted));
+    }
     BUTTRESS_RETURN_IF_ERROR(WritePrompts(changes));
     for (const WorkerOrderRow& row : changes.orders) {
       BUTTRESS_RETURN_IF_ERROR(

@@ -316,6 +316,12 @@ Result<LedgerSnapshot> LedgerReader::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.versions, ReadVersions(database, kKeptVersions));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.checkpoints, Checkpoints(run.settled_step));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.early_end, EarlyEnd());
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.ended_tokens, TokensOfEnded());
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.worker_tokens,
+                            ReadTable(database, "worker_tokens", "ORDER BY worker_id, incarnation",
+                                      &WorkerTokensRow::worker_id, &WorkerTokensRow::incarnation,
+                                      &WorkerTokensRow::generated, &WorkerTokensRow::cut,
+                                      &WorkerTokensRow::refused, &WorkerTokensRow::accepted));
   return snapshot;
 }
 
@@ -482,6 +488,16 @@ Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() {
   };
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(*database_, "collapse", "", add));
   return collapse;
+}
+
+Result<EndedTokens> LedgerReader::TokensOfEnded() {
+  EndedTokens tokens;
+  std::int64_t key = 0;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(*database_, "ended_tokens", "", [&](const Statement& row) {
+    row.Read(key, tokens.trained, tokens.masked, tokens.stale);
+    return OkStatus();
+  }));
+  return tokens;
 }
 
 Result<std::optional<EarlyEndRow>> LedgerReader::EarlyEnd() {

@@ -111,6 +111,9 @@ class LedgerReader {
   // Returns the counts of all accepted groups by source, as the coordinator reported them.
   Result<std::map<std::string, CollapseCounts>> ReportedCollapse();
 
+  // Returns what the run reports of the tokens of accepted groups that have ended.
+  Result<EndedTokens> TokensOfEnded();
+
   // Returns the early end by the learner that registered last; nullopt without one.
   Result<std::optional<EarlyEndRow>> EarlyEnd();
 

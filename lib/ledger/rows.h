@@ -254,6 +254,28 @@ struct WorkerOrderRow {
   bool operator==(const WorkerOrderRow&) const = default;
 };
 
+// Tokens of accepted groups that have ended.
+struct EndedTokens {
+  std::int64_t trained = 0;  // of settled groups, in the loss
+  std::int64_t masked = 0;   // of settled groups, outside of the loss
+  std::int64_t stale = 0;    // of dropped groups, and of those that are sampled again
+
+  bool operator==(const EndedTokens&) const = default;
+};
+
+// What a worker process has said of the tokens that its engine sampled (v1::WorkerTokens), and how
+// many of them are in groups that were accepted.
+struct WorkerTokensRow {
+  std::string worker_id;
+  std::uint64_t incarnation = 0;
+  std::int64_t generated = 0;
+  std::int64_t cut = 0;
+  std::int64_t refused = 0;
+  std::int64_t accepted = 0;
+
+  bool operator==(const WorkerTokensRow&) const = default;
+};
+
 // What identifies a dataset wherever it lies.
 struct DatasetIdentity {
   std::uint64_t rows = 0;
@@ -332,7 +354,9 @@ struct LedgerChanges {
   std::optional<EarlyEndRow> early_end;
   std::vector<WorkerOrderRow> orders;  // in order: a later row of a worker replaces an earlier one
   std::vector<StartRow> starts;
-  std::optional<OriginRow> origin;      // with the first changes of a run
+  std::optional<OriginRow> origin;  // with the first changes of a run
+  std::optional<EndedTokens> ended_tokens;
+  std::vector<WorkerTokensRow> worker_tokens;  // in order, as orders
   std::vector<std::uint64_t> returned;  // groups whose content is taken back, to be sampled again;
                                         // deleted before anything else is written
 
@@ -400,6 +424,8 @@ struct LedgerSnapshot {
   std::vector<PolicyVersion> versions;     // announced: the newest kKeptVersions, oldest first
   std::vector<CheckpointRow> checkpoints;  // from settled_step on, by learner epoch, then step
   std::optional<EarlyEndRow> early_end;    // by the learner that registered last
+  EndedTokens ended_tokens;
+  std::vector<WorkerTokensRow> worker_tokens;  // by worker id, then incarnation
 
   bool operator==(const LedgerSnapshot&) const = default;
 };

@@ -14,7 +14,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 12;
+inline constexpr int kLedgerVersion = 13;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -267,6 +267,28 @@ CREATE TABLE worker_orders (
   worker_order TEXT NOT NULL,
   reason       TEXT NOT NULL,
   row_check    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Tokens of the accepted groups that have ended: in the loss, outside of it, and not trained.
+CREATE TABLE ended_tokens (
+  only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+  trained    INTEGER NOT NULL,
+  masked     INTEGER NOT NULL,
+  stale      INTEGER NOT NULL,
+  row_check  INTEGER NOT NULL
+) STRICT;
+
+-- What worker processes have said of the tokens that they sampled, when a group of theirs was
+-- accepted, and the tokens of all their accepted groups.
+CREATE TABLE worker_tokens (
+  worker_id    TEXT    NOT NULL,
+  incarnation  INTEGER NOT NULL,
+  generated    INTEGER NOT NULL,
+  cut          INTEGER NOT NULL,
+  refused      INTEGER NOT NULL,
+  accepted     INTEGER NOT NULL,
+  row_check    INTEGER NOT NULL,
+  PRIMARY KEY (worker_id, incarnation)
 ) STRICT, WITHOUT ROWID;
 
 -- Why a learner ended the run with its checkpoint of `step`, before the last step. The run

@@ -269,6 +269,24 @@ function showClasses(status) {
         reasons.map(([reason, count]) => `${count} ${reason}`).join(', ')))));
 }
 
+const FATES = [['trained', 'green'], ['masked', 'grey'], ['stale', 'amber'], ['cut', 'red'],
+  ['parked', 'blue']];
+
+function showTokens(status) {
+  const tokens = status && status.tokens || {};
+  const total = Number(tokens.generated || 0);
+  draw('tokens', tokens, () => {
+    if (total === 0) return element('p', {className: 'muted'}, 'none yet');
+    const parts = FATES.map(([fate, shade]) => [fate, Number(tokens[fate]), shade])
+      .filter(part => part[1] > 0);
+    const legend = element('div', {className: 'legend'});
+    for (const [fate, count, shade] of parts)
+      legend.append(element('span', {}, color(element('i'), shade),
+        `${fate} ${(100 * count / total).toFixed(1)} %`));
+    return [element('div', {}, `${total} sampled`), bar(parts), legend];
+  });
+}
+
 function showTime() {
   const recent = points.slice(-50);
   const sum = name => recent.reduce((total, p) => total + (of(p, name) || 0), 0);
@@ -434,6 +452,7 @@ function show(data) {
   showTiles(data.latest);
   if (data.learned) showLearned(data.learned);
   showClasses(data.status);
+  showTokens(data.status);
   showCauses(data.causes);
   showTime();
   showWorkers(data.status);

@@ -8,6 +8,7 @@
 #include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/reader.h"
+#include "lib/ledger/token_account.h"
 #include "lib/page/assets.h"
 #include "lib/rl/collapse/sources.h"
 
@@ -70,6 +71,8 @@ Result<v1::GetRunStatusResponse> StatusInLedger(const RunConfig& config) {
     all.Add(counts);
   }
   *status.mutable_collapse() = ToProto(all);
+  BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
+  *status.mutable_tokens() = ToProto(AccountOf(snapshot));
   return status;
 }
 

@@ -65,11 +65,16 @@ Status SampleRunner::Submit(SampleRequest request) {
   const std::int64_t max_model_len = pool_.max_model_len();
   const std::int64_t room =
       max_model_len - static_cast<std::int64_t>(request.prompt_token_ids.size());
-  if (request.prompt_token_ids.empty() || room < 1 || request.sampling.max_tokens < 1) {
-    return InvalidArgument(fmt::format(
-        "prompt of {} tokens and completion of {}; expected at least 1 each within max_model_len = "
-        "{} of the vLLM server",
-        request.prompt_token_ids.size(), request.sampling.max_tokens, max_model_len));
+  if (request.prompt_token_ids.empty() || request.sampling.max_tokens < 1) {
+    return InvalidArgument(
+        fmt::format("prompt of {} tokens and completion of {}; expected at least 1 each",
+                    request.prompt_token_ids.size(), request.sampling.max_tokens));
+  }
+  if (room < 1) {
+    return OutOfRange(
+        fmt::format("the prompt has {} tokens; expected fewer than max_model_len = {} of the vLLM "
+                    "server",
+                    request.prompt_token_ids.size(), max_model_len));
   }
   if (!request.sampling.stop.empty() && tokenizer_ == nullptr)
     return InvalidArgument("stop strings need a tokenizer; expected stop_token_ids alone");

@@ -183,8 +183,10 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
     const LeaseRef ref = request.held[Below(request.held.size())];
     request.returned.push_back({ref, static_cast<ReturnReason>(1 + Below(3))});
     std::erase(request.held, ref);
-    worker.held.erase(ref);
+    Cut(worker, worker.held.find(ref));
   }
+  // A worker whose calls overtake each other says what it had said before.
+  if (!lossy || Chance(80)) request.tokens = worker.tokens;
   request.capacity = static_cast<std::int64_t>(lossy ? Below(4) : 8);
   request.loaded_version = worker.loaded;
   LedgerChanges changes;
@@ -202,7 +204,9 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   }
   if (lossy && Chance(15)) return;  // the response is lost
   worker.finished.clear();
-  for (const LeaseRef& ref : reply->revoked) worker.held.erase(ref);
+  for (const LeaseRef& ref : reply->revoked) {
+    if (const auto held = worker.held.find(ref); held != worker.held.end()) Cut(worker, held);
+  }
   for (const GrantedLease& lease : reply->leases)
     worker.held.try_emplace(lease.ref, Held{lease, std::nullopt});
   if (!lossy || Chance(70)) Load(worker);
@@ -256,6 +260,7 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
     const bool obeys = !OlderThan(worker.loaded, held->second.lease.min_version);
     if (!obeys && Chance(70)) Load(worker);
     held->second.content = Sample(worker, held->second.lease);
+    worker.tokens.generated += TokensOf(held->second.content->head);
   }
   Submission submission = *held->second.content;
   submission.payload.offset = ++payloads_;
@@ -273,6 +278,13 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
   if (outcome == SubmitOutcome::kAccepted) CheckAccepted(submission, was_accepted, replaced);
   if (lossy && Chance(20)) return;  // the acknowledgement is lost
   worker.finished.push_back(held->first);
+  if (outcome != SubmitOutcome::kAccepted && outcome != SubmitOutcome::kDuplicate)
+    worker.tokens.refused += TokensOf(held->second.content->head);
+  worker.held.erase(held);
+}
+
+void RunSimulation::Cut(Worker& worker, std::map<LeaseRef, Held>::iterator held) {
+  if (held->second.content) worker.tokens.cut += TokensOf(held->second.content->head);
   worker.held.erase(held);
 }
 
@@ -321,6 +333,7 @@ void RunSimulation::ReplaceWorker(Worker& worker) {
   worker.incarnation = 0;
   worker.held.clear();
   worker.finished.clear();
+  worker.tokens = {};
   Register(worker);
   Expect(!scheduler_.leases().HasAny(worker.id), "a new incarnation holds no lease");
 }
@@ -370,6 +383,11 @@ void RunSimulation::DropAGroup() {
   group.state = GroupState::kDropped;
   group.reason = DropReason::kDamaged;
   group.holds_slot = false;
+  if (const auto content = ledger_.accepted.find(group.group_id);
+      content != ledger_.accepted.end()) {
+    changes.ended_tokens = ledger_.ended_tokens;
+    changes.ended_tokens->stale += TokensOf(*content->second.head);
+  }
   changes.groups = {group};
   Write(changes);
   scheduler_ = Start();
@@ -517,6 +535,7 @@ void RunSimulation::Finish(const LedgerChanges& changes) {
   if (!changes.returned.empty()) CheckCollapse();
   if (!changes.records.empty()) CheckRecords();
   CheckSlots();
+  CheckTokens();
 }
 
 void RunSimulation::CheckMoves(const LedgerChanges& changes) {
@@ -554,6 +573,21 @@ void RunSimulation::CheckSlots() {
   Expect(active == scheduler_.GetStatus().active_slots, "(3) slots are counted as they are held");
   Expect(counts == scheduler_.GetStatus().groups,
          "(1) the counts of states are those of the ledger");
+}
+
+// The account closes, and what it says of groups is a recount of the ledger.
+void RunSimulation::CheckTokens() {
+  const TokenAccount account = scheduler_.GetStatus().tokens;
+  Expect(account.difference() == 0, "the account of tokens closes");
+  std::int64_t trained = 0, masked = 0;
+  for (const auto& [id, group] : ledger_.groups) {
+    if (group.state != GroupState::kTrained && group.state != GroupState::kSettled) continue;
+    const v1::GroupHead& head = *ledger_.accepted.at(id).head;
+    trained += TrainedTokensOf(head);
+    masked += TokensOf(head) - TrainedTokensOf(head);
+  }
+  Expect(account.trained == trained && account.masked == masked,
+         "trained and masked tokens are those of the groups");
 }
 
 // Counts the groups that are taken back although a later one of the prompt has ended.

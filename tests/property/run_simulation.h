@@ -58,6 +58,7 @@ class RunSimulation {
     PolicyVersion loaded;
     std::map<LeaseRef, Held> held;
     std::vector<LeaseRef> finished;
+    WorkerTokens tokens;  // as it counts them
     bool broken = false;  // delivers nothing
   };
 
@@ -105,6 +106,9 @@ class RunSimulation {
   void CheckSlots();
   void CheckWindow();
   void CheckCollapse();
+  void CheckTokens();
+  // The worker forgets a group that nobody wants from it.
+  static void Cut(Worker& worker, std::map<LeaseRef, Held>::iterator held);
   void NoteFollowed(std::uint64_t group_id);
   void CheckRecords();
   bool Abandoned(const PolicyVersion& version) const;

@@ -27,6 +27,8 @@ struct MemoryLedger {
   std::vector<PolicyVersion> versions;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> checkpoints;
   std::optional<EarlyEndRow> early_end;  // the last one
+  EndedTokens ended_tokens;
+  std::map<std::pair<std::string, std::uint64_t>, WorkerTokensRow> worker_tokens;
 
   void Write(const LedgerChanges& changes) {
     for (const std::uint64_t id : changes.returned) accepted.erase(id);
@@ -35,6 +37,9 @@ struct MemoryLedger {
     for (const CheckpointRow& row : changes.checkpoints)
       checkpoints[{row.learner_epoch, row.step}] = row.digest;
     if (changes.early_end) early_end = changes.early_end;
+    ended_tokens = changes.ended_tokens.value_or(ended_tokens);
+    for (const WorkerTokensRow& row : changes.worker_tokens)
+      worker_tokens[{row.worker_id, row.incarnation}] = row;
     if (changes.run) run = changes.run;
     for (const GroupRow& row : changes.groups) groups[row.group_id] = row;
     for (const AcceptedGroup& row : changes.accepted)
@@ -108,6 +113,8 @@ struct MemoryLedger {
     snapshot.learners = learners;
     snapshot.announced = announced;
     snapshot.orders = orders;
+    snapshot.ended_tokens = ended_tokens;
+    for (const auto& [process, row] : worker_tokens) snapshot.worker_tokens.push_back(row);
     snapshot.starts = starts;
     snapshot.versions = versions;
     for (const auto& [version, digest] : checkpoints) {

@@ -11,6 +11,7 @@
 
 #include "lib/ledger/audit.h"
 #include "lib/ledger/reader.h"
+#include "lib/ledger/token_account.h"
 #include "lib/measure/steps_file.h"
 #include "tests/support/runs/quickstart_run.h"
 
@@ -107,7 +108,7 @@ inline void ExpectStepsInOrder(const LaunchedRun& run, std::int64_t steps) {
 }
 
 // Every drawn prompt is settled or dropped, each once, and the counters of the summary are those of
-// the ledger.
+// the ledger, whose account of tokens closes.
 inline void ExpectAccountsBalance(const LaunchedRun& run, std::int64_t trained_groups) {
   auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
@@ -120,6 +121,15 @@ inline void ExpectAccountsBalance(const LaunchedRun& run, std::int64_t trained_g
   }
   EXPECT_EQ(audit->groups["settled"], trained_groups);
   EXPECT_EQ(audit->recounted, audit->reported);
+  auto snapshot = (*reader)->Load();
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().ToString();
+  const TokenAccount tokens = AccountOf(*snapshot);
+  EXPECT_EQ(tokens.difference(), 0);
+  EXPECT_EQ(tokens.parked, 0);
+  double in_steps = 0;  // as the learner counted them
+  for (const StepMeasurements& step : *ReadSteps(JoinPath(run.out(), "steps.jsonl")))
+    in_steps += step.generated_tokens;
+  EXPECT_EQ(static_cast<double>(tokens.trained + tokens.masked), in_steps);
   const auto summary =
       nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")), nullptr, false);
   ASSERT_TRUE(summary.is_object());

@@ -65,6 +65,7 @@ std::string WriteHistory(const TempDir& folder, std::uint64_t groups) {
   changes.run->next_group_id = groups + 1;
   changes.run->planned_step = changes.run->committed_step = 2;
   changes.run->checkpoint_step = changes.run->settled_step = 2;
+  EndedTokens& tokens = changes.ended_tokens.emplace();
   for (std::uint64_t id = 1; id <= groups; ++id) {
     GroupRow pending = EndedGroup(id);
     pending.state = GroupState::kPending;
@@ -72,6 +73,7 @@ std::string WriteHistory(const TempDir& folder, std::uint64_t groups) {
     changes.groups.push_back(pending);
     changes.groups.push_back(EndedGroup(id));
     changes.accepted.push_back(ContentOf(id));
+    (id % 3 == 0 ? tokens.stale : tokens.trained) += TokensOf(*changes.accepted.back().head);
     changes.collapse["s"].Add(CollapseClass::kUnscorable);
     changes.histories[id % kDatasetRows].Add(PromptHistory(1, 1), 1);
     if (id % 10 != 0) continue;
@@ -145,6 +147,23 @@ TEST(RestartCost, AnAuditFindsAHistoryThatTheGroupsDoNotGive) {
     changes.histories[row] = PromptHistory(1, 1);
     ASSERT_TRUE((*Ledger::Open(path))->Write(changes).ok());
     EXPECT_EQ(FindingsOf(path), before + 1) << row;
+  }
+}
+
+TEST(RestartCost, AnAuditFindsTokensThatTheGroupsDoNotGive) {
+  TempDir folder;
+  const std::string path = WriteHistory(folder, 100);
+  const std::size_t before = FindingsOf(path);
+  const EndedTokens right = *(*LedgerReader::Open(path))->TokensOfEnded();
+  EndedTokens trained = right, masked = right, stale = right;
+  ++trained.trained;
+  ++masked.masked;
+  --stale.stale;
+  for (const EndedTokens& wrong : {trained, masked, stale}) {
+    LedgerChanges changes;
+    changes.ended_tokens = wrong;
+    ASSERT_TRUE((*Ledger::Open(path))->Write(changes).ok());
+    EXPECT_EQ(FindingsOf(path), before + 1);
   }
 }
 

@@ -51,6 +51,7 @@ TEST(RunAuditTest, ADamagedOrDeletedPayloadOfAGroupThatHasEndedIsNotLost) {
     changes.groups.back().state = GroupState::kDropped;
     changes.groups.back().reason = DropReason::kStale;
   }
+  changes.ended_tokens = {.stale = 10};
   run.Write(changes);
   std::filesystem::remove(run.Segment(2));
   const RunAudit audit = *AuditRun(run.path());

@@ -147,7 +147,7 @@ TEST(VllmCompletionsTest, MaxTokensAreClampedToTheRoomOfTheServerAndLongPromptsA
   SampleRequest long_prompt = RequestOf(1);
   long_prompt.prompt_token_ids.assign(20, 1);
   const Status refused = engine->Submit(long_prompt);
-  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.code(), StatusCode::kOutOfRange);
   EXPECT_THAT(refused.message(), HasSubstr("max_model_len = 20"));
 }
 
