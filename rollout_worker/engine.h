@@ -89,7 +89,7 @@ class InferenceEngine {
 
   // Queues a sample for the running batch. kInvalidArgument for a sample that can never run,
   // kResourceExhausted when the queue is full. A sample whose prompt alone is too long for the
-  // model ends with kOutOfRange.
+  // model is refused, or ends, with kOutOfRange.
   virtual Status Submit(SampleRequest request) = 0;
 
   // Cancels a sample; does nothing if it is unknown or finished.

@@ -86,14 +86,11 @@ HttpRequest OpenAiSampler::Request(const std::string& call) const {
 
 Status OpenAiSampler::CheckReply(const HttpReply& reply, const std::string& call) const {
   const std::string url = options_.url + call;
-  if (reply.status == 401 || reply.status == 403)
-    return {StatusCode::kUnauthenticated, url + " refuses the API key: " + ErrorText(reply.body) +
-                                              "; name the file of the key with --api-key-file"};
   if (reply.status == 404 || reply.status == 405)
     return InvalidArgument(url + ": HTTP " + std::to_string(reply.status) + ": " +
                            ErrorText(reply.body) +
                            "; expected an OpenAI-compatible server, as http://host:8000");
-  return StatusOf(reply, url);
+  return StatusOf(reply, url, "--api-key-file");
 }
 
 Status OpenAiSampler::FindModel() {

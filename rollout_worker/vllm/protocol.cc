@@ -12,6 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxErrorText = 300;
+constexpr char kTooLong[] = "maximum context length is";
 constexpr std::size_t kMaxStops = 4;  // vLLM refuses more (VLLM_MAX_STOP_STRINGS)
 constexpr std::uint64_t kSeedMask = 0x7fffffffffffffffULL;  // vLLM's seed is an int64
 
@@ -78,13 +79,15 @@ std::string ErrorText(std::string_view body) {
   return text.substr(0, kMaxErrorText);
 }
 
-Status StatusOf(const HttpReply& reply, const std::string& url) {
+Status StatusOf(const HttpReply& reply, const std::string& url, const std::string& key_setting) {
   const long code = reply.status;
   if (code == 200) return OkStatus();
   const std::string what = fmt::format("{}: HTTP {}: {}", url, code, ErrorText(reply.body));
-  if (code == 400 || code == 422) return InvalidArgument(what);
+  if (code == 400 || code == 422)
+    return what.find(kTooLong) == std::string::npos ? InvalidArgument(what) : OutOfRange(what);
   if (code == 401 || code == 403)
-    return {StatusCode::kUnauthenticated, what + "; set local.worker.vllm.api_key_file"};
+    return {StatusCode::kUnauthenticated,
+            what + "; name the file of the API key by " + key_setting};
   if (code == 404) return NotFound(what);
   if (code == 405 || code == 501) return {StatusCode::kUnimplemented, what};
   if (code == 408 || code == 429 || (code >= 500 && code <= 599)) return Unavailable(what);

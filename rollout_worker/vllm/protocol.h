@@ -38,10 +38,12 @@ struct CompletionBody {
 // text.
 std::string ErrorText(std::string_view body);
 
-// Converts an HTTP status: 200 is OK; 400 and 422 are kInvalidArgument; 401 and 403
-// kUnauthenticated; 404 kNotFound; 405 and 501 kUnimplemented; 408, 429 and other 5xx kUnavailable;
-// the rest kInternal.
-Status StatusOf(const HttpReply& reply, const std::string& url);
+// Converts an HTTP status: 200 is OK; 400 and 422 are kInvalidArgument, or kOutOfRange where vLLM
+// says that the prompt is too long; 401 and 403 kUnauthenticated; 404 kNotFound; 405 and 501
+// kUnimplemented; 408, 429 and other 5xx kUnavailable; the rest kInternal. `key_setting` is the
+// setting or flag that names the file of the API key.
+Status StatusOf(const HttpReply& reply, const std::string& url,
+                const std::string& key_setting = "local.worker.vllm.api_key_file");
 
 // Returns whether the same request may succeed later or on another server.
 bool WorthRetrying(const Status& status);

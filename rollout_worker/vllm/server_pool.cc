@@ -55,7 +55,8 @@ void ServerPool::Release(std::size_t server, const Status& ended, bool disconnec
   --s.running;
   if (ended.ok()) ++s.counts.completions;
   const bool server_works = ended.ok() || ended.code() == StatusCode::kAborted ||
-                            ended.code() == StatusCode::kInvalidArgument;
+                            ended.code() == StatusCode::kInvalidArgument ||
+                            ended.code() == StatusCode::kOutOfRange;
   s.failures_in_a_row = server_works ? 0 : s.failures_in_a_row + 1;
   if (disconnected || s.failures_in_a_row >= kFailuresInARow) MarkLostLocked(server, ended);
 }

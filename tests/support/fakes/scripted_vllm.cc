@@ -444,6 +444,10 @@ void ScriptedVllm::Answer(const Json& body, const Call& call, ScriptedConnection
       connection.Reply(
           400, R"({"error":{"message":"1 validation error","type":"BadRequestError","code":400}})");
       break;
+    case Fault::kTooLong:
+      connection.Reply(400, R"({"error":{"message":"This model's maximum context length is 20 )"
+                            R"(tokens.","type":"BadRequestError","code":400}})");
+      break;
     case Fault::kEmpty503:
       connection.Reply(503, "");
       break;

@@ -21,6 +21,7 @@ enum class Fault {
   kNone,
   kHttp500,
   kHttp400,
+  kTooLong,
   kEmpty503,
   kCloseAtOnce,  // no reply
   kCloseMidway,  // after two tokens

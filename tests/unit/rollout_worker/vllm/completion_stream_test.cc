@@ -110,7 +110,8 @@ TEST(ProtocolTest, StatusCodesTellWhichRequestsToRetry) {
     EXPECT_TRUE(WorthRetrying(status(code))) << code;
   for (const long code : {400L, 401L, 404L, 405L, 422L, 501L, 307L})
     EXPECT_FALSE(WorthRetrying(status(code))) << code;
-  EXPECT_THAT(status(401).message(), HasSubstr("api_key_file"));
+  EXPECT_THAT(status(401).message(), HasSubstr("local.worker.vllm.api_key_file"));
+  EXPECT_THAT(StatusOf({401, "{}"}, "u", "--api-key-file").message(), HasSubstr("--api-key-file"));
 }
 
 }  // namespace

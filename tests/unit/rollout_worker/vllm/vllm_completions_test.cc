@@ -196,6 +196,7 @@ TEST_P(FinalFaultTest, AFaultThatNoRetryCanMendFailsAtOnce) {
 INSTANTIATE_TEST_SUITE_P(
     All, FinalFaultTest,
     ::testing::Values(std::pair(Fault::kHttp400, StatusCode::kInvalidArgument),
+                      std::pair(Fault::kTooLong, StatusCode::kOutOfRange),
                       std::pair(Fault::kNoLogprobs, StatusCode::kFailedPrecondition),
                       std::pair(Fault::kNoTokenIds, StatusCode::kFailedPrecondition),
                       std::pair(Fault::kCapOfItsOwn, StatusCode::kFailedPrecondition)));
