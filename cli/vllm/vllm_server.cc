@@ -100,6 +100,8 @@ ServerCommand MakeServerCommand(const RunConfig& config, std::int64_t positions,
     argv.insert(argv.end(),
                 {"--enable-lora", "--max-lora-rank", std::to_string(VllmLoraRank(run.lora.rank))});
   }
+  if (vllm.weights == VllmWeights::kNccl)
+    argv.insert(argv.end(), {"--weight-transfer-config", R"({"backend":"nccl"})"});
   argv.insert(argv.end(), vllm.launch.args.begin(), vllm.launch.args.end());
   command.env = Environment(config, place.index, visible_gpus);
   return command;

@@ -22,11 +22,12 @@ constexpr const char* kBinary = "local.worker.vllm.launch.binary";
 constexpr const char* kGpus = "local.worker.vllm.launch.gpus";
 constexpr const char* kTensorParallel = "local.worker.vllm.launch.tensor_parallel";
 constexpr std::array kLeastVersion = {0, 16};
+constexpr std::array kLeastNccl = {0, 32};  // that takes NCCL's unique id
 constexpr std::int64_t kLoraRanks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};
 // What vLLM takes of a GPU by default (--gpu-memory-utilization).
 constexpr double kShareOfGpu = 0.9;
 
-void CheckBinary(const VllmLaunchConfig& launch, Findings& findings) {
+void CheckBinary(const VllmLaunchConfig& launch, VllmWeights weights, Findings& findings) {
   const std::string path = FindProgram(launch.binary);
   if (path.empty()) {
     return findings.Error(
@@ -46,7 +47,21 @@ void CheckBinary(const VllmLaunchConfig& launch, Findings& findings) {
                                                "one by `deploy/setup.sh --vllm DIR`",
                                                path, version, kLeastVersion[0], kLeastVersion[1]));
   }
+  if (weights == VllmWeights::kNccl && parts < kLeastNccl) {
+    return findings.Error(
+        "local.worker.vllm.weights",
+        fmt::format("nccl, and {} is vLLM {}; install {}.{} or newer, or set file", path, version,
+                    kLeastNccl[0], kLeastNccl[1]));
+  }
   findings.Ok(kBinary, fmt::format("{} is vLLM {}", path, version));
+}
+
+void CheckTransferGpu(const VllmConfig& vllm, Findings& findings) {
+  if (vllm.weights != VllmWeights::kNccl || vllm.transfer.gpu < VisibleCudaDevices()) return;
+  findings.Error("local.worker.vllm.transfer.gpu",
+                 fmt::format("GPU {} is not there: {} are visible, counted from 0; name one of "
+                             "them, or set local.worker.vllm.weights: file",
+                             vllm.transfer.gpu, VisibleCudaDevices()));
 }
 
 void CheckServersAndWorkers(const VllmConfig& vllm, std::int64_t workers, Findings& findings) {
@@ -158,8 +173,10 @@ std::string VllmVersionOf(const std::string& binary) {
 void CheckVllmLaunch(const RunConfig& config, const ModelFacts& model, const ProcessCounts& here,
                      Findings& findings) {
   const VllmConfig& vllm = config.local.worker.vllm;
+  if (config.local.worker.engine == EngineKind::kVllm && here.workers > 0)
+    CheckTransferGpu(vllm, findings);
   if (!vllm.launch.on() || here.workers == 0) return;
-  CheckBinary(vllm.launch, findings);
+  CheckBinary(vllm.launch, vllm.weights, findings);
   CheckServersAndWorkers(vllm, here.workers, findings);
   if (model.config) CheckHeads(vllm.launch, *model.config, findings);
   if (config.run.lora.on() && VllmLoraRank(config.run.lora.rank) == 0) {

@@ -136,6 +136,28 @@ struct CoordinatorConfig {
   }
 };
 
+// How new weights reach the vLLM servers.
+enum class VllmWeights : std::uint8_t { kAuto, kFile, kNccl, kLora };
+
+template <>
+inline constexpr ChoiceRow<VllmWeights> kChoices<VllmWeights>[] = {
+    {VllmWeights::kAuto, "auto", "the first of lora, nccl, file that run, server and machine can"},
+    {VllmWeights::kFile, "file", "the servers read the folder of a version"},
+    {VllmWeights::kNccl, "nccl", "the worker broadcasts them from a GPU of its own"},
+    {VllmWeights::kLora, "lora", "the servers read the folder of adapters (run.lora)"},
+};
+
+struct VllmTransferConfig {
+  std::int64_t gpu = 0;
+  std::int64_t buffer_mib = 256;
+
+  void Visit(auto& v) {
+    v("gpu", gpu, "GPU, counted from 0, from which the worker broadcasts", AtLeast(0));
+    v("buffer_mib", buffer_mib, "memory of that GPU, and of each GPU of the servers, for it",
+      Between(1, 65536));
+  }
+};
+
 // The vLLM servers that a run starts.
 struct VllmLaunchConfig {
   std::string binary;
@@ -176,6 +198,8 @@ struct VllmConfig {
   std::int64_t health_timeout_ms = 10000;
   std::int64_t stream_interval = 16;
   double canary_nats = 0;
+  VllmWeights weights = VllmWeights::kAuto;
+  VllmTransferConfig transfer;
   VllmLaunchConfig launch;
 
   void Visit(auto& v) {
@@ -206,6 +230,8 @@ struct VllmConfig {
       "how far log-probs may be from the learner's after an update; 0: 0.001 where server and "
       "weights are float32, else 0.05",
       AtLeast(0));
+    v("weights", weights, "how new weights reach the servers");
+    v("transfer", transfer, "weights: nccl");
     v("launch", launch, "servers that buttress launch starts");
   }
 };

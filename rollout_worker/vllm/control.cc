@@ -103,18 +103,42 @@ Status VllmControl::LoadAdapters(const std::string& url, const std::string& fold
                 "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
 }
 
-Status VllmControl::PushWeights(const std::string& url, const std::string& folder, bool adapters,
-                                bool keep_running, const std::function<void()>& paused) {
-  Status status = Post(
-      url,
-      keep_running ? "/pause?mode=keep&clear_cache=false" : "/pause?mode=abort&clear_cache=true",
-      "");
+// nccl tags the weights as it ends. vLLM keeps no tag of adapters.
+Status VllmControl::Tag(const std::string& url, const std::string& version, VllmWeights way) {
+  if (way == VllmWeights::kLora) return OkStatus();
+  if (way == VllmWeights::kFile) {
+    const nlohmann::json tag = {{"new_version", version}};
+    BUTTRESS_RETURN_IF_ERROR(Post(url, "/update_weight_version", TextOf(tag)));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string shown, Get(url, "/weight_info"));
+  const nlohmann::json answer = nlohmann::json::parse(shown, nullptr, false);
+  if (answer.is_object() && answer.value("weight_version", nlohmann::json()) == version)
+    return OkStatus();
+  return Unavailable(url + "/weight_info: " + shown.substr(0, 100) + "; expected the version " +
+                     version);
+}
+
+Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push,
+                                const std::function<void()>& paused) {
+  const std::string& url = server.url;
+  const auto post = [&](const std::string& path, const std::string& json) {
+    return Post(url, path, json);
+  };
+  if (push.way == VllmWeights::kNccl)
+    BUTTRESS_RETURN_IF_ERROR(nccl_.Join(server.transfer, server.started_at_ms, post));
+  Status status = Post(url,
+                       push.keep_running ? "/pause?mode=keep&clear_cache=false"
+                                         : "/pause?mode=abort&clear_cache=true",
+                       "");
   if (status.ok()) {
     paused();
-    status = adapters ? LoadAdapters(url, folder) : Load(url, folder);
+    status = push.way == VllmWeights::kNccl   ? nccl_.Send(push.folder, push.version, post)
+             : push.way == VllmWeights::kLora ? LoadAdapters(url, push.folder)
+                                              : Load(url, push.folder);
   }
+  if (status.ok() && server.transfer.versions) status = Tag(url, push.version, push.way);
   // The salt of requests keeps what the old weights have cached from those under the new ones.
-  if (status.ok() && !keep_running) status = Post(url, "/reset_prefix_cache", "");
+  if (status.ok() && !push.keep_running) status = Post(url, "/reset_prefix_cache", "");
   const Status resumed = Post(url, "/resume", "");  // a paused server is useless to everyone
   return status.ok() ? resumed : status;
 }

@@ -12,6 +12,7 @@
 #include "lib/http/http_client.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/vllm/canary_proof.h"
+#include "rollout_worker/vllm/weight_transfer.h"
 
 namespace buttress {
 
@@ -28,6 +29,7 @@ struct ServerInfo {
   // Of its random numbers; absent if it does not say.
   std::optional<std::int64_t> seed;
   bool takes_stream_interval = false;  // in a request
+  TransferFacts transfer;
   // When its process started, in ms since 1970: another value is another process, with the weights
   // that it was started with. 0 if it does not say.
   std::int64_t started_at_ms = 0;
@@ -37,24 +39,36 @@ struct ServerInfo {
 // printable characters; the errors of ReadFile.
 Result<std::string> ReadApiKey(const std::string& path);
 
+// Weights for one server.
+struct WeightPush {
+  std::string folder;
+  VllmWeights way = VllmWeights::kFile;  // of ChooseTransfer
+  std::string version;
+  // Holds the completions in progress with their keys and values instead of ending them.
+  bool keep_running = false;
+};
+
 // Makes blocking calls. Not thread-safe.
 class VllmControl {
  public:
   VllmControl(VllmConfig config, std::string api_key)
-      : config_(std::move(config)), api_key_(std::move(api_key)) {}
+      : config_(std::move(config)),
+        api_key_(std::move(api_key)),
+        nccl_(config_.transfer, config_.control_ms) {}
 
   // Reads the properties of a server from /health, /version, /v1/models, /openapi.json,
   // /server_info and /metrics, and checks by a completion which distribution its log-probs
   // describe. kFailedPrecondition names the flags that the server lacks.
   Result<ServerInfo> Probe(const std::string& url);
 
-  // Pauses the server, loads the safetensors of `folder`, a path on its machine, clears the prefix
-  // cache and resumes. With `adapters`, the folder is one of peft, which the server then serves as
-  // kAdapterModel next to its weights. The pause ends the completions in progress, or with
-  // `keep_running` holds them, with their keys and values. Calls `paused` between pause and load;
-  // after it no token comes from the old weights.
-  Status PushWeights(const std::string& url, const std::string& folder, bool adapters,
-                     bool keep_running, const std::function<void()>& paused);
+  // Pauses the server, brings it the weights, clears the prefix cache and resumes. By the way of
+  // the push, the server reads the safetensors of the folder, which must be visible to it (file),
+  // or a folder of peft, which it then serves as kAdapterModel next to its weights (lora), or gets
+  // the tensors from a GPU of this process (nccl). The pause ends the completions in progress, or
+  // holds them. Calls `paused` between pause and load; after it no token comes from the old
+  // weights. A server that keeps a tag of its weights must show the version in the end.
+  Status PushWeights(const ServerInfo& server, const WeightPush& push,
+                     const std::function<void()>& paused);
 
   // Lets the server complete the prompts of `canaries` greedily, with the same numbers of tokens.
   // `salt` separates the prefix cache from that of other weights.
@@ -69,16 +83,19 @@ class VllmControl {
   Result<std::string> Get(const std::string& url, const std::string& path);
   Status ReadRoutes(ServerInfo& info);
   Status ReadModels(ServerInfo& info);
+  Status ReadWorldSize(ServerInfo& info);
   Status ReadServerInfo(ServerInfo& info);
   Status CheckProcessedLogprobs(const ServerInfo& info);
   std::int64_t ReadStart(const std::string& url);
   Status Load(const std::string& url, const std::string& folder);
+  Status Tag(const std::string& url, const std::string& version, VllmWeights way);
   Status LoadAdapters(const std::string& url, const std::string& folder);
   Status Post(const std::string& url, const std::string& path, const std::string& json);
 
   const VllmConfig config_;
   const std::string api_key_;
   HttpClient http_;
+  NcclTransfer nccl_;
 };
 
 }  // namespace buttress

@@ -2,7 +2,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +20,9 @@ using Json = nlohmann::json;
 
 constexpr const char* kRoutes[] = {"/v1/completions", "/pause", "/resume", "/collective_rpc",
                                    "/reset_prefix_cache"};
+constexpr const char* kNativeRoutes[] = {"/init_weight_transfer_engine", "/start_weight_update",
+                                         "/update_weights", "/finish_weight_update",
+                                         "/get_world_size"};
 constexpr const char* kStreamInterval =
     "/components/schemas/CompletionRequest/properties/stream_interval";
 constexpr std::int64_t kDefaultConcurrency =
@@ -30,6 +35,14 @@ constexpr int kTiesMax = 4;
 Json Find(const Json& json, const std::string& pointer) {
   const Json::json_pointer path(pointer);
   return json.contains(path) ? json[path] : Json();
+}
+
+// From vLLM 0.32 on a transfer by NCCL begins with a unique id, before with torch's TCPStore. A
+// version that is no number is of a build from source.
+bool TakesUniqueId(const std::string& version) {
+  std::array<int, 2> parts = {};
+  return std::sscanf(version.c_str(), "%d.%d", parts.data(), &parts[1]) != 2 ||
+         parts >= std::array<int, 2>{0, 32};
 }
 
 Status Lacks(const std::string& url, const std::string& what) {
@@ -60,6 +73,7 @@ Result<ServerInfo> VllmControl::Probe(const std::string& url) {
   BUTTRESS_RETURN_IF_ERROR(ReadRoutes(info));
   BUTTRESS_RETURN_IF_ERROR(ReadModels(info));
   BUTTRESS_RETURN_IF_ERROR(ReadServerInfo(info));
+  BUTTRESS_RETURN_IF_ERROR(ReadWorldSize(info));
   info.started_at_ms = ReadStart(url);
   // A paused server would not answer the completion below.
   BUTTRESS_RETURN_IF_ERROR(Post(url, "/resume", ""));
@@ -85,6 +99,19 @@ Status VllmControl::ReadRoutes(ServerInfo& info) {
     if (!paths.contains(route)) return Lacks(info.url, std::string("has no route ") + route);
   }
   info.takes_stream_interval = Find(parsed, kStreamInterval).is_object();
+  info.transfer.native =
+      TakesUniqueId(info.version) &&
+      std::ranges::all_of(kNativeRoutes, [&](const char* route) { return paths.contains(route); });
+  info.transfer.versions =
+      paths.contains("/weight_info") && paths.contains("/update_weight_version");
+  return OkStatus();
+}
+
+Status VllmControl::ReadWorldSize(ServerInfo& info) {
+  if (!info.transfer.native) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, Get(info.url, "/get_world_size"));
+  const Json size = Find(Json::parse(text, nullptr, false), "/world_size");
+  if (size.is_number_integer()) info.transfer.world_size = size.get<std::int64_t>();
   return OkStatus();
 }
 
@@ -132,6 +159,8 @@ Status VllmControl::ReadServerInfo(ServerInfo& info) {
                                  ? std::max<std::int64_t>(1, sequences.get<std::int64_t>())
                                  : kDefaultConcurrency;
   info.float32 = Find(config, "/model_config/dtype") == "torch.float32";
+  const Json backend = Find(config, "/weight_transfer_config/backend");
+  if (backend.is_string()) info.transfer.backend = backend.get<std::string>();
   const Json seed = Find(config, "/model_config/seed");
   if (seed.is_number_integer()) info.seed = seed.get<std::int64_t>();
   info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, limit) : limit;

@@ -177,11 +177,14 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
              pool_.Served(server) == weights.version;
   }
   const bool adapters = weights.kind == WeightsKind::kAdapters;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const VllmWeights way,
+      ChooseTransfer(config_, info.transfer, weights.kind != WeightsKind::kModel, info.url));
   if (adapters) info.model = kAdapterModel;
   if (!pool_.BeginUpdate(server))
     return Unavailable(info.url + " failed again before it loaded weights");
   Status status;
-  if (!loaded && weights.kind != WeightsKind::kStarted) status = Load(server, info, weights);
+  if (!loaded && weights.kind != WeightsKind::kStarted) status = Load(server, info, weights, way);
   if (status.ok()) status = Prove(server, info, weights);
   if (!status.ok()) {
     if (status.code() != StatusCode::kCancelled) pool_.MarkLost(server, status);
@@ -194,12 +197,12 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
   return OkStatus();
 }
 
-Status WeightPusher::Load(std::size_t server, const ServerInfo& info,
-                          const PushedWeights& weights) {
+Status WeightPusher::Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights,
+                          VllmWeights way) {
   const bool keep = in_flight_ == InFlight::kKeepKv;
   if (in_flight_ == InFlight::kDrain) runner_.Drain(server);
   return controls_[server]->PushWeights(
-      info.url, weights.folder, weights.kind == WeightsKind::kAdapters, keep,
+      info, {weights.folder, way, ToString(weights.version), keep},
       [&] { keep ? runner_.Hold(server) : runner_.Interrupt(server); });
 }
 

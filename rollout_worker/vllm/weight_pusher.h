@@ -85,7 +85,8 @@ class WeightPusher {
   Target NextTarget(const std::optional<PolicyVersion>& tried, std::int64_t wait_ms);
   Status Bring(std::size_t server, const PushedWeights& weights);
   // Loads weights into a server that gets no new completions.
-  Status Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
+  Status Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights,
+              VllmWeights way);
   Status Prove(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
   double Bound(const ServerInfo& info, const PushedWeights& weights) const;
   void Record(std::size_t server, const PushedWeights& weights, const Status& status);

@@ -7,6 +7,7 @@
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/collectives/cuda/stochastic_adamw.h"
+#include "lib/collectives/cuda/weight_sender.h"
 
 namespace buttress {
 
@@ -20,6 +21,11 @@ class CudaApi {
   // result is visible to every stream.
   virtual Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
                                                        std::chrono::milliseconds timeout) = 0;
+
+  // Makes a group of `ranks` with this process as rank 0, on GPU `device`, before the others join.
+  // `timeout` bounds Join and each Send.
+  virtual Result<std::unique_ptr<WeightSender>> MakeWeightSender(
+      int ranks, int device, std::chrono::milliseconds timeout) = 0;
 
   // Makes the update of a range in the memory of GPU `device`, in the current stream of the caller.
   virtual Status StochasticAdamW(const AdamWRange& range, int device) = 0;

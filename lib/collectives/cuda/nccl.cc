@@ -329,6 +329,23 @@ class NcclCollective : public Collective {
   Milliseconds timeout_;
 };
 
+// Begins to join the group; Communicator::Prepare waits for the other ranks.
+Result<std::shared_ptr<Communicator>> StartRank(const ncclUniqueId& id, int rank, int size,
+                                                int device) {
+  const auto kind = at::accelerator::getAccelerator();
+  if (!kind) return FailedPrecondition("LibTorch knows no device; start with device: cuda");
+  const at::Device place(*kind, static_cast<at::DeviceIndex>(device));
+  BUTTRESS_RETURN_IF_ERROR(OnDevice(c10::str("use of ", place), [&] {
+    at::accelerator::setDeviceIndex(place.index());  // which NCCL takes
+  }));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  BUTTRESS_RETURN_IF_ERROR(
+      FromNccl(ncclCommInitRankConfig(&comm, size, id, rank, &config), "start"));
+  return std::make_shared<Communicator>(comm, place);
+}
+
 Result<std::unique_ptr<Collective>> MakeGroup(Collective& bootstrap, int device,
                                               Milliseconds timeout) {
   ncclUniqueId id{};
@@ -341,28 +358,77 @@ Result<std::unique_ptr<Collective>> MakeGroup(Collective& bootstrap, int device,
   if (bytes.size() != sizeof id.internal)
     return Unavailable("NCCL unique id: rank 0 failed; see its log");
   std::memcpy(id.internal, bytes.data(), bytes.size());
-  const auto kind = at::accelerator::getAccelerator();
-  if (!kind) return FailedPrecondition("LibTorch knows no device; start with device: cuda");
-  const at::Device place(*kind, static_cast<at::DeviceIndex>(device));
-  BUTTRESS_RETURN_IF_ERROR(OnDevice(c10::str("use of ", place), [&] {
-    at::accelerator::setDeviceIndex(place.index());  // which NCCL takes
-  }));
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ncclComm_t comm = nullptr;
-  BUTTRESS_RETURN_IF_ERROR(FromNccl(
-      ncclCommInitRankConfig(&comm, bootstrap.size(), id, bootstrap.rank(), &config), "start"));
-  auto communicator = std::make_shared<Communicator>(comm, place);
+  BUTTRESS_ASSIGN_OR_RETURN(auto communicator,
+                            StartRank(id, bootstrap.rank(), bootstrap.size(), device));
   BUTTRESS_RETURN_IF_ERROR(communicator->Prepare(timeout));
   return std::unique_ptr<Collective>(
       std::make_unique<NcclCollective>(communicator, bootstrap.rank(), bootstrap.size(), timeout));
 }
+
+class NcclSender : public WeightSender {
+ public:
+  NcclSender(std::string id, std::shared_ptr<Communicator> communicator, int ranks,
+             Milliseconds timeout)
+      : id_(std::move(id)),
+        communicator_(communicator),
+        group_(std::move(communicator), 0, ranks, timeout),
+        timeout_(timeout) {}
+
+  const std::string& id() const override { return id_; }
+
+  Status Join() override {
+    BUTTRESS_RETURN_IF_ERROR(communicator_->Prepare(timeout_));
+    BUTTRESS_RETURN_IF_ERROR(OnDevice("start", [this] {
+      const at::TensorOptions options = at::TensorOptions().device(communicator_->device());
+      warm_up_ = at::zeros({1}, options.dtype(at::kFloat));
+    }));
+    return group_
+        .AllReduceSum({warm_up_.mutable_data_ptr(), 1, DType::kFloat32, DeviceKind::kDevice})
+        ->Wait(timeout_);
+  }
+
+  Status Send(std::string_view bytes) override {
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    Status status = OnDevice("copy of weights", [&] {
+      const at::TensorOptions options(at::kByte);
+      if (!buffer_.defined() || buffer_.numel() < size)
+        buffer_ = at::empty({size}, options.device(communicator_->device()));
+      buffer_.narrow(0, 0, size)
+          .copy_(torch::from_blob(const_cast<char*>(bytes.data()), {size}, options));
+    });
+    if (!status.ok()) {
+      Abort();
+      return status;
+    }
+    return group_
+        .Broadcast({buffer_.mutable_data_ptr(), size, DType::kUInt8, DeviceKind::kDevice}, 0)
+        ->Wait(timeout_);
+  }
+
+  void Abort() override { communicator_->Abort(); }
+
+ private:
+  const std::string id_;
+  at::Tensor warm_up_, buffer_;  // kept until the group, whose kernels use them, is gone
+  const std::shared_ptr<Communicator> communicator_;
+  NcclCollective group_;
+  const Milliseconds timeout_;
+};
 
 class CudaApiImpl : public CudaApi {
  public:
   Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
                                                Milliseconds timeout) override {
     return MakeGroup(bootstrap, device, timeout);
+  }
+
+  Result<std::unique_ptr<WeightSender>> MakeWeightSender(int ranks, int device,
+                                                         Milliseconds timeout) override {
+    ncclUniqueId id{};
+    BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclGetUniqueId(&id), "unique id"));
+    BUTTRESS_ASSIGN_OR_RETURN(auto communicator, StartRank(id, 0, ranks, device));
+    return std::unique_ptr<WeightSender>(std::make_unique<NcclSender>(
+        std::string(id.internal, sizeof id.internal), std::move(communicator), ranks, timeout));
   }
 
   Status StochasticAdamW(const AdamWRange& range, int device) override {

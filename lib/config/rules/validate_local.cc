@@ -126,6 +126,22 @@ void CheckVllm(const VllmConfig& vllm, Rules& rules) {
   }
 }
 
+// What the kind of weights excludes; the servers are asked when a worker starts.
+void CheckVllmWeights(const VllmConfig& vllm, bool adapters, Rules& rules) {
+  const bool automatic = vllm.weights == VllmWeights::kAuto;
+  rules.Require(automatic || (vllm.weights == VllmWeights::kLora) == adapters,
+                "worker.vllm.weights",
+                adapters ? "run.lora trains adapters; expected auto or lora"
+                         : "lora needs run.lora; expected auto, file or nccl");
+  rules.Require(
+      vllm.weights != VllmWeights::kNccl || !vllm.launch.on() || !vllm.launch.gpus.empty(),
+      "worker.vllm.weights", "nccl needs servers on GPUs; name launch.gpus, or set file");
+  rules.Require(vllm.weights != VllmWeights::kNccl ||
+                    std::ranges::count(vllm.launch.gpus, vllm.transfer.gpu) == 0,
+                "worker.vllm.transfer.gpu",
+                "is a GPU of launch.gpus; NCCL needs another one than the servers'");
+}
+
 }  // namespace
 
 void CheckLocal(const RunConfig& config, Rules& rules) {
@@ -138,6 +154,7 @@ void CheckLocal(const RunConfig& config, Rules& rules) {
   rules.Require(worker.engine == EngineKind::kVllm || !worker.vllm.launch.on(),
                 "worker.vllm.launch.binary", "needs local.worker.engine: vllm; leave it out");
   if (worker.engine != EngineKind::kVllm) return;
+  CheckVllmWeights(worker.vllm, config.run.lora.on(), rules);
   CheckVllm(worker.vllm, rules);
   rules.In("run.");
   rules.Require(config.run.sampling.temperature <= 2, "sampling.temperature",

@@ -28,6 +28,7 @@ const std::set<std::string> kFlags = {"--served-model-name",
                                       "--api-server-count",
                                       "--max-lora-rank",
                                       "--tensor-parallel-size",
+                                      "--weight-transfer-config",
                                       "--stream-interval",
                                       "--seed"};
 

@@ -19,6 +19,10 @@ constexpr std::chrono::milliseconds kLook(5);
 constexpr std::size_t kEnd = 8;  // a completion ends where this divides the tokens of the whole
 constexpr const char* kDevRoutes[] = {"/pause", "/resume", "/collective_rpc", "/reset_prefix_cache",
                                       "/server_info"};
+constexpr const char* kTransferRoutes[] = {
+    "/init_weight_transfer_engine", "/start_weight_update", "/update_weights",
+    "/finish_weight_update",        "/get_world_size",      "/weight_info",
+    "/update_weight_version"};
 constexpr char kLoadAdapters[] = "/v1/load_lora_adapter";
 constexpr std::size_t kBeforeFault = 2;
 
@@ -236,7 +240,10 @@ bool ScriptedVllm::Refuses(const ScriptedRequest& request, ScriptedConnection& c
         404, R"({"error":{"message":"Not Found","type":"NotFoundError","param":null,"code":404}})");
     return true;
   }
-  const bool posts = path == "/v1/completions" || loads || (dev && path != "/server_info");
+  const bool transfers = std::ranges::find(kTransferRoutes, path) != std::end(kTransferRoutes) &&
+                         path != "/get_world_size" && path != "/weight_info";
+  const bool posts =
+      path == "/v1/completions" || loads || (dev && path != "/server_info") || transfers;
   if (posts != (request.method == "POST")) {
     connection.Reply(405, R"({"error":{"message":"Method Not Allowed","code":405}})");
     return true;
@@ -252,6 +259,8 @@ std::string ScriptedVllm::Routes() const {
     if (route != settings_.missing_route && (settings_.dev_mode || !dev))
       paths[route] = Json::object();
   }
+  for (const char* route : kTransferRoutes)
+    if (settings_.transfer) paths[route] = Json::object();
   Json fields = Json::object();
   if (settings_.takes_stream_interval) fields["stream_interval"] = Json::object();
   const Json schemas = {{"CompletionRequest", {{"properties", fields}}}};
@@ -261,7 +270,10 @@ std::string ScriptedVllm::Routes() const {
 
 void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& connection) {
   const std::string path = request.target.substr(0, request.target.find('?'));
-  if (path == "/version") return connection.Reply(200, R"({"version":"0.26.0"})");
+  if (path == "/version") {
+    return connection.Reply(
+        200, settings_.transfer ? R"({"version":"0.32.0"})" : R"({"version":"0.26.0"})");
+  }
   if (path == "/openapi.json")
     return settings_.lists_routes ? connection.Reply(200, Routes()) : connection.Reply(404, "");
   if (path == "/v1/models") {
@@ -277,7 +289,8 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
                         {"seed", settings_.seed},
                         {"dtype", settings_.dtype}};
     const Json config = {{"model_config", model},
-                         {"scheduler_config", {{"max_num_seqs", settings_.max_num_seqs}}}};
+                         {"scheduler_config", {{"max_num_seqs", settings_.max_num_seqs}}},
+                         {"weight_transfer_config", {{"backend", settings_.transfer_backend}}}};
     return connection.Reply(200, Json{{"vllm_config", config}}.dump());
   }
   if (path == "/metrics") {
@@ -287,6 +300,8 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
                             "process_start_time_seconds 1.79" +
                                 std::to_string(100000 + settings_.process + starts_) + "e+09\n");
   }
+  if (settings_.transfer && std::ranges::find(kTransferRoutes, path) != std::end(kTransferRoutes))
+    return Transfer(path, request, connection);
   MutexLock lock(mutex_);
   control_calls_.push_back(request.target);
   if (path == "/pause") return Pause(request, connection);
@@ -301,6 +316,29 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
   paused_ = false;
   changed_.NotifyAll();
   connection.Reply(200, R"({"status":"resumed"})");
+}
+
+// Weights that arrive so have the name of their version.
+void ScriptedVllm::Transfer(const std::string& path, const ScriptedRequest& request,
+                            ScriptedConnection& connection) {
+  if (path == "/get_world_size") return connection.Reply(200, R"({"world_size":1})");
+  const Json body = Json::parse(request.body, nullptr, false);
+  {
+    MutexLock lock(mutex_);
+    if (path == "/weight_info") return connection.Reply(200, Json{{"weight_version", tag_}}.dump());
+    control_calls_.push_back(request.target);
+    if (path == "/update_weight_version") {
+      tag_ = body["new_version"];
+      return connection.Reply(200, R"({"success":true})");
+    }
+    if (path != "/init_weight_transfer_engine" && !paused_)
+      return connection.Reply(500, R"({"error":{"message":"requests run","code":500}})");
+  }
+  if (const std::string error = settings_.transfer(path, body); !error.empty())
+    return connection.Reply(500, Json{{"error", {{"message", error}, {"code", 500}}}}.dump());
+  MutexLock lock(mutex_);
+  if (path == "/finish_weight_update" && body.is_object()) weights_ = tag_ = body["weight_version"];
+  connection.Reply(200, R"({"message":"done"})");
 }
 
 // Returns false if the client has gone, or the server stops.

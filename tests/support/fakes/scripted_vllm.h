@@ -70,6 +70,10 @@ class ScriptedVllm {
     bool takes_stream_interval = false;  // in a request, as a newer vLLM does
     int port = 0;                        // 0: a free one
     int process = 0;                     // another number is another process
+    // Native weight transfers (vLLM 0.32): takes the body of a POST and returns why it fails, or
+    // nothing. Without it the server has no such routes.
+    std::function<std::string(const std::string& path, const nlohmann::json& body)> transfer;
+    std::string transfer_backend = "nccl";
   };
 
   ScriptedVllm() : ScriptedVllm(Settings()) {}
@@ -153,6 +157,8 @@ class ScriptedVllm {
   void Reload(const ScriptedRequest& request, ScriptedConnection& connection) REQUIRES(mutex_);
   void LoadAdapters(const ScriptedRequest& request, ScriptedConnection& connection)
       REQUIRES(mutex_);
+  void Transfer(const std::string& path, const ScriptedRequest& request,
+                ScriptedConnection& connection);
   bool WaitWhile(const bool& hang, ScriptedConnection& connection) REQUIRES(mutex_);
   void Control(const ScriptedRequest& request, ScriptedConnection& connection);
   void Health(ScriptedConnection& connection);
@@ -187,6 +193,7 @@ class ScriptedVllm {
   HealthFault health_fault_ GUARDED_BY(mutex_) = HealthFault::kNone;
   std::size_t left_ GUARDED_BY(mutex_) = 0;
   std::string weights_ GUARDED_BY(mutex_) = "as started";
+  std::string tag_ GUARDED_BY(mutex_) = "default";  // of the weights
   std::deque<Fault> faults_ GUARDED_BY(mutex_);
   std::vector<nlohmann::json> completions_ GUARDED_BY(mutex_);
   std::vector<std::string> request_ids_ GUARDED_BY(mutex_);

@@ -74,6 +74,17 @@ TEST_F(VllmChecksTest, TheProgramIsThereAndNewEnough) {
   EXPECT_THAT(Errors(), HasSubstr("/none/vllm; `deploy/setup.sh --vllm DIR` installs vLLM"));
 }
 
+TEST_F(VllmChecksTest, TransfersNeedANewServerAndAGpuOfTheWorker) {
+  config_.local.worker.vllm.weights = VllmWeights::kNccl;
+  EXPECT_THAT(Errors(), HasSubstr("nccl, and " + launch_.binary +
+                                  " is vLLM 0.26.0+cpu; install "
+                                  "0.32 or newer"));
+  launch_.binary = Install("0.32.0");
+  EXPECT_EQ(Errors(), "");
+  config_.local.worker.vllm.transfer.gpu = 4;
+  EXPECT_THAT(Errors(), HasSubstr("GPU 4 is not there: 4 are visible"));
+}
+
 TEST_F(VllmChecksTest, ARunThatStartsServersNamesNoneAndHasAtMostAWorkerForEach) {
   config_.local.worker.vllm.servers = {"http://127.0.0.1:8000"};
   EXPECT_THAT(Errors(), HasSubstr("leave out the servers, which launch names"));

@@ -251,6 +251,12 @@ TEST(LoadTest, TheVllmEngineNeedsServers) {
               HasSubstr("launch.gpus = 1: counted from 0, each at most once"));
   EXPECT_THAT(ErrorOf(kGood, {launch + "env=[NAME]"}),
               HasSubstr("launch.env = NAME: expected NAME=VALUE"));
+  const auto weights = [&](const std::string& way, const std::string& more) {
+    return ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']",
+                           "local.worker.vllm.weights=" + way, more});
+  };
+  EXPECT_THAT(weights("lora", "run.lora.rank=0"), HasSubstr("lora needs run.lora"));
+  EXPECT_THAT(weights("file", "run.lora.rank=8"), HasSubstr("expected auto or lora"));
   EXPECT_THAT(
       ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=[localhost:8000]"}),
       HasSubstr("local.worker.vllm.servers = localhost:8000: expected http://host:port"));

@@ -40,6 +40,16 @@ TEST(VllmServerTest, OnACpuTheServerComputesWithoutCompilation) {
               ElementsAre("VLLM_SERVER_DEV_MODE=1", "VLLM_NO_USAGE_STATS=1", "HF_HUB_OFFLINE=1"));
 }
 
+TEST(VllmServerTest, AServerIsStartedForTransfersThatAreSet) {
+  RunConfig config = ConfigOf();
+  config.local.worker.vllm.weights = VllmWeights::kNccl;
+  config.local.worker.vllm.launch.gpus = {1};
+  const ServerCommand command = MakeServerCommand(config, 2048, {0, 41234}, "");
+  const std::size_t size = command.argv.size();
+  EXPECT_EQ(command.argv[size - 2], "--weight-transfer-config");
+  EXPECT_EQ(command.argv[size - 1], R"({"backend":"nccl"})");
+}
+
 TEST(VllmServerTest, OnGpusEachServerHasItsOwnAndArgumentsOfTheRunComeLast) {
   RunConfig config = ConfigOf();
   config.run.model.dtype = ModelDtype::kBfloat16;
