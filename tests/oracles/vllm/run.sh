@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Training through a vLLM server, and its log-probs next to the learner's.
 #
-#   tests/run.sh --with vllm [float32 | bfloat16 | qwen3 | lora | restarts | launch]   without: all
+#   tests/run.sh --with vllm [VERSION] [float32 | bfloat16 | qwen3 | lora | restarts | launch |
+#                                       transfer]
+#
+# Without a version it is 0.26.0; without parts all but transfer, which is for 0.32 and newer.
 #
 # float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
 # of a model of that family, in float32. lora trains ten of adapters. restarts trains with two
 # servers, kills one, then the other, then both (SIGKILL), and starts them again each time. launch
-# lets the run start its server, which is killed three times. Logs and runs are in runs/with-vllm/.
+# lets the run start its server, which is killed three times. transfer sends the requests of a
+# native weight transfer. Logs and runs are in runs/with-vllm/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,7 +20,9 @@ data=runs/quickstart-data
 cold=$data/cold
 out=runs/with-vllm
 start_seconds=900
-parts=${1:-float32 bfloat16 qwen3 lora restarts launch}
+version=0.26.0
+case ${1:-} in [0-9]*) version=$1; shift ;; esac
+parts=${*:-float32 bfloat16 qwen3 lora restarts launch}
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
@@ -282,15 +288,21 @@ in_launch() {
   python3 "$here/check_restarts.py" $out launch
 }
 
+in_transfer() {
+  start_alone float32 --weight-transfer-config '{"backend":"nccl"}'
+  python3 "$here/check_transfer.py" "http://127.0.0.1:$port"
+  stop_servers
+}
+
 for part in $parts; do
   case $part in
-    float32 | bfloat16 | qwen3 | lora | restarts | launch) ;;
-    *) fail "'$part' is no part; expected float32, bfloat16, qwen3, lora, restarts or launch" ;;
+    float32 | bfloat16 | qwen3 | lora | restarts | launch | transfer) ;;
+    *) fail "'$part' is no part; see the head of $0" ;;
   esac
 done
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner vllm_oracle_test
 cd "$root"
-vllm=$("$here/setup.sh")
+vllm=$("$here/setup.sh" "$version")
 deploy/quickstart-data.sh
 rm -rf $out
 mkdir -p $out
