@@ -1,4 +1,5 @@
 // What is left of finished runs: `launch --seeds`, `page` and `compare` with the real programs.
+#include <absl/strings/str_replace.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +57,10 @@ void ExpectPage(const std::string& run) {
   if (!HasBrowser()) return;
   const Rendered rendered = Render("file://" + path);
   EXPECT_THAT(rendered.log, Not(HasSubstr("CONSOLE"))) << rendered.log;
-  EXPECT_THAT(rendered.dom, AllOf(HasSubstr("step 3 of 3"), HasSubstr(text)));
+  const std::string escaped =
+      absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+  EXPECT_THAT(rendered.dom,
+              AllOf(HasSubstr("step 3 of 3"), HasSubstr(escaped), HasSubstr("sampled</div>")));
 }
 
 TEST(AfterRunTest, SeedsAreRunOnceComparedAndEachHasAPage) {
