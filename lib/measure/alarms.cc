@@ -123,11 +123,7 @@ void RecentShare::Add(double part, double whole) {
 
 double RecentShare::least() const {
   if (whole_ <= 0) return 0;
-  constexpr double kNormal95 = 1.959963984540054;
-  const double share = std::clamp(part_ / whole_, 0.0, 1.0), z2 = kNormal95 * kNormal95;
-  const double half =
-      kNormal95 * std::sqrt(share * (1 - share) / whole_ + z2 / (4 * whole_ * whole_));
-  return std::max(0.0, (share + z2 / (2 * whole_) - half) / (1 + z2 / whole_));
+  return WilsonInterval(std::clamp(part_ / whole_, 0.0, 1.0), whole_).low;
 }
 
 void ExcessSum::Add(double observed, double expected, double groups) {

@@ -59,7 +59,7 @@ class RecentShare {
  public:
   void Add(double part, double whole);
 
-  // The lower end of the 95 % interval of the share (Wilson 1927); 0 of nothing.
+  // The lower end of the 95 % interval of the share (WilsonInterval); 0 of nothing.
   double least() const;
 
  private:

@@ -107,8 +107,19 @@ double PassAtK(const Successes& successes, std::int64_t k) {
   return 1.0 - all_wrong;
 }
 
-Estimate MeanOver(std::span<const double> of_prompts) {
+ShareInterval WilsonInterval(double share, double trials) {
+  if (trials <= 0) return {};
   constexpr double kNormal95 = 1.959963984540054;
+  const double z2 = kNormal95 * kNormal95 / trials;
+  const double centre = (share + z2 / 2) / (1 + z2);
+  const double half =
+      kNormal95 * std::sqrt(share * (1 - share) / trials + z2 / (4 * trials)) / (1 + z2);
+  // The ends at 0 and 1 are exact, which centre and half are not.
+  return {share == 0 ? 0.0 : std::max(0.0, centre - half),
+          share == 1 ? 1.0 : std::min(1.0, centre + half)};
+}
+
+Estimate MeanOver(std::span<const double> of_prompts) {
   Estimate estimate;
   estimate.prompts = static_cast<std::int64_t>(of_prompts.size());
   if (of_prompts.empty()) return estimate;
@@ -120,12 +131,9 @@ Estimate MeanOver(std::span<const double> of_prompts) {
   double squares = binary;  // of one more prompt, right or wrong
   for (const double value : of_prompts) squares += (value - m) * (value - m);
   const double trials = squares > 0 ? std::max(n, n * n * binary / squares) : n;
-  const double z2 = kNormal95 * kNormal95 / trials;
-  const double centre = (m + z2 / 2) / (1 + z2);
-  const double half = kNormal95 * std::sqrt(binary / trials + z2 / (4 * trials)) / (1 + z2);
-  // The ends at 0 and 1 are exact, which centre and half are not.
-  estimate.low = m == 0 ? 0.0 : std::max(0.0, centre - half);
-  estimate.high = m == 1 ? 1.0 : std::min(1.0, centre + half);
+  const ShareInterval interval = WilsonInterval(m, trials);
+  estimate.low = interval.low;
+  estimate.high = interval.high;
   return estimate;
 }
 

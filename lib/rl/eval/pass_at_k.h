@@ -19,10 +19,19 @@ struct Successes {
 // computed as a product that does not overflow. REQUIRES: 0 <= correct <= scored, 1 <= k <= scored.
 double PassAtK(const Successes& successes, std::int64_t k);
 
-// A mean m over n prompts with its 95 % interval: Wilson's score interval (JASA 22, 1927) of the
-// rate m in as many trials as the variance between prompts amounts to, n m (1 - m) / variance,
-// since the completions of one prompt are not independent. For values of 0 and 1 that is their
-// number. The interval of 0 of 30 is [0, 0.114], and that of no prompts [0, 1].
+struct ShareInterval {
+  double low = 0;
+  double high = 1;
+};
+
+// Wilson's score interval (JASA 22, 1927), 95 %, of a share in [0, 1] of `trials` trials, which
+// need not be whole; [0, 1] of none. Pure.
+ShareInterval WilsonInterval(double share, double trials);
+
+// A mean m over n prompts with its 95 % interval: Wilson's of the rate m in as many trials as the
+// variance between prompts amounts to, n m (1 - m) / variance, since the completions of one prompt
+// are not independent. For values of 0 and 1 that is their number. The interval of 0 of 30 is
+// [0, 0.114], and that of no prompts [0, 1].
 struct Estimate {
   double mean = 0;
   double low = 0;
