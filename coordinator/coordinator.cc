@@ -47,6 +47,7 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   options.lease_limit_ms = run.lease_limit_ms;
   options.max_attempts = run.max_attempts;
   options.deterministic = run.deterministic;
+  options.old_tokens = run.async.old_tokens;
   options.resample = run.batch.zero_variance == ZeroVariancePolicy::kResample;
   options.replace_cap = run.batch.resample.cap * run.batch.prompts;
   options.replace_budget = run.batch.resample.budget;

@@ -123,7 +123,7 @@ void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& plan, 
   }
 }
 
-void CollectTokens(const SchedulerStatus& status, Families& out) {
+void CollectTokens(const SchedulerStatus& status, std::int64_t continued, Families& out) {
   const TokenAccount& tokens = status.tokens;
   const auto fate = [](std::int64_t count, const char* name) {
     return Value(count, {{"fate", name}});
@@ -140,6 +140,11 @@ void CollectTokens(const SchedulerStatus& status, Families& out) {
           "Mean length of the completions drawn for the newest plans, and of those in them.",
           {Value(status.drawn_length, {{"of", "drawn"}}),
            Value(status.planned_length, {{"of", "planned"}})});
+  out.Gauge("buttress_coordinator_kept_tokens",
+            "Tokens of unfinished groups that are kept for a lease that follows.",
+            status.kept_tokens);
+  out.Counter("buttress_coordinator_continued_tokens_total",
+              "Kept tokens that a further lease continues, since this process started.", continued);
 }
 
 void CollectSteps(const RunRow& run, Families& out) {
@@ -228,7 +233,7 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   CollectGroups(status_, out);
   CollectCollapse(status_, plan_, names_, out);
   CollectLeases(events_, out);
-  CollectTokens(status_, out);
+  CollectTokens(status_, events_.tokens_continued, out);
   CollectSteps(status_.run, out);
   out.Gauge("buttress_coordinator_policy_version", "Step of the newest announced weights.",
             status_.announced ? status_.announced->step : 0);

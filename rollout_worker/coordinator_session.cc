@@ -15,11 +15,17 @@ void WorkerRegistration::Joined(const v1::RegisterWorkerResponse& response) {
   self_.set_run_id(response.run_id());
   self_.set_start_id(response.start_id());
   steps_ = static_cast<std::int64_t>(response.steps());
+  coordinator_epoch_ = response.coordinator_epoch();
 }
 
 std::int64_t WorkerRegistration::steps() const {
   MutexLock lock(mutex_);
   return steps_;
+}
+
+std::uint64_t WorkerRegistration::coordinator_epoch() const {
+  MutexLock lock(mutex_);
+  return coordinator_epoch_;
 }
 
 Status CoordinatorSession::Register() {

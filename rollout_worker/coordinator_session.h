@@ -28,10 +28,14 @@ class WorkerRegistration {
   // Length of the run in steps. REQUIRES: Joined was called.
   std::int64_t steps() const;
 
+  // Rises with every start of the coordinator. REQUIRES: Joined was called.
+  std::uint64_t coordinator_epoch() const;
+
  private:
   mutable Mutex mutex_;
   v1::RegisterWorkerRequest self_ GUARDED_BY(mutex_);
   std::int64_t steps_ GUARDED_BY(mutex_) = -1;
+  std::uint64_t coordinator_epoch_ GUARDED_BY(mutex_) = 0;
 };
 
 // Thread-safe. REQUIRES: `client`, which retries transient failures, and `self` outlive it.
@@ -47,6 +51,9 @@ class CoordinatorSession {
 
   // Length of the run in steps. REQUIRES: Register returned OK.
   std::int64_t steps() const { return self_.steps(); }
+
+  // Of the coordinator that the worker last registered with. REQUIRES: as steps.
+  std::uint64_t coordinator_epoch() const { return self_.coordinator_epoch(); }
 
   // Fills in who calls: worker_id, incarnation, run_id and worker_secret. kAborted as Register.
   Result<v1::ExchangeResponse> Exchange(v1::ExchangeRequest request);

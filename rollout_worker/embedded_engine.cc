@@ -27,6 +27,8 @@ namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kWaitSlice(200);
+// The longest wait for a step to end.
+constexpr std::chrono::milliseconds kUnfinishedWait(2000);
 constexpr std::size_t kQueuedPerRunning = 4;
 
 // The policy versions that the generator used, in order. A sequence that finishes now with n
@@ -47,16 +49,21 @@ class VersionHistory {
   // Drops all versions but the current one, which suffices when no sequence is in flight.
   void Trim() { versions_.erase(versions_.begin(), versions_.end() - 1); }
 
-  std::vector<Segment> SegmentsOf(const GeneratedSequence& sequence) const {
+  // `begun` are the segments of the tokens that the sequence was added with.
+  std::vector<Segment> SegmentsOf(const GeneratedSequence& sequence,
+                                  const std::vector<Segment>& begun) const {
     const std::vector<std::int32_t>& starts = sequence.segment_starts;
     BUTTRESS_CHECK(starts.size() <= versions_.size(),
                    "a sequence has more segments than versions were recorded");
     std::vector<Segment> segments;
+    if (!starts.empty() && starts.front() > 0) segments = begun;
     for (std::size_t i = 0; i < starts.size(); ++i) {
       const auto tokens = static_cast<std::int32_t>(sequence.token_ids.size());
       const std::int32_t end = i + 1 < starts.size() ? starts[i + 1] : tokens;
       if (starts[i] >= end) continue;  // no token was sampled from this version
-      segments.push_back({starts[i], versions_[versions_.size() - starts.size() + i]});
+      const PolicyVersion& version = versions_[versions_.size() - starts.size() + i];
+      if (segments.empty() || !(segments.back().version == version))
+        segments.push_back({starts[i], version});
     }
     return segments;
   }
@@ -147,6 +154,18 @@ class EmbeddedEngine final : public InferenceEngine {
     return std::exchange(results_, {});
   }
 
+  std::vector<EngineResult> Unfinished() override {
+    MutexLock lock(mutex_);
+    if (inside_ == 0) return {};
+    unfinished_.reset();
+    unfinished_wanted_ = true;
+    changed_.NotifyAll();
+    changed_.WaitFor(mutex_, kUnfinishedWait,
+                     [this]() REQUIRES(mutex_) { return unfinished_.has_value(); });
+    unfinished_wanted_ = false;
+    return std::exchange(unfinished_, std::nullopt).value_or(std::vector<EngineResult>());
+  }
+
   Status UpdateWeights(const WeightManifest& manifest) override {
     MutexLock one_at_a_time(update_mutex_);
     // Reads on this thread, while the engine continues to generate with the old weights.
@@ -189,14 +208,31 @@ class EmbeddedEngine final : public InferenceEngine {
       ApplyUpdate();
       AddSubmitted();
       Step();
+      ReportUnfinished();
     }
+  }
+
+  void ReportUnfinished() {
+    {
+      MutexLock lock(mutex_);
+      if (!unfinished_wanted_ || unfinished_) return;
+    }
+    std::vector<EngineResult> results;
+    if (generator_) {
+      for (GeneratedSequence& sequence : generator_->Unfinished())
+        results.push_back(ResultOf(samples_.at(sequence.key), std::move(sequence), OkStatus()));
+    }
+    MutexLock lock(mutex_);
+    unfinished_ = std::move(results);
+    changed_.NotifyAll();
   }
 
   // Waits for something to do. Returns false when the engine stops.
   bool WaitForWork() {
     MutexLock lock(mutex_);
     const auto ready = [this]() REQUIRES(mutex_) {
-      return stop_ || update_.has_value() || !submitted_.empty() || !cancelled_.empty();
+      return stop_ || update_.has_value() || !submitted_.empty() || !cancelled_.empty() ||
+             unfinished_wanted_;
     };
     while (samples_.empty() && !changed_.WaitFor(mutex_, kWaitSlice, ready)) {
     }
@@ -271,7 +307,8 @@ class EmbeddedEngine final : public InferenceEngine {
     for (SampleRequest& sample : submitted) {
       const std::uint64_t key = next_key_++;
       const Status added =
-          ready.ok() ? generator_->Add(key, sample.prompt_token_ids, sample.sampling, tokenizer_)
+          ready.ok() ? generator_->Add(key, sample.prompt_token_ids, sample.sampling, tokenizer_,
+                                       {sample.begun.token_ids, sample.begun.logprobs})
                      : ready;
       if (!added.ok()) {
         results.push_back(Ended(sample, FinishReason::kError, added));
@@ -354,11 +391,15 @@ class EmbeddedEngine final : public InferenceEngine {
 
   EngineResult Finished(const SampleRequest& sample, GeneratedSequence sequence) const {
     const bool failed = sequence.finish_reason == FinishReason::kError;
-    EngineResult result =
-        Ended(sample, sequence.finish_reason,
-              failed ? Internal("a logit is NaN or infinite; check the weights of the model")
-                     : OkStatus());
-    result.segments = history_.SegmentsOf(sequence);
+    return ResultOf(sample, std::move(sequence),
+                    failed ? Internal("a logit is NaN or infinite; check the weights of the model")
+                           : OkStatus());
+  }
+
+  EngineResult ResultOf(const SampleRequest& sample, GeneratedSequence sequence,
+                        Status status) const {
+    EngineResult result = Ended(sample, sequence.finish_reason, std::move(status));
+    result.segments = history_.SegmentsOf(sequence, sample.begun.segments);
     result.token_ids = std::move(sequence.token_ids);
     result.logprobs = std::move(sequence.logprobs);
     return result;
@@ -390,6 +431,8 @@ class EmbeddedEngine final : public InferenceEngine {
   std::deque<SampleRequest> submitted_ GUARDED_BY(mutex_);
   std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
   std::vector<EngineResult> results_ GUARDED_BY(mutex_);
+  bool unfinished_wanted_ GUARDED_BY(mutex_) = false;
+  std::optional<std::vector<EngineResult>> unfinished_ GUARDED_BY(mutex_);
   std::size_t inside_ GUARDED_BY(mutex_) = 0;  // samples submitted and not yet returned by Poll
   std::optional<WeightUpdate> update_ GUARDED_BY(mutex_);
   std::optional<Status> update_status_ GUARDED_BY(mutex_);

@@ -9,6 +9,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/experience/lease.h"
+#include "lib/experience/partial.h"
 #include "lib/experience/types.h"
 #include "lib/weights/manifest.h"
 
@@ -31,14 +32,9 @@ struct SampleRequest {
   SamplingParams sampling;  // the random stream of the sample depends only on `seed`
   // The oldest version that may sample it, for engines whose servers have different versions.
   PolicyVersion min_version = {};
-};
-
-// The tokens from first_token up to the next segment were sampled from `version`.
-struct Segment {
-  std::int32_t first_token = 0;
-  PolicyVersion version;
-
-  bool operator==(const Segment&) const = default;
+  // The tokens that it begins with, and their versions, which may be older than min_version. They
+  // do not end it; it has none if it begins with the prompt.
+  PartialCompletion begun = {};
 };
 
 // The result of one sample: finished (stop, length), failed (error), cancelled (abort), or given
@@ -97,6 +93,11 @@ class InferenceEngine {
 
   // Waits up to `timeout` for results, each sample once; empty if there are none.
   virtual std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) = 0;
+
+  // Returns the tokens that the unfinished samples have by now, those that they began with
+  // included; samples without a token of their own may be missing. Their finish_reason is
+  // kUnspecified. One thread at a time.
+  virtual std::vector<EngineResult> Unfinished() { return {}; }
 
   // Replaces the weights between decode steps and blocks until that is done. What becomes of
   // running samples is run.async.in_flight, which an engine is made with. On failure the old

@@ -1,6 +1,7 @@
 #include "rollout_worker/generation_loop.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/os/clock.h"
 #include "lib/base/report/log.h"
@@ -49,7 +50,11 @@ void GenerationLoop::SubmitWaiting() {
   }
   while (!requests_.empty()) {
     const SampleRequest& request = requests_.front();
-    if (groups_.IsWanted(request.id)) {
+    if (!groups_.IsWanted(request.id)) {
+      groups_.CountHandedOn(request.id, false);
+    } else if (request.begun.ended()) {
+      TakeEnded(request);
+    } else {
       const Status status = engine_.Submit(request);
       if (status.code() == StatusCode::kResourceExhausted) return;
       if (status.ok()) {
@@ -60,6 +65,19 @@ void GenerationLoop::SubmitWaiting() {
     }
     requests_.pop_front();
   }
+}
+
+// Scores a completion that came with its lease complete.
+void GenerationLoop::TakeEnded(const SampleRequest& request) {
+  EngineResult result;
+  result.id = request.id;
+  result.token_ids = request.begun.token_ids;
+  result.logprobs = request.begun.logprobs;
+  result.segments = request.begun.segments;
+  result.finish_reason = request.begun.finish_reason;
+  groups_.CountReceived(request.begun.end());
+  if (auto score = groups_.AddSampled(std::move(result), scoring_))
+    unscored_.push_back(*std::move(score));
 }
 
 void GenerationLoop::Poll() {
@@ -87,6 +105,11 @@ void GenerationLoop::Poll() {
   }
   const double spent = MonotonicSeconds() - started;
   seconds_[static_cast<std::size_t>(reason)] += spent;
+  if (reason != WaitReason::kEngine) {
+    idle_seconds_ += spent;
+  } else if (const double idle = std::exchange(idle_seconds_, 0); idle > 0) {
+    metrics_.idle_seconds.Observe(idle);
+  }
   if (results.empty() && scored.empty()) metrics_.CountWait(reason, spent);
 }
 
@@ -100,6 +123,7 @@ WaitReason GenerationLoop::CurrentWait(const EngineStats& stats) const {
 
 void GenerationLoop::HandleResult(EngineResult result) {
   metrics_.Count(result);
+  groups_.CountHandedOn(result.id, true);
   const FinishReason reason = result.finish_reason;
   if (reason != FinishReason::kStop && reason != FinishReason::kLength)
     groups_.CountCut(static_cast<std::int64_t>(result.token_ids.size()));

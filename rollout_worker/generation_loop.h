@@ -49,6 +49,7 @@ class GenerationLoop {
 
   void Run();
   void SubmitWaiting();
+  void TakeEnded(const SampleRequest& request);
   void Poll();
   void HandleResult(EngineResult result);
   void HandleFailure(const SampleId& id, const Status& status);
@@ -66,6 +67,7 @@ class GenerationLoop {
   std::uint64_t seen_change_ = 0;
   std::vector<ServerState> servers_;  // as last written to metrics_
   int failures_in_a_row_ = 0;
+  double idle_seconds_ = 0;                       // since the engine last generated
   std::array<std::atomic<double>, 5> seconds_{};  // by WaitReason
   mutable Mutex mutex_;
   Status engine_status_ GUARDED_BY(mutex_);  // the first that is not OK stays

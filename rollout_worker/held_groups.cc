@@ -8,7 +8,7 @@
 
 #include "lib/base/text/random.h"
 #include "lib/experience/codec.h"
-#include "lib/experience/group.h"
+#include "rollout_worker/scored_group.h"
 
 namespace buttress {
 namespace {
@@ -17,81 +17,36 @@ bool SameWeights(const PolicyVersion& a, const PolicyVersion& b) {
   return a.learner_epoch == b.learner_epoch && a.step == b.step;
 }
 
-bool MaySample(const Lease& lease, const PolicyVersion& loaded) {
-  return lease.exact_version ? SameWeights(loaded, lease.min_version)
-                             : !OlderThan(loaded, lease.min_version);
+// Versions only rise within a completion.
+bool MaySample(const WorkerLease& work, const PolicyVersion& loaded) {
+  const Lease& lease = work.lease;
+  if (lease.exact_version) return SameWeights(loaded, lease.min_version);
+  return !OlderThan(loaded, lease.min_version) &&
+         std::ranges::none_of(work.begun, [&](const auto& entry) {
+           return OlderThan(loaded, entry.second.segments.back().version);
+         });
 }
 
-using ScoredCompletions = std::vector<std::optional<ScoredCompletion>>;
-
-void AppendCompletion(const ScoredCompletion& scored, v1::Group& group) {
-  const auto& [sample, verdict, second_outcome] = scored;
-  AppendTokens(group, sample.token_ids, sample.logprobs, sample.finish_reason);
-  std::vector<double> components;
-  if (verdict.outcome != Outcome::kUnscorable) {
-    for (const VerdictPart& part : verdict.parts) components.push_back(part.raw_reward);
-  }
-  AppendReward(*group.mutable_head(), verdict.outcome, verdict.raw_reward, TotalReward(verdict),
-               components);
-  group.add_unscorable_reasons(verdict.unscorable_reason);
-  group.add_extracted_answers(verdict.given);
-  group.add_second_outcomes(static_cast<v1::Outcome>(second_outcome));
+// Whether the tokens can begin a completion of the lease.
+bool Fits(const PartialCompletion& partial, const Lease& lease, std::int32_t vocab_size) {
+  return !lease.exact_version && partial.completion < lease.completions &&
+         partial.first_token == 0 && partial.end() <= lease.sampling.max_tokens &&
+         std::ranges::all_of(partial.token_ids,
+                             [vocab_size](std::int32_t id) { return id < vocab_size; });
 }
 
-// Fills the versions, and the segments if there are several.
-void AppendVersions(const ScoredCompletions& completions, v1::Group& group) {
-  std::vector<PolicyVersion> versions;
-  for (const auto& scored : completions) {
-    for (const Segment& segment : scored->sample.segments) versions.push_back(segment.version);
-  }
-  std::ranges::sort(versions, OlderThan);
-  const auto same = std::ranges::unique(versions);
-  versions.erase(same.begin(), same.end());
-  for (const PolicyVersion& version : versions)
-    *group.mutable_head()->add_versions() = ToProto(version);
-  if (versions.size() < 2) return;
-  for (std::size_t i = 0; i < completions.size(); ++i) {
-    for (const Segment& segment : completions[i]->sample.segments) {
-      v1::Segment& added = *group.add_segments();
-      added.set_completion(static_cast<std::int32_t>(i));
-      added.set_first_token(segment.first_token);
-      added.set_version(static_cast<std::int32_t>(
-          std::ranges::lower_bound(versions, segment.version, OlderThan) - versions.begin()));
-    }
-  }
+// The finish reason that follows from the tokens alone.
+FinishReason EndOf(const PartialCompletion& partial, const SamplingParams& sampling) {
+  if (partial.ended()) return partial.finish_reason;
+  const auto& stops = sampling.stop_token_ids;
+  if (partial.end() > sampling.min_tokens &&
+      std::ranges::find(stops, partial.token_ids.back()) != stops.end())
+    return FinishReason::kStop;
+  return partial.end() == sampling.max_tokens ? FinishReason::kLength : FinishReason::kUnspecified;
 }
 
-// REQUIRES: all completions are scored.
-v1::Group GroupOf(const Lease& lease, const std::string& worker_id,
-                  const ScoredCompletions& completions) {
-  v1::Group group;
-  v1::GroupHead& head = *group.mutable_head();
-  head.set_group_id(lease.ref.group_id);
-  head.set_prompt_id(lease.prompt_id);
-  head.set_source(lease.source);
-  head.set_worker_id(worker_id);
-  head.set_prompt_tokens(static_cast<std::int32_t>(lease.prompt_token_ids.size()));
-  group.mutable_prompt_token_ids()->Add(lease.prompt_token_ids.begin(),
-                                        lease.prompt_token_ids.end());
-  *group.mutable_sampling() = ToProto(lease.sampling);
-  // The parts of all scorable ones are the same.
-  const auto scorable = std::ranges::find_if(completions, [](const auto& scored) {
-    return scored->verdict.outcome != Outcome::kUnscorable;
-  });
-  for (const VerdictPart& part :
-       scorable == completions.end() ? std::vector<VerdictPart>() : (*scorable)->verdict.parts) {
-    head.add_component_names(part.name);
-    head.add_component_weights(part.weight);
-  }
-  for (const auto& scored : completions) AppendCompletion(*scored, group);
-  AppendVersions(completions, group);
-  const auto is_empty = [](const std::string& text) { return text.empty(); };
-  if (std::ranges::all_of(group.unscorable_reasons(), is_empty)) group.clear_unscorable_reasons();
-  if (std::ranges::all_of(group.extracted_answers(), is_empty)) group.clear_extracted_answers();
-  if (std::ranges::all_of(group.second_outcomes(), [](int outcome) { return outcome == 0; }))
-    group.clear_second_outcomes();
-  return group;
-}
+// Tokens of one report: 8 bytes each, 1 MiB.
+constexpr std::int32_t kMostReportedTokens = 1 << 17;
 
 }  // namespace
 
@@ -102,10 +57,12 @@ SampleRequest WorkerLease::RequestFor(std::int32_t index) const {
   request.sampling = lease.sampling;
   request.min_version = lease.min_version;
   request.sampling.seed = MixSeed(lease.sampling.seed, static_cast<std::uint64_t>(index));
+  if (const auto found = begun.find(index); found != begun.end()) request.begun = found->second;
   return request;
 }
 
-Result<WorkerLease> PrepareLease(Lease lease, const Tokenizer& tokenizer) {
+Result<WorkerLease> PrepareLease(Lease lease, std::vector<PartialCompletion> partials,
+                                 const Tokenizer& tokenizer) {
   for (const std::int32_t token : lease.prompt_token_ids) {
     if (token < tokenizer.vocab_size()) continue;
     return InvalidArgument(
@@ -114,7 +71,13 @@ Result<WorkerLease> PrepareLease(Lease lease, const Tokenizer& tokenizer) {
   }
   BUTTRESS_ASSIGN_OR_RETURN(std::string prompt_text,
                             tokenizer.Decode(lease.prompt_token_ids, SpecialTokens::kKeep));
-  return WorkerLease{std::move(lease), std::move(prompt_text)};
+  WorkerLease work{std::move(lease), std::move(prompt_text)};
+  for (PartialCompletion& partial : partials) {
+    if (!Fits(partial, work.lease, tokenizer.vocab_size())) continue;
+    partial.finish_reason = EndOf(partial, work.lease.sampling);
+    work.begun.insert_or_assign(partial.completion, std::move(partial));
+  }
+  return work;
 }
 
 template <class Predicate>
@@ -140,6 +103,9 @@ bool HeldGroups::Add(WorkerLease work) {
   held.missing = work.lease.completions;
   held.scored.resize(static_cast<std::size_t>(held.missing));
   held.retried.resize(static_cast<std::size_t>(held.missing));
+  held.reported.resize(static_cast<std::size_t>(held.missing));
+  for (const auto& [index, partial] : work.begun)
+    held.reported[static_cast<std::size_t>(index)] = partial.end();
   held.work = std::move(work);
   held_.emplace(ref.group_id, std::move(held));
   NotifyLocked();
@@ -153,7 +119,7 @@ std::vector<SampleRequest> HeldGroups::StartRunnable(const PolicyVersion& loaded
   });
   std::vector<SampleRequest> requests;
   for (auto& [group_id, held] : held_) {
-    if (held.phase != Phase::kWaiting || !MaySample(held.work.lease, loaded)) continue;
+    if (held.phase != Phase::kWaiting || !MaySample(held.work, loaded)) continue;
     held.phase = Phase::kSampling;
     for (std::int32_t i = 0; i < held.work.lease.completions; ++i)
       requests.push_back(held.work.RequestFor(i));
@@ -207,16 +173,17 @@ std::optional<SampleRequest> HeldGroups::Retry(const SampleId& id) {
   const auto index = static_cast<std::size_t>(id.index);
   if (held.retried[index]) return std::nullopt;
   held.retried[index] = true;
+  held.reported[index] = 0;
   return held.work.RequestFor(id.index);
 }
 
 void HeldGroups::AddScored(ScoredCompletion scored) {
   const SampleId id = scored.sample.id;
   Lease lease;
-  ScoredCompletions completions;
+  std::vector<std::optional<ScoredCompletion>> completions;
   {
     MutexLock lock(mutex_);
-    if (FindSampling(id) == nullptr) return;
+    if (FindSampling(id) == nullptr) return EndHandedOn(id, true);
     Held& held = held_.at(id.group_id);
     held.scored[static_cast<std::size_t>(id.index)] = std::move(scored);
     if (--held.missing > 0) return;
@@ -225,7 +192,7 @@ void HeldGroups::AddScored(ScoredCompletion scored) {
     completions = std::move(held.scored);
   }
   // Without the mutex, because a long group takes milliseconds, and it may be revoked meanwhile.
-  EncodedGroup encoded = EncodedGroup::Of(GroupOf(lease, worker_id_, completions));
+  EncodedGroup encoded = EncodedGroup::Of(GroupOf(lease, worker_id_, completions, mask_old_));
   MutexLock lock(mutex_);
   const auto found = Find(lease.ref);
   if (found == held_.end() || found->second.phase != Phase::kEncoding) return;
@@ -282,12 +249,29 @@ void HeldGroups::CountCut(std::int64_t tokens) {
   tokens_.cut += tokens;
 }
 
+void HeldGroups::CountReceived(std::int64_t tokens) {
+  MutexLock lock(mutex_);
+  tokens_.received += tokens;
+}
+
+void HeldGroups::CountHandedOn(const SampleId& id, bool sampled) {
+  MutexLock lock(mutex_);
+  EndHandedOn(id, sampled);
+}
+
+void HeldGroups::EndHandedOn(const SampleId& id, bool sampled) {
+  const auto found = handed_on_.find(id);
+  if (found == handed_on_.end()) return;
+  if (sampled) tokens_.handed_on += found->second;
+  handed_on_.erase(found);
+}
+
 std::vector<SampleId> HeldGroups::Return(const LeaseRef& ref, ReturnReason reason) {
   MutexLock lock(mutex_);
   returned_[ref] = reason;
   const auto held = Find(ref);
   std::vector<SampleId> unfinished;
-  if (held != held_.end()) unfinished = Erase(held);
+  if (held != held_.end()) unfinished = HandOn(held, reason);
   NotifyLocked();
   return unfinished;
 }
@@ -312,8 +296,7 @@ std::vector<SampleId> HeldGroups::ReturnAll(ReturnReason reason) {
   MutexLock lock(mutex_);
   std::vector<SampleId> unfinished;
   while (!held_.empty()) {
-    returned_[held_.begin()->second.work.lease.ref] = reason;
-    const std::vector<SampleId> samples = Erase(held_.begin());
+    const std::vector<SampleId> samples = HandOn(held_.begin(), reason);
     unfinished.insert(unfinished.end(), samples.begin(), samples.end());
   }
   NotifyLocked();
@@ -323,6 +306,52 @@ std::vector<SampleId> HeldGroups::ReturnAll(ReturnReason reason) {
 void HeldGroups::ReturnWaiting(ReturnReason reason) {
   MutexLock lock(mutex_);
   ReturnWaitingIf(reason, [](const Lease&) { return true; });
+}
+
+bool HeldGroups::ReportPartials(std::span<const EngineResult> unfinished,
+                                v1::ExchangeRequest& request) {
+  MutexLock lock(mutex_);
+  reports_.clear();
+  std::int32_t room = kMostReportedTokens;
+  const auto add = [&](Held& held, const EngineResult& sample) REQUIRES(mutex_) {
+    std::optional<PartialCompletion> part = Unreported(held, sample, room);
+    if (!part) return;
+    v1::PartialCompletion& proto = *request.add_partials();
+    proto = ToProto(*part);
+    *proto.mutable_lease() = ToProto(sample.id.lease());
+    room -= static_cast<std::int32_t>(part->token_ids.size());
+    reports_.push_back(
+        {sample.id, held.retried[static_cast<std::size_t>(sample.id.index)], part->end()});
+  };
+  for (const EngineResult& sample : unfinished) {
+    if (FindSampling(sample.id) != nullptr) add(held_.at(sample.id.group_id), sample);
+  }
+  for (auto& [group_id, held] : held_) {
+    if (held.phase != Phase::kSampling) continue;
+    for (const EngineResult& sample : held.sampled) add(held, sample);
+    for (const auto& scored : held.scored) {
+      if (scored) add(held, scored->sample);
+    }
+  }
+  return room > 0;
+}
+
+std::optional<PartialCompletion> HeldGroups::Unreported(Held& held, const EngineResult& sample,
+                                                        std::int32_t most) {
+  std::int32_t& reported = held.reported[static_cast<std::size_t>(sample.id.index)];
+  const auto tokens = static_cast<std::int32_t>(sample.token_ids.size());
+  if (tokens < reported) reported = 0;  // it began again
+  if (tokens == reported || most <= 0) return std::nullopt;
+  PartialCompletion part =
+      PartFrom(sample.id.index, reported, sample.token_ids, sample.logprobs, sample.segments);
+  part.finish_reason = sample.finish_reason;
+  part.Cut(reported + std::min(most, tokens - reported));
+  return part;
+}
+
+void HeldGroups::ForgetPartials() {
+  MutexLock lock(mutex_);
+  for (auto& [group_id, held] : held_) std::ranges::fill(held.reported, 0);
 }
 
 bool HeldGroups::NeedsExactly(const PolicyVersion& loaded) const {
@@ -350,6 +379,12 @@ void HeldGroups::MarkReported(const v1::ExchangeRequest& request) {
   std::erase_if(finished_, [&](const LeaseRef& ref) { return finished.contains(ref); });
   for (const v1::ReturnedLease& returned : request.returned())
     returned_.erase(FromProto(returned.ref()));
+  for (const Report& report : std::exchange(reports_, {})) {
+    const auto held = Find(report.id.lease());
+    const auto index = static_cast<std::size_t>(report.id.index);
+    if (held != held_.end() && held->second.retried[index] == report.retried)
+      held->second.reported[index] = report.end;
+  }
 }
 
 GroupCounts HeldGroups::counts() const {
@@ -396,6 +431,26 @@ void HeldGroups::Notify() {
 HeldGroups::Groups::iterator HeldGroups::Find(const LeaseRef& ref) {
   const auto found = held_.find(ref.group_id);
   return found != held_.end() && found->second.work.lease.ref == ref ? found : held_.end();
+}
+
+// What the coordinator keeps of it counts where it ends.
+std::vector<SampleId> HeldGroups::HandOn(Groups::iterator entry, ReturnReason reason) {
+  const Held& held = entry->second;
+  const LeaseRef ref = held.work.lease.ref;
+  returned_[ref] = reason;
+  for (std::int32_t i = 0; i < held.work.lease.completions; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    if (held.phase != Phase::kSampling || held.reported[index] == 0) continue;
+    const bool ended =
+        held.scored[index].has_value() ||
+        std::ranges::any_of(held.sampled, [i](const EngineResult& s) { return s.id.index == i; });
+    if (ended) {
+      tokens_.handed_on += held.reported[index];
+    } else {
+      handed_on_[{ref.group_id, ref.lease_epoch, i}] = held.reported[index];
+    }
+  }
+  return Erase(entry);
 }
 
 std::vector<SampleId> HeldGroups::Erase(Groups::iterator entry) {

@@ -4,7 +4,8 @@
 //   Add ──► waiting ──StartRunnable──► sampling ──AddScored──► complete ──WaitForComplete──►
 //   submitting ──Finish──► (finished, reported)
 //
-//   Requeue takes a submitting group back to complete. Return takes a group of any phase to
+//   Requeue takes a submitting group back to complete. ReportPartials tells the coordinator what a
+//   sampling group has, so that it outlives this worker. Return takes a group of any phase to
 //   (returned, reported); Revoke forgets it.
 //
 // Bound: `capacity` groups over all phases; Add rejects more. A finished or returned lease is kept
@@ -15,12 +16,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "buttress/v1/coordinator.pb.h"
 #include "lib/base/thread/sync.h"
 #include "lib/experience/lease.h"
+#include "lib/experience/partial.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/engine.h"
@@ -32,14 +35,18 @@ namespace buttress {
 struct WorkerLease {
   Lease lease;
   std::string prompt_text;  // for the verifier; includes special tokens
+  std::map<std::int32_t, PartialCompletion> begun = {};  // completions to continue, by index
 
   // Returns the request for completion `index`. Its seed depends only on the group's seed and the
   // index.
   SampleRequest RequestFor(std::int32_t index) const;
 };
 
-// Decodes the prompt. kInvalidArgument if the tokenizer lacks one of its tokens.
-Result<WorkerLease> PrepareLease(Lease lease, const Tokenizer& tokenizer);
+// Decodes the prompt. Of `partials` those are continued that fit the lease; one that has ended
+// without a report of it gets its finish_reason. kInvalidArgument if the tokenizer lacks one of the
+// prompt's tokens.
+Result<WorkerLease> PrepareLease(Lease lease, std::vector<PartialCompletion> partials,
+                                 const Tokenizer& tokenizer);
 
 struct CompleteGroup {
   LeaseRef ref;
@@ -58,13 +65,20 @@ struct GroupCounts {
 struct TokenCounts {
   std::int64_t cut = 0;      // of completions that nobody wants, and of leases that ended
   std::int64_t refused = 0;  // of groups that the coordinator refused
+  // Of completions that came to this worker complete: sampled, but not by its engine.
+  std::int64_t received = 0;
+  // Of returned leases, which the coordinator keeps: they count where their completion ends, and
+  // neither as generated nor as cut here.
+  std::int64_t handed_on = 0;
 };
 
 // Thread-safe.
 class HeldGroups {
  public:
-  HeldGroups(std::string worker_id, std::size_t capacity)
-      : worker_id_(std::move(worker_id)), capacity_(capacity) {}
+  // With `mask_old`, tokens that are older than their lease allows are outside of the trained spans
+  // (OldTokens::kMask).
+  HeldGroups(std::string worker_id, std::size_t capacity, bool mask_old = false)
+      : worker_id_(std::move(worker_id)), capacity_(capacity), mask_old_(mask_old) {}
 
   // Returns false if the group is held already or there is no room; the coordinator then sends the
   // lease again.
@@ -102,6 +116,11 @@ class HeldGroups {
   void ReturnRefused(const CompleteGroup& group);
   // Counts tokens that the engine sampled for nothing.
   void CountCut(std::int64_t tokens);
+  // Records that a completion which ended before it came here is taken for one of the engine.
+  void CountReceived(std::int64_t tokens);
+  // Records that the engine has counted the tokens of a sample, or has never had it, after its
+  // lease was returned.
+  void CountHandedOn(const SampleId& id, bool sampled);
 
   // These functions return the samples that the engine should cancel.
   std::vector<SampleId> Return(const LeaseRef& ref, ReturnReason reason);
@@ -116,6 +135,13 @@ class HeldGroups {
   // Returns true while a group that may only be sampled by `loaded` is not sampled completely, so
   // that the weights must not change.
   bool NeedsExactly(const PolicyVersion& loaded) const;
+
+  // Adds to `request` the tokens that the coordinator does not have yet: of `unfinished` samples of
+  // the engine, and of the completions that have ended in groups that have not; 1 MiB at most.
+  // Returns whether all found room. MarkReported completes it.
+  bool ReportPartials(std::span<const EngineResult> unfinished, v1::ExchangeRequest& request);
+  // Records that the coordinator has lost what was reported.
+  void ForgetPartials();
 
   // Fills the fields held, finished and returned of `request`.
   void Fill(v1::ExchangeRequest& request) const;
@@ -143,6 +169,7 @@ class HeldGroups {
     std::vector<EngineResult> sampled;                    // and not yet handed out to be scored
     std::vector<std::optional<ScoredCompletion>> scored;  // [n]
     std::vector<bool> retried;                            // [n]
+    std::vector<std::int32_t> reported;                   // [n] tokens that the coordinator keeps
     std::int32_t missing = 0;                             // completions that are not scored
     EncodedGroup encoded;                                 // while complete
     std::size_t encoded_bytes = 0;                        // while complete or submitting
@@ -151,22 +178,40 @@ class HeldGroups {
 
   using Groups = std::map<std::uint64_t, Held>;  // by group id
 
+  // Tokens of a sample that are on their way to the coordinator.
+  struct Report {
+    SampleId id;
+    bool retried = false;  // Held::retried then
+    std::int32_t end = 0;
+  };
+
+  // Returns the part of the sample that is not reported yet, at most `most` tokens of it.
+  static std::optional<PartialCompletion> Unreported(Held& held, const EngineResult& sample,
+                                                     std::int32_t most);
+  // Erases a group that the coordinator is told to lease again.
+  std::vector<SampleId> HandOn(Groups::iterator held, ReturnReason reason) REQUIRES(mutex_);
+
   const Held* FindSampling(const SampleId& id) const REQUIRES(mutex_);
   Groups::iterator Find(const LeaseRef& ref) REQUIRES(mutex_);
   std::vector<SampleId> Erase(Groups::iterator held) REQUIRES(mutex_);
   // Returns the leases of the waiting groups for which `predicate` holds.
   template <class Predicate>
   void ReturnWaitingIf(ReturnReason reason, Predicate predicate) REQUIRES(mutex_);
+  void EndHandedOn(const SampleId& id, bool sampled) REQUIRES(mutex_);
   void NotifyLocked() REQUIRES(mutex_);
 
   const std::string worker_id_;
   const std::size_t capacity_;
+  const bool mask_old_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
   Groups held_ GUARDED_BY(mutex_);
   std::map<LeaseRef, ReturnReason> returned_ GUARDED_BY(mutex_);
   std::vector<LeaseRef> finished_ GUARDED_BY(mutex_);
   TokenCounts tokens_ GUARDED_BY(mutex_);
+  std::vector<Report> reports_ GUARDED_BY(mutex_);
+  // Reported tokens of samples whose lease was returned, until the engine has ended them.
+  std::map<SampleId, std::int32_t> handed_on_ GUARDED_BY(mutex_);
   std::uint64_t change_ GUARDED_BY(mutex_) = 0;
 };
 

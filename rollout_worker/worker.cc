@@ -1,6 +1,8 @@
 #include "rollout_worker/worker.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "lib/base/os/clock.h"
 #include "lib/base/os/shutdown.h"
@@ -15,9 +17,26 @@ using std::chrono::milliseconds;
 
 constexpr std::int64_t kMaxPollMs = 10000;
 constexpr std::int64_t kMaxQuietMs = 1000;
+// Reports of a worker that leaves, each of at most 1 MiB.
+constexpr int kMostHandOns = 64;
 // The time for which the worker collects freed room before it offers it, and the pause after an
 // Exchange without news.
 constexpr milliseconds kGather(50);
+
+Result<WorkerLease> Prepare(const v1::Lease& proto, const Tokenizer& tokenizer) {
+  BUTTRESS_ASSIGN_OR_RETURN(Lease lease, FromProto(proto));
+  std::vector<PartialCompletion> partials;
+  for (const v1::PartialCompletion& begun : proto.partials()) {
+    Result<PartialCompletion> partial = FromProto(begun);
+    if (partial.ok()) {
+      partials.push_back(*std::move(partial));
+    } else {
+      Log(kWarn, "a completion starts again from its prompt",
+          {{"group", lease.ref.group_id}, {"error", partial.status().ToString()}});
+    }
+  }
+  return PrepareLease(std::move(lease), std::move(partials), tokenizer);
+}
 
 }  // namespace
 
@@ -30,13 +49,18 @@ WorkerOptions WorkerOptions::From(const RunConfig& config, std::string worker_id
       static_cast<std::size_t>(running + std::max<std::int64_t>(1, running / 8));
   options.poll_ms = std::clamp<std::int64_t>(config.run.lease_ms / 3, 1, kMaxPollMs);
   options.drain_ms = config.local.worker.drain_ms;
+  const AsyncConfig& async = config.run.async;
+  // In the other cases a group is sampled again from its prompt.
+  const bool continues = !config.run.deterministic && async.in_flight != InFlight::kAbort;
+  options.partial_ms = continues ? async.partial_ms : 0;
+  options.mask_old = async.old_tokens == OldTokens::kMask;
   return options;
 }
 
 Worker::Worker(WorkerParts parts, WorkerOptions options)
     : parts_(parts),
       options_(std::move(options)),
-      groups_(options_.worker_id, options_.capacity_groups),
+      groups_(options_.worker_id, options_.capacity_groups, options_.mask_old),
       weights_(parts.engine, parts.fetcher, groups_, parts.metrics),
       generation_(parts.engine, parts.scoring, groups_, parts.metrics),
       submitter_(parts.submissions, groups_, parts.metrics) {}
@@ -93,6 +117,7 @@ Result<bool> Worker::Exchange() {
       weights_.failing_ms() > options_.weights_patience_ms || !parts_.engine.stats().available;
   if (unable) groups_.ReturnWaiting(ReturnReason::kWeightsUnavailable);
   v1::ExchangeRequest request;
+  ReportPartials(request);
   groups_.Fill(request);
   request.set_draining(draining);
   request.set_capacity(draining || unable ? 0 : static_cast<std::uint32_t>(groups_.room()));
@@ -111,6 +136,17 @@ Result<bool> Worker::Exchange() {
   return news;
 }
 
+bool Worker::ReportPartials(v1::ExchangeRequest& request) {
+  const std::int64_t now = RealClock().MonotonicMs();
+  const bool due = now - partials_ms_ >= options_.partial_ms || StopRequested();
+  if (options_.partial_ms == 0 || !due) return false;
+  const std::uint64_t epoch = parts_.control.coordinator_epoch();
+  if (std::exchange(coordinator_epoch_, epoch) != epoch) groups_.ForgetPartials();
+  const bool all = groups_.ReportPartials(parts_.engine.Unfinished(), request);
+  if (all) partials_ms_ = now;
+  return !all;
+}
+
 // An eighth of the time without news: a worker that waits for minutes does not ask many times a
 // second, and one that has just got something asks again at once.
 std::int64_t Worker::QuietMs() const {
@@ -120,7 +156,9 @@ std::int64_t Worker::QuietMs() const {
 // A call that waits cannot offer room that becomes free meanwhile, so without room it is short.
 std::int64_t Worker::WaitMs(const v1::ExchangeRequest& request) const {
   if (request.draining()) return 0;
-  return request.capacity() > 0 ? options_.poll_ms : std::min(options_.poll_ms, QuietMs());
+  std::int64_t wait_ms = request.capacity() > 0 ? options_.poll_ms : QuietMs();
+  if (options_.partial_ms > 0) wait_ms = std::min(wait_ms, options_.partial_ms);
+  return std::min(wait_ms, options_.poll_ms);
 }
 
 bool Worker::Apply(const v1::ExchangeResponse& response) {
@@ -164,17 +202,16 @@ v1::WorkerTokens Worker::Tokens() const {
   const TokenCounts counts = groups_.token_counts();
   const EngineStats stats = parts_.engine.stats();
   v1::WorkerTokens tokens;
-  tokens.set_generated(static_cast<std::uint64_t>(stats.generated_tokens));
-  tokens.set_cut(static_cast<std::uint64_t>(stats.cut_tokens + counts.cut));
+  tokens.set_generated(
+      static_cast<std::uint64_t>(stats.generated_tokens + counts.received - counts.handed_on));
+  tokens.set_cut(static_cast<std::uint64_t>(stats.cut_tokens + counts.cut - counts.handed_on));
   tokens.set_refused(static_cast<std::uint64_t>(counts.refused));
   return tokens;
 }
 
 void Worker::AddLease(const v1::Lease& proto) {
   const LeaseRef ref = FromProto(proto.ref());
-  Result<Lease> lease = FromProto(proto);
-  Result<WorkerLease> work =
-      lease.ok() ? PrepareLease(*std::move(lease), parts_.tokenizer) : lease.status();
+  Result<WorkerLease> work = Prepare(proto, parts_.tokenizer);
   if (work.ok()) {
     Cancel(groups_.RevokeOlder(ref));
     groups_.Add(*std::move(work));
@@ -203,10 +240,29 @@ void Worker::Drain() {
     seen = groups_.WaitForChange(seen, kGather);
   }
   submitter_.Stop();
+  HandOn();
   Cancel(groups_.ReturnAll(ReturnReason::kDraining));
   const Status status = Exchange().status();
   if (!status.ok())
     Log(kWarn, "leases could not be returned; they will expire", {{"error", status.ToString()}});
+}
+
+// Reports all that the unfinished groups have, so that other workers continue them. The engine
+// samples on meanwhile, hence the bound.
+void Worker::HandOn() {
+  for (int calls = 0; calls < kMostHandOns && options_.partial_ms > 0; ++calls) {
+    v1::ExchangeRequest request;
+    const bool more = ReportPartials(request);
+    if (request.partials().empty()) return;
+    groups_.Fill(request);
+    request.set_draining(true);
+    *request.mutable_loaded_version() = ToProto(parts_.engine.version());
+    *request.mutable_tokens() = Tokens();
+    *request.mutable_time() = Time();
+    if (!parts_.control.Exchange(request).ok()) return;
+    groups_.MarkReported(request);
+    if (!more) return;
+  }
 }
 
 void Worker::Cancel(const std::vector<SampleId>& samples) {

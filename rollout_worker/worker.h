@@ -54,6 +54,8 @@ struct WorkerOptions {
   std::string worker_id;
   std::size_t capacity_groups = 1;  // groups held at once
   std::int64_t poll_ms = 5000;      // long poll; a third of a lease, which an Exchange renews
+  std::int64_t partial_ms = 0;      // between reports of unfinished groups; 0 = none
+  bool mask_old = false;            // HeldGroups
   // For the held groups after a request to stop.
   std::int64_t drain_ms = WorkerConfig().drain_ms;
   // The worker returns waiting leases after weights could not be loaded for this long.
@@ -97,6 +99,9 @@ class Worker {
  private:
   bool StopRequested() const;
   Status ExchangeLoop();
+  // Tells the coordinator what the unfinished groups have, if it is time to. Returns whether more
+  // is left to tell.
+  bool ReportPartials(v1::ExchangeRequest& request);
   // Makes one call; returns true if the response has leases, revocations or new weights.
   Result<bool> Exchange();
   // How long the coordinator may wait for news before it answers `request`.
@@ -108,6 +113,7 @@ class Worker {
   v1::WorkerTime Time() const;
   v1::WorkerTokens Tokens() const;
   void Drain();
+  void HandOn();
   void Cancel(const std::vector<SampleId>& samples);
 
   WorkerParts parts_;
@@ -117,7 +123,9 @@ class Worker {
   GenerationLoop generation_;
   Submitter submitter_;
   std::atomic<bool> drain_requested_{false};
-  bool run_ended_ = false;                            // finished or stopped
+  std::int64_t partials_ms_ = RealClock().MonotonicMs();  // of the newest report
+  std::uint64_t coordinator_epoch_ = 0;                   // to which it went
+  bool run_ended_ = false;                                // finished or stopped
   bool awaits_weights_ = false;                       // the newest ones are known and not loaded
   std::int64_t news_ms_ = RealClock().MonotonicMs();  // when the coordinator last had news
   const double started_ = MonotonicSeconds();

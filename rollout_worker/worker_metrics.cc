@@ -65,6 +65,10 @@ WorkerMetrics::WorkerMetrics(Metrics& all)
                                        "Tokens of the completions that the engine returned.")),
       completion_tokens(metrics.Histogram("buttress_worker_completion_tokens",
                                           "Length of completions in tokens.", TokenBounds())),
+      idle_seconds(metrics.Histogram("buttress_worker_idle_seconds",
+                                     "Lengths of the times in which the engine had nothing to "
+                                     "generate.",
+                                     {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300})),
       requests_in_flight(metrics.Gauge("buttress_worker_requests_in_flight",
                                        "Completions running or waiting in the engine.")),
       leases_held(metrics.Gauge("buttress_worker_leases_held",

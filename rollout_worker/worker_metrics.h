@@ -59,6 +59,7 @@ struct WorkerMetrics {
   prometheus::Counter& prompt_tokens;  // generation loop
   prometheus::Counter& generated_tokens;
   prometheus::Histogram& completion_tokens;
+  prometheus::Histogram& idle_seconds;    // generation loop
   prometheus::Gauge& requests_in_flight;  // generation loop
   prometheus::Gauge& leases_held;         // exchange loop
   prometheus::Gauge& spool_bytes;         // exchange loop

@@ -47,6 +47,14 @@ Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
   exchange.capacity = drains ? 0 : request.capacity();
   BUTTRESS_ASSIGN_OR_RETURN(exchange.loaded_version, FromProto(request.loaded_version()));
   BUTTRESS_ASSIGN_OR_RETURN(exchange.tokens, TokensFrom(request.tokens()));
+  for (const v1::PartialCompletion& proto : request.partials()) {
+    Result<PartialCompletion> partial = FromProto(proto);
+    if (!partial.ok()) {
+      return InvalidArgument(fmt::format("partials of group {}: {}", proto.lease().group_id(),
+                                         partial.status().message()));
+    }
+    exchange.partials.emplace_back(FromProto(proto.lease()), *std::move(partial));
+  }
   return exchange;
 }
 
@@ -65,6 +73,8 @@ Result<v1::Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
   *lease.mutable_min_version() = ToProto(granted.min_version);
   lease.set_exact_version(granted.exact_version);
   lease.set_ttl_ms(static_cast<std::uint32_t>(granted.ttl_ms));
+  for (const PartialCompletion& partial : granted.partials)
+    *lease.add_partials() = ToProto(partial);
   turn.leased_prompts[granted.ref.group_id] = PromptDigest(prompt.token_ids);
   return lease;
 }

@@ -22,11 +22,6 @@ bool HasEnded(GroupState state) {
   return state == GroupState::kSettled || state == GroupState::kDropped;
 }
 
-// The step of the oldest version; 0 where a damaged row hides it.
-std::uint64_t AgeOf(const AcceptedGroup& group) {
-  return group.damaged ? 0 : OldestStepOf(*group.head);
-}
-
 }  // namespace
 
 GroupTable::GroupTable(const LedgerSnapshot& snapshot)
@@ -118,6 +113,11 @@ std::optional<std::uint64_t> GroupTable::EndedTag(std::uint64_t group_id) const 
 
 std::optional<std::uint64_t> GroupTable::first_unready() const {
   return unready_.empty() ? std::nullopt : std::optional(*unready_.begin());
+}
+
+std::uint64_t GroupTable::OldestStep(const GroupRow& row) const {
+  const AcceptedGroup& group = accepted(row.group_id);
+  return group.damaged ? 0 : std::max(OldestStepOf(*group.head), row.min_version.step);
 }
 
 std::optional<std::uint64_t> GroupTable::oldest_ready_step() const {
@@ -212,7 +212,7 @@ void GroupTable::AddDerived(const GroupRow& row) {
   if (row.state == GroupState::kPending) pending_.insert(row.group_id);
   if (IsUnready(row.state)) unready_.insert(row.group_id);
   if (row.state != GroupState::kReady) return;
-  ready_steps_.insert(AgeOf(accepted(row.group_id)));
+  ready_steps_.insert(OldestStep(row));
   ready_[row.prompt.row].insert(row.group_id);
 }
 
@@ -222,7 +222,7 @@ void GroupTable::RemoveDerived(const GroupRow& row) {
   if (row.state == GroupState::kPending) pending_.erase(row.group_id);
   if (IsUnready(row.state)) unready_.erase(row.group_id);
   if (row.state != GroupState::kReady) return;
-  ready_steps_.erase(ready_steps_.find(AgeOf(accepted(row.group_id))));
+  ready_steps_.erase(ready_steps_.find(OldestStep(row)));
   const auto ready = ready_.find(row.prompt.row);
   ready->second.erase(row.group_id);
   if (ready->second.empty()) ready_.erase(ready);

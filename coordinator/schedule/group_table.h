@@ -97,7 +97,12 @@ class GroupTable {
   // Returns the first group of the line that is not ready; nullopt if all are.
   std::optional<std::uint64_t> first_unready() const;
 
-  // Returns the oldest step of the versions that sampled ready groups; nullopt without a group.
+  // Returns the step of the oldest version that sampled an accepted group, but none that is older
+  // than its lease allowed: such tokens are masked, or trained as they are (run.async.old_tokens).
+  // 0 where a damaged row hides it.
+  std::uint64_t OldestStep(const GroupRow& row) const;
+
+  // Returns the least OldestStep of the ready groups; nullopt without a group.
   std::optional<std::uint64_t> oldest_ready_step() const;
 
   const std::map<std::uint64_t, GroupRow>& rows() const { return rows_; }
@@ -132,7 +137,7 @@ class GroupTable {
   GroupLine line_;
   std::set<std::uint64_t> pending_;
   std::set<std::uint64_t> unready_;                         // pending and leased
-  std::multiset<std::uint64_t> ready_steps_;                // OldestStepOf the ready groups
+  std::multiset<std::uint64_t> ready_steps_;                // OldestStep of the ready groups
   std::map<std::uint64_t, std::set<std::uint64_t>> ready_;  // by row of the dataset
   std::map<std::uint64_t, std::uint64_t> ended_tags_;       // by group id
   std::uint64_t next_group_id_ = 1;

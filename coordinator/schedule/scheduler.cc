@@ -15,8 +15,8 @@ std::int64_t Scheduler::LeasableLine() const {
   if (weights() == nullptr || stop_requested_) return 0;
   const std::int64_t planned = static_cast<std::int64_t>(run_.planned_step) * options_.prompts;
   const auto version = static_cast<std::int64_t>(announced_->version.step);
-  const std::int64_t headroom = std::max<std::int64_t>(
-      0, LeaseHeadroom(options_.prompts, options_.max_age, version, planned));
+  const std::int64_t headroom =
+      std::max<std::int64_t>(0, LeaseHeadroom(options_.prompts, rules_.max_age, version, planned));
   if (missing_ == 0) return headroom;
   const auto count = [&](GroupState state) {
     return groups_.counts()[static_cast<std::size_t>(state)];
@@ -24,7 +24,7 @@ std::int64_t Scheduler::LeasableLine() const {
   const std::int64_t held_by_plans =
       groups_.active_slots() - count(GroupState::kLeased) - count(GroupState::kReady);
   return std::min(missing_ + headroom,
-                  ActiveSlotBudget(options_.prompts, options_.max_age) - held_by_plans);
+                  ActiveSlotBudget(options_.prompts, rules_.max_age) - held_by_plans);
 }
 
 bool Scheduler::MayLease() const {
@@ -83,6 +83,18 @@ std::optional<std::string> Scheduler::DigestOf(const PolicyVersion& version) con
 Status Scheduler::OrderWorker(const WorkerOrderRow& order, LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(workers_.Order(order));
   out.orders.push_back(order);
+  return OkStatus();
+}
+
+Status Scheduler::OrderMaxAge(std::optional<std::int64_t> max_age, LedgerChanges& out) {
+  if (options_.deterministic) {
+    return InvalidArgument(
+        "run.deterministic is set: every group is sampled from one version, so that no other "
+        "max_age than 0 is possible");
+  }
+  run_.ordered_max_age = max_age;
+  rules_.max_age = max_age.value_or(options_.max_age);
+  out.run = run_;
   return OkStatus();
 }
 

@@ -66,6 +66,7 @@
 #include "coordinator/schedule/group_table.h"
 #include "coordinator/schedule/leases.h"
 #include "coordinator/schedule/lineage.h"
+#include "coordinator/schedule/partials.h"
 #include "coordinator/schedule/prompt_records.h"
 #include "coordinator/schedule/scheduler_types.h"
 #include "coordinator/schedule/workers.h"
@@ -111,9 +112,9 @@ class Scheduler {
   // Registers a worker; a new incarnation ends the leases of the old one. Fails as Workers::Check.
   Status RegisterWorker(const JoiningWorker& worker, std::int64_t now_ms, LedgerChanges& out);
 
-  // Renews the leases that the worker holds, ends those that it returns, and grants leases up to
-  // its capacity: first (with the same epoch) those that it holds but did not name, then new ones.
-  // Safe to repeat. Fails as Workers::CheckCaller.
+  // Keeps the tokens that the worker reports, renews the leases that it holds, ends those that it
+  // returns, and grants leases up to its capacity: first (with the same epoch) those that it holds
+  // but did not name, then new ones. Safe to repeat. Fails as Workers::CheckCaller.
   Result<ExchangeReply> Exchange(const WorkerExchange& request, std::int64_t now_ms,
                                  LedgerChanges& out);
 
@@ -189,6 +190,12 @@ class Scheduler {
   // Ends the run with the newest checkpoint, before its last step; `why` is the learner's reason. A
   // learner that registers afterwards takes the run up again; a restart does not.
   void EndEarly(std::string why, LedgerChanges& out);
+
+  // Changes S, from the next plan and the next lease on; nullopt goes back to the configured one. A
+  // smaller S drops ready groups that are too old then. kInvalidArgument in deterministic mode.
+  Status OrderMaxAge(std::optional<std::int64_t> max_age, LedgerChanges& out);
+
+  std::int64_t max_age() const { return rules_.max_age; }  // S
 
   // Returns why the learner ended the run before its last step; "" if it did not.
   std::string end_reason() const { return early_end_ ? early_end_->reason : ""; }
@@ -272,6 +279,8 @@ class Scheduler {
   void EndLease(const HeldLease& lease, LeaseEnd end, std::int64_t held, LedgerChanges& out);
   void Strike(const HeldLease& lease, LedgerChanges& out);
   void EndReturned(const WorkerExchange& request, LedgerChanges& out);
+  void KeepPartials(const WorkerExchange& request);
+  bool MayContinue(const GroupRow& group, const PartialCompletion& partial) const;
   void Renew(const WorkerExchange& request, ExchangeReply& reply);
   // Reports the leases that the worker names and that have ended.
   void Revoke(const WorkerExchange& request, ExchangeReply& reply) const;
@@ -292,11 +301,12 @@ class Scheduler {
   bool Fits(std::uint64_t group_id, const std::string& worker_id, const Room& room) const;
   void Grant(std::uint64_t group_id, const WorkerExchange& request, Room& room,
              ExchangeReply& reply, LedgerChanges& out);
-  GrantedLease MakeLease(const LeaseRef& ref) const;
+  GrantedLease MakeLease(const LeaseRef& ref);
   std::int64_t LeasableLine() const;
 
   // scheduler_submit.cc
   SubmitOutcome CheckVersions(const GroupRow& group, const v1::GroupHead& head) const;
+  bool MayBeOld(const PolicyVersion& version, const v1::GroupHead& head) const;
   SubmitOutcome CheckEnded(const Submission& submission) const;
   // Makes the lease of an accepted submission the one that the group's row names.
   void AdoptLease(const Submission& submission, LedgerChanges& out);
@@ -336,10 +346,11 @@ class Scheduler {
   void Settle(std::uint64_t step, LedgerChanges& out);
 
   SchedulerOptions options_;
-  BatchRules rules_;
   RunRow run_;
+  BatchRules rules_;  // S of them is the ordered one, or else that of options_
   GroupTable groups_;
   Leases leases_;
+  Partials partials_;
   Workers workers_;
   WorkerTokenTable tokens_;
   std::map<std::uint64_t, PlanRow> plans_;           // not settled, by step

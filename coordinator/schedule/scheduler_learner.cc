@@ -255,8 +255,7 @@ std::vector<BatchCandidate> Scheduler::Line(std::int64_t ready) const {
     const GroupRow& group = *groups_.Find(id);
     const bool is_ready = group.state == GroupState::kReady;
     ready -= is_ready ? 1 : 0;
-    line.push_back(
-        {id, is_ready, is_ready ? OldestStepOf(*groups_.accepted(id).head) : 0, group.passed});
+    line.push_back({id, is_ready, is_ready ? groups_.OldestStep(group) : 0, group.passed});
   }
   return line;
 }

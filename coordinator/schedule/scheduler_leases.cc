@@ -29,10 +29,42 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
   workers_.Hear(request.worker_id, request.loaded_version, now_ms);
   tokens_.Report(request.worker_id, request.incarnation, request.tokens);
   ExchangeReply reply;
+  KeepPartials(request);
   EndReturned(request, out);
   Renew(request, reply);
   if (workers_.OrderOf(request.worker_id) == WorkerOrder::kNone) GrantNew(request, reply, out);
   return reply;
+}
+
+void Scheduler::KeepPartials(const WorkerExchange& request) {
+  if (request.partials.empty() || options_.deterministic) return;
+  partials_.ForgetIf([this](std::uint64_t id) {
+    const GroupRow* const group = groups_.Find(id);
+    return group == nullptr ||
+           (group->state != GroupState::kPending && group->state != GroupState::kLeased);
+  });
+  for (const auto& [lease, partial] : request.partials) {
+    if (!Holds(request.worker_id, request.incarnation, lease)) continue;
+    const bool known = partial.completion < groups_.Find(lease.group_id)->prompt.completions &&
+                       std::ranges::none_of(partial.segments, [this](const Segment& segment) {
+                         return OlderThan(announced_->version, segment.version);
+                       });
+    if (known) partials_.Add(lease, partial);
+  }
+}
+
+// Returns whether a lease of the group may continue what an earlier one began. Where old tokens are
+// masked, a completion that has ended and has no other tokens is of no use.
+bool Scheduler::MayContinue(const GroupRow& group, const PartialCompletion& partial) const {
+  const auto is_old = [&](const Segment& segment) {
+    return segment.version.step < group.min_version.step;
+  };
+  for (const Segment& segment : partial.segments) {
+    if (lineage_.Abandoned(segment.version)) return false;
+    if (options_.old_tokens == OldTokens::kDrop && is_old(segment)) return false;
+  }
+  return options_.old_tokens != OldTokens::kMask || !partial.ended() ||
+         !is_old(partial.segments.back());
 }
 
 void Scheduler::EndReturned(const WorkerExchange& request, LedgerChanges& out) {
@@ -185,7 +217,7 @@ void Scheduler::Grant(std::uint64_t group_id, const WorkerExchange& request, Roo
   const std::uint64_t epoch = announced_->version.learner_epoch;
   // Only a group that fills an older plan would have to be younger than the newest version.
   const auto oldest = std::min(
-      static_cast<std::uint64_t>(std::max<std::int64_t>(0, start_version - options_.max_age)),
+      static_cast<std::uint64_t>(std::max<std::int64_t>(0, start_version - rules_.max_age)),
       announced_->version.step);
   groups_.Move(group_id, GroupState::kLeased, out, [&](GroupRow& group) {
     ++group.lease_epoch;
@@ -199,12 +231,14 @@ void Scheduler::Grant(std::uint64_t group_id, const WorkerExchange& request, Roo
   const LeaseRef ref = {group_id, groups_.Find(group_id)->lease_epoch};
   leases_.Grant({ref, request.worker_id, request.incarnation, now_ms_});
   reply.leases.push_back(MakeLease(ref));
+  for (const PartialCompletion& partial : reply.leases.back().partials)
+    events_.tokens_continued += partial.end();
   room.most = std::min(room.most, leases_.MostHeldWith(group_id));
   ++room.held;
   --room.capacity;
 }
 
-GrantedLease Scheduler::MakeLease(const LeaseRef& ref) const {
+GrantedLease Scheduler::MakeLease(const LeaseRef& ref) {
   const GroupRow& group = *groups_.Find(ref.group_id);
   GrantedLease lease;
   lease.ref = ref;
@@ -213,6 +247,8 @@ GrantedLease Scheduler::MakeLease(const LeaseRef& ref) const {
   lease.min_version.digest = DigestOf(group.min_version).value_or("");
   lease.exact_version = options_.deterministic;
   lease.ttl_ms = options_.lease_ms;
+  lease.partials = partials_.HandOver(
+      ref, [&](const PartialCompletion& partial) { return MayContinue(group, partial); });
   return lease;
 }
 

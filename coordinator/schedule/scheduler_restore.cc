@@ -87,8 +87,8 @@ Status CheckPlans(const LedgerSnapshot& snapshot, std::int64_t prompts) {
 
 Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snapshot)
     : options_(options),
-      rules_{options.prompts, options.max_age, options.window},
       run_(snapshot.run ? *snapshot.run : NewRun(options)),
+      rules_{options.prompts, run_.ordered_max_age.value_or(options.max_age), options.window},
       groups_(snapshot),
       leases_(options.lease_ms, options.lease_limit_ms),
       workers_(options.lease_ms, snapshot),
@@ -163,7 +163,9 @@ SchedulerStatus Scheduler::GetStatus() const {
   for (const SourceRow& source : run_.sources) status.skipped.try_emplace(source.name);
   if (options_.selection.mode == SelectionMode::kGreso) status.greso = greso();
   status.active_slots = groups_.active_slots();
-  status.slot_budget = ActiveSlotBudget(options_.prompts, options_.max_age);
+  status.slot_budget = ActiveSlotBudget(options_.prompts, rules_.max_age);
+  status.max_age = rules_.max_age;
+  status.kept_tokens = partials_.tokens();
   status.collapse = collapse_.total();
   status.collapse_by_source = collapse_.by_source();
   FillLengths(status);

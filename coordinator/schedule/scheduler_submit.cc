@@ -46,11 +46,19 @@ SubmitOutcome Scheduler::CheckVersions(const GroupRow& group, const v1::GroupHea
   for (const v1::PolicyVersion& named : head.versions()) {
     const PolicyVersion version = {named.learner_epoch(), named.step(), ""};
     if (OlderThan(announced_->version, version)) return SubmitOutcome::kMismatch;
-    if (version.step < group.min_version.step) return SubmitOutcome::kStalePolicy;
+    if (version.step < group.min_version.step && !MayBeOld(version, head))
+      return SubmitOutcome::kStalePolicy;
     if (options_.deterministic && OlderThan(group.min_version, version))
       return SubmitOutcome::kMismatch;
   }
   return SubmitOutcome::kAccepted;
+}
+
+// With run.async.old_tokens a group may continue what an older lease began. Where these tokens are
+// masked, others are trained, and they are as young as the lease demands.
+bool Scheduler::MayBeOld(const PolicyVersion& version, const v1::GroupHead& head) const {
+  if (options_.old_tokens != OldTokens::kMask) return options_.old_tokens == OldTokens::kTrain;
+  return version.step < head.versions().rbegin()->step();
 }
 
 bool Scheduler::AnyAbandoned(const v1::GroupHead& head) const {
@@ -70,6 +78,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
 
   AdoptLease(submission, out);
   EndDelivered(HeldLease(*held), out);
+  partials_.Forget(id);
   const GroupRow& group = *groups_.Find(id);
   if (history_.size() <= group.prompt.row) history_.resize(group.prompt.row + 1);
   PromptHistory& history = history_[group.prompt.row];

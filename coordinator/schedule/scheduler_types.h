@@ -9,11 +9,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/report/status.h"
+#include "lib/config/async_config.h"
 #include "lib/config/data_config.h"
 #include "lib/experience/lease.h"
+#include "lib/experience/partial.h"
 #include "lib/experience/plan.h"
 #include "lib/experience/types.h"
 #include "lib/ledger/rows.h"
@@ -36,6 +39,7 @@ struct SchedulerOptions {
   std::int64_t lease_limit_ms = 3600000;  // life of a lease that is renewed
   std::int64_t max_attempts = 5;          // leases of a group before it is dropped as poison
   bool deterministic = false;             // leases name exact versions
+  OldTokens old_tokens = OldTokens::kDrop;
   // With `resample`, groups without a signal are replaced: at most replace_cap between two plans
   // and replace_budget in the run (0: no bound).
   bool resample = false;
@@ -60,6 +64,7 @@ struct GrantedLease {
   PolicyVersion min_version;   // load this or a newer one first
   bool exact_version = false;  // only min_version itself will do
   std::int64_t ttl_ms = 0;
+  std::vector<PartialCompletion> partials = {};  // to continue
 };
 
 struct WorkerExchange {
@@ -73,6 +78,7 @@ struct WorkerExchange {
   PolicyVersion loaded_version;
   std::string secret_sha256 = {};
   WorkerTokens tokens = {};
+  std::vector<std::pair<LeaseRef, PartialCompletion>> partials = {};
 };
 
 struct ExchangeReply {
@@ -150,6 +156,7 @@ struct SchedulerEvents {
   std::int64_t leases_shared = 0;  // of late groups, granted to a further worker
   std::int64_t leases_expired = 0;
   std::int64_t leases_returned = 0;
+  std::int64_t tokens_continued = 0;         // kept tokens of groups, handed to a further lease
   std::int64_t leases_lost_with_worker = 0;  // its process was replaced
   std::int64_t batches_filled = 0;           // plans that hold groups without a signal, because no
                                              // more could be replaced
@@ -176,6 +183,8 @@ struct SchedulerStatus {
   CollapseCounts collapse;       // all accepted groups
   std::map<std::string, CollapseCounts> collapse_by_source;
   TokenAccount tokens;
+  std::int64_t max_age = 0;      // S in force
+  std::int64_t kept_tokens = 0;  // of unfinished groups, for leases that follow
   // Mean tokens of the completions drawn for the plans that are not settled, and of those in these
   // plans; 0 without any.
   double drawn_length = 0;

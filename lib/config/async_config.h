@@ -1,4 +1,4 @@
-// What becomes of completions while the weights change (run.async).
+// What becomes of unfinished completions when weights change and when workers leave (run.async).
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,29 @@ inline constexpr ChoiceRow<InFlight> kChoices<InFlight>[] = {
     {InFlight::kAbort, "abort", "they start again from their prompts"},
 };
 
+// What becomes of tokens that are older than the lease of their group allows.
+enum class OldTokens : std::uint8_t { kDrop, kMask, kTrain };
+
+template <>
+inline constexpr ChoiceRow<OldTokens> kChoices<OldTokens>[] = {
+    {OldTokens::kDrop, "drop", "they are sampled again"},
+    {OldTokens::kMask, "mask", "they stay in front of their completions and are not trained"},
+    {OldTokens::kTrain, "train", "they are trained, with the weight that the loss gives them"},
+};
+
 struct AsyncConfig {
   InFlight in_flight = InFlight::kRecompute;
+  OldTokens old_tokens = OldTokens::kDrop;
+  std::int64_t partial_ms = 10000;
 
   void Visit(auto& v) {
     v("in_flight", in_flight, "unfinished completions when new weights arrive", MayChange());
+    v("old_tokens", old_tokens,
+      "tokens of unfinished groups that are older than batch.max_age allows", MayChange());
+    v("partial_ms", partial_ms,
+      "time after which workers report the tokens of unfinished groups, which continue at another "
+      "worker where a lease ends; 0 = never, and they are sampled again",
+      MayChange(Between(0, kDayMs)));
   }
 };
 

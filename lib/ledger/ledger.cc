@@ -153,12 +153,12 @@ class Ledger::Writer {
   }
 
   Status WriteRun(const RunRow& r) {
-    BUTTRESS_RETURN_IF_ERROR(Put({"REPLACE INTO run"}, 1, r.run_id, r.run_name, r.config_sha256,
-                                 r.coordinator_epoch, r.next_group_id, r.learner_epoch,
-                                 r.planned_step, r.committed_step, r.checkpoint_step,
-                                 r.settled_step, r.acr_ema, r.finished,
-                                 r.greso ? std::optional(r.greso->easy) : std::nullopt,
-                                 r.greso ? std::optional(r.greso->hard) : std::nullopt));
+    BUTTRESS_RETURN_IF_ERROR(
+        Put({"REPLACE INTO run"}, 1, r.run_id, r.run_name, r.config_sha256, r.coordinator_epoch,
+            r.next_group_id, r.learner_epoch, r.planned_step, r.committed_step, r.checkpoint_step,
+            r.settled_step, r.acr_ema, r.finished,
+            r.greso ? std::optional(r.greso->easy) : std::nullopt,
+            r.greso ? std::optional(r.greso->hard) : std::nullopt, r.ordered_max_age));
     for (std::uint64_t i = 0; i < r.sources.size(); ++i) {
       const SourceRow& s = r.sources[i];
       BUTTRESS_RETURN_IF_ERROR(Put({"REPLACE INTO sources"}, i, s.name, s.dataset.rows,

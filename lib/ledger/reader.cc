@@ -340,7 +340,7 @@ Result<std::optional<RunRow>> LedgerReader::Run() {
     std::optional<double> easy, hard;
     row.Read(key, r.run_id, r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id,
              r.learner_epoch, r.planned_step, r.committed_step, r.checkpoint_step, r.settled_step,
-             r.acr_ema, r.finished, easy, hard);
+             r.acr_ema, r.finished, easy, hard, r.ordered_max_age);
     if (easy && hard) r.greso = GresoBases{*easy, *hard};
     return OkStatus();
   }));

@@ -319,6 +319,7 @@ struct RunRow {
   std::optional<double> acr_ema;      // over the planned steps; nullopt before the first
   std::optional<GresoBases> greso;    // adapted by the planned steps; nullopt before the first
   bool finished = false;              // the last step is settled
+  std::optional<std::int64_t> ordered_max_age;  // in place of run.batch.max_age
 
   bool operator==(const RunRow&) const = default;
 };

@@ -14,7 +14,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 13;
+inline constexpr int kLedgerVersion = 14;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -33,6 +33,7 @@ CREATE TABLE run (
   finished           INTEGER NOT NULL,
   greso_easy         REAL,
   greso_hard         REAL,
+  ordered_max_age    INTEGER,           -- in place of run.batch.max_age, by an operator
   row_check          INTEGER NOT NULL
 ) STRICT;
 

@@ -21,12 +21,7 @@ class OpenSample {
  public:
   // `max_tokens` is that of the request, or fewer if the server has no room for them. `tokenizer`
   // may be null if the request has no stop strings.
-  OpenSample(SampleRequest sample, std::int32_t max_tokens, const Tokenizer* tokenizer)
-      : request(std::move(sample)),
-        tokenizer_(tokenizer),
-        max_tokens_(max_tokens),
-        backoff_({}, request.sampling.seed),
-        stops_(NewMatcher()) {}
+  OpenSample(SampleRequest sample, std::int32_t max_tokens, const Tokenizer* tokenizer);
 
   // The oldest version that the next attempt may have: versions only rise within a completion.
   const PolicyVersion& oldest() const;
@@ -64,11 +59,15 @@ class OpenSample {
   // Ends the attempt and drops its tokens; those of earlier attempts stay.
   void DropAttempt();
 
+  // Returns the tokens that a next attempt would continue behind; those of a completion that the
+  // current attempt has ended, but not reported, are missing.
+  EngineResult Unfinished() const;
+
   // Whether the completion has max_tokens tokens; any attempt.
-  bool full() const { return static_cast<std::int32_t>(token_ids_.size()) >= max_tokens_; }
+  bool full() const { return static_cast<std::int32_t>(kept_.token_ids.size()) >= max_tokens_; }
 
   // Tokens of all attempts that have ended.
-  std::int64_t tokens() const { return static_cast<std::int64_t>(token_ids_.size()); }
+  std::int64_t tokens() const { return static_cast<std::int64_t>(kept_.token_ids.size()); }
 
   // Failures in a row that brought no token.
   int failures() const { return backoff_.attempts(); }
@@ -93,6 +92,8 @@ class OpenSample {
 
  private:
   StopMatcher NewMatcher() const;
+  // Adds the first `count` tokens of the current attempt to those before.
+  void AddAttempt(std::size_t count, EngineResult& to) const;
 
   const Tokenizer* const tokenizer_;
   const std::int32_t max_tokens_;
@@ -103,9 +104,7 @@ class OpenSample {
   std::optional<std::size_t> held_;            // its tokens at Hold
   std::optional<PolicyVersion> next_version_;  // from the message after the next on
   std::vector<Segment> changes_;               // in the current attempt, by its own tokens
-  std::vector<std::int32_t> token_ids_;
-  std::vector<float> logprobs_;
-  std::vector<Segment> segments_;
+  EngineResult kept_;                          // the tokens before this attempt
 };
 
 }  // namespace buttress

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kStepMs = 200;
 constexpr std::chrono::milliseconds kWaitSlice(200);
+constexpr std::chrono::milliseconds kUnfinishedWait(2000);
 constexpr std::int64_t kQueuedPerRunning = 4;
 // The longest wait of a sample for a server that may take it, before it is given back so that
 // another worker may sample it; first_byte_ms if that is shorter. Servers that the run starts come
@@ -80,6 +81,7 @@ Status SampleRunner::Submit(SampleRequest request) {
     return InvalidArgument("stop strings need a tokenizer; expected stop_token_ids alone");
   const auto max_tokens =
       static_cast<std::int32_t>(std::min<std::int64_t>(request.sampling.max_tokens, room));
+  if (request.begun.end() >= max_tokens) request.begun = {};
   const auto queue_limit = static_cast<std::size_t>(kQueuedPerRunning * pool_.concurrency());
   MutexLock lock(mutex_);
   if (inside_ >= queue_limit) {
@@ -113,6 +115,17 @@ EngineStats SampleRunner::stats() const {
   return stats;
 }
 
+std::vector<EngineResult> SampleRunner::Unfinished() {
+  MutexLock lock(mutex_);
+  unfinished_.reset();
+  unfinished_wanted_ = true;
+  http_.Wake();
+  changed_.WaitFor(mutex_, kUnfinishedWait,
+                   [this]() REQUIRES(mutex_) { return stop_ || unfinished_.has_value(); });
+  unfinished_wanted_ = false;
+  return std::exchange(unfinished_, std::nullopt).value_or(std::vector<EngineResult>());
+}
+
 void SampleRunner::Interrupt(std::size_t server) { Give(server, {OrderKind::kInterrupt}); }
 
 void SampleRunner::Hold(std::size_t server) { Give(server, {OrderKind::kHold}); }
@@ -140,6 +153,7 @@ void SampleRunner::Drain(std::size_t server) {
 void SampleRunner::Run() {
   while (AddSubmitted()) {
     CancelSamples();
+    ReportUnfinished();
     MarkSlow();
     ObeyOrders();
     EndUnserved();
@@ -178,6 +192,20 @@ void SampleRunner::CancelSamples() {
     CountCut(place->tokens());
     End(place, place->Ended(FinishReason::kAbort, Cancelled("cancelled")));
   }
+}
+
+void SampleRunner::ReportUnfinished() {
+  {
+    MutexLock lock(mutex_);
+    if (!unfinished_wanted_ || unfinished_) return;
+  }
+  std::vector<EngineResult> results;
+  for (const std::list<OpenSample>* samples : {&running_, &waiting_}) {
+    for (const OpenSample& sample : *samples) results.push_back(sample.Unfinished());
+  }
+  MutexLock lock(mutex_);
+  unfinished_ = std::move(results);
+  changed_.NotifyAll();
 }
 
 void SampleRunner::MarkSlow() {

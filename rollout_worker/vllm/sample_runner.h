@@ -8,6 +8,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +37,7 @@ class SampleRunner {
   void Cancel(SampleId id);
   std::vector<EngineResult> Poll(std::chrono::milliseconds timeout);
   EngineStats stats() const;
+  std::vector<EngineResult> Unfinished();
 
   // Interrupts all attempts on the server, and returns when the runner's thread has done so. Their
   // samples wait with their tokens, or without (InFlight::kAbort). An attempt that reached a paused
@@ -78,6 +80,7 @@ class SampleRunner {
   // Moves submitted samples into waiting_. Returns false when the thread stops.
   bool AddSubmitted();
   void CancelSamples();
+  void ReportUnfinished();
   // Marks the servers as lost that hang or are slow.
   void MarkSlow();
   // Interrupts the attempts on lost servers, and does what Interrupt, Hold and Continue ask for.
@@ -123,6 +126,8 @@ class SampleRunner {
   std::deque<OpenSample> submitted_ GUARDED_BY(mutex_);
   std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
   std::vector<EngineResult> results_ GUARDED_BY(mutex_);
+  bool unfinished_wanted_ GUARDED_BY(mutex_) = false;
+  std::optional<std::vector<EngineResult>> unfinished_ GUARDED_BY(mutex_);
   std::size_t inside_ GUARDED_BY(mutex_) = 0;  // samples submitted and not yet returned by Poll
   EngineStats stats_ GUARDED_BY(mutex_);
   std::thread thread_;

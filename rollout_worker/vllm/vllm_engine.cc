@@ -60,6 +60,8 @@ class VllmEngine final : public InferenceEngine {
     return runner_.Poll(timeout);
   }
 
+  std::vector<EngineResult> Unfinished() override { return runner_.Unfinished(); }
+
   PolicyVersion version() const override { return pusher_.version(); }
 
   EngineStats stats() const override {

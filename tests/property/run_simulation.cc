@@ -52,7 +52,8 @@ RunSimulation::RunSimulation(std::uint64_t seed, std::function<void(const Ledger
     : written_(std::move(written)),
       random_({seed, 0}),
       options_(MakeOptions(random_)),
-      scheduler_(Start()) {
+      scheduler_(Start()),
+      most_age_(options_.max_age) {
   workers_.resize(1 + Below(3));
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i].id = "w" + std::to_string(i);
@@ -73,6 +74,7 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
   options.lease_ms = 100;
   options.max_attempts = 1 + static_cast<std::int64_t>(random.Below(4));
   options.deterministic = options.max_age == 0 && random.Below(3) == 0;
+  options.old_tokens = static_cast<OldTokens>(random.Below(3));
   options.resample = random.Below(2) == 0;
   options.replace_cap = options.prompts * static_cast<std::int64_t>(1 + random.Below(3));
   options.replace_budget = static_cast<std::int64_t>(random.Below(2) * (1 + random.Below(10)));
@@ -112,7 +114,7 @@ void RunSimulation::Step() {
   if (event < 56) return SubmitLate();
   if (event < 59) return ReplaceWorker(worker);
   if (event < 63) return PassTime();
-  if (event < 64) return TakeOrderBack(worker);
+  if (event < 64) return Chance(50) ? TakeOrderBack(worker) : OrderMaxAge();
   if (event < 68) return RestartCoordinator();
   if (event < 70 || learner_.epoch == 0) return StartLearner();
   if (event < 72) return FindDamage();
@@ -187,6 +189,7 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   }
   // A worker whose calls overtake each other says what it had said before.
   if (!lossy || Chance(80)) request.tokens = worker.tokens;
+  if (lossy) Report(worker, request);
   request.capacity = static_cast<std::int64_t>(lossy ? Below(4) : 8);
   request.loaded_version = worker.loaded;
   LedgerChanges changes;
@@ -201,15 +204,74 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
            "(6) a lease names a version that is announced");
     Expect(scheduler_.leases().Find(lease.ref, worker.id, worker.incarnation) != nullptr,
            "(1) a lease has one holder");
+    CheckContinued(lease);
   }
   if (lossy && Chance(15)) return;  // the response is lost
+  for (const auto& [ref, part] : request.partials) {
+    if (const auto held = worker.held.find(ref); held != worker.held.end())
+      held->second.reported = part.end();
+  }
   worker.finished.clear();
   for (const LeaseRef& ref : reply->revoked) {
     if (const auto held = worker.held.find(ref); held != worker.held.end()) Cut(worker, held);
   }
-  for (const GrantedLease& lease : reply->leases)
-    worker.held.try_emplace(lease.ref, Held{lease, std::nullopt});
+  for (const GrantedLease& lease : reply->leases) {
+    Held held{lease, std::nullopt};
+    if (!lease.partials.empty()) held.begun = lease.partials[0];
+    held.reported = held.begun.end();
+    worker.held.try_emplace(lease.ref, std::move(held));
+  }
   if (!lossy || Chance(70)) Load(worker);
+}
+
+// The worker samples some tokens of completion 0 of its groups, each the one of its index, and
+// reports them.
+void RunSimulation::Report(Worker& worker, WorkerExchange& request) {
+  for (auto& [ref, held] : worker.held) {
+    PartialCompletion& begun = held.begun;
+    const bool newer =
+        begun.segments.empty() || !OlderThan(worker.loaded, begun.segments.back().version);
+    if (held.content || !newer || !Chance(40)) continue;
+    PartialCompletion more;
+    more.first_token = begun.end();
+    for (std::uint64_t tokens = 1 + Below(3); tokens > 0; --tokens) {
+      more.token_ids.push_back(more.end());
+      more.logprobs.push_back(-1);
+    }
+    more.segments = {{more.first_token, worker.loaded}};
+    begun.Append(std::move(more));
+    request.partials.emplace_back(
+        ref, PartFrom(0, held.reported, begun.token_ids, begun.logprobs, begun.segments));
+  }
+}
+
+void RunSimulation::CheckContinued(const GrantedLease& lease) {
+  for (const PartialCompletion& partial : lease.partials) {
+    Expect(!options_.deterministic, "a deterministic group is sampled from its prompt");
+    Expect(partial.completion == 0 && partial.first_token == 0,
+           "a lease continues what was reported, from its first token on");
+    for (std::int32_t t = 0; t < partial.end(); ++t)
+      Expect(partial.token_ids[static_cast<std::size_t>(t)] == t, "the tokens are in order");
+    for (std::size_t i = 0; i < partial.segments.size(); ++i) {
+      const PolicyVersion& version = partial.segments[i].version;
+      Expect(!Abandoned(version), "no token of an abandoned version is continued");
+      Expect(i == 0 || !OlderThan(version, partial.segments[i - 1].version),
+             "(6) versions only rise");
+      Expect(options_.old_tokens != OldTokens::kDrop || version.step >= lease.min_version.step,
+             "old tokens are dropped");
+    }
+    ++continued_;
+  }
+}
+
+void RunSimulation::OrderMaxAge() {
+  LedgerChanges changes;
+  std::optional<std::int64_t> order;
+  if (Chance(70)) order = static_cast<std::int64_t>(Below(4));
+  const Status status = scheduler_.OrderMaxAge(order, changes);
+  Expect(status.ok() != options_.deterministic, "an age may be ordered, but no exact version");
+  Finish(changes);
+  most_age_ = std::max(most_age_, scheduler_.max_age());
 }
 
 void RunSimulation::Load(Worker& worker) {
@@ -460,7 +522,9 @@ void RunSimulation::Plan(std::uint64_t step) {
         static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(OldestOf(head).step);
     Expect(!first || !Abandoned(OldestOf(head)),
            "no group of an abandoned version gets into a new plan");
-    Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window),
+    const std::int64_t bound =
+        MaxAge(options_.prompts, first ? scheduler_.max_age() : most_age_, options_.window);
+    Expect(age >= 0 && (age <= bound || options_.old_tokens == OldTokens::kTrain),
            "(4) no group is too old");
   }
   for (const auto& [id, group] : ledger_.groups) {
@@ -567,7 +631,7 @@ void RunSimulation::CheckSlots() {
     if (group.state == kLeased || group.state == kReady || (planned && !released_.contains(id)))
       ++active;
   }
-  const std::int64_t budget = ActiveSlotBudget(options_.prompts, options_.max_age);
+  const std::int64_t budget = ActiveSlotBudget(options_.prompts, most_age_);
   Expect(active <= budget,
          "(3) " + std::to_string(active) + " active slots exceed " + std::to_string(budget));
   Expect(active == scheduler_.GetStatus().active_slots, "(3) slots are counted as they are held");

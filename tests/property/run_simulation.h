@@ -43,6 +43,9 @@ class RunSimulation {
 
   const Scheduler& scheduler() const { return scheduler_; }
 
+  // Counts the leases that continue what an earlier one began.
+  std::int64_t continued() const { return continued_; }
+
   // Counts the groups that were taken back although a later one of their prompt had ended.
   std::int64_t followed() const { return followed_; }
 
@@ -50,6 +53,8 @@ class RunSimulation {
   struct Held {
     GrantedLease lease;
     std::optional<Submission> content;  // once sampled
+    PartialCompletion begun = {};       // of completion 0
+    std::int32_t reported = 0;          // tokens of it that the coordinator has acknowledged
   };
 
   struct Worker {
@@ -80,11 +85,14 @@ class RunSimulation {
   void Admit();
   void Register(Worker& worker);
   void Exchange(Worker& worker, bool lossy);
+  void Report(Worker& worker, WorkerExchange& request);
+  void CheckContinued(const GrantedLease& lease);
   void Load(Worker& worker);
   Submission Sample(const Worker& worker, const GrantedLease& lease);
   void Submit(Worker& worker, bool lossy);
   void Refuse(Worker& worker);
   void TakeOrderBack(const Worker& worker);
+  void OrderMaxAge();
   void SubmitLate();
   void CheckAccepted(const Submission& submission, bool was_accepted, std::int64_t replaced_before);
   std::int64_t Replaced() const;
@@ -129,6 +137,8 @@ class RunSimulation {
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
   std::vector<Submission> sent_;                   // may be repeated late
   std::uint64_t payloads_ = 0;                     // sent, the last at this offset
+  std::int64_t most_age_ = 0;                      // the largest S so far
+  std::int64_t continued_ = 0;                     // leases
   std::int64_t followed_ = 0;                      // taken back after a later one had ended
   CollapseCounts accepted_;
   CollapseCounts taken_back_;  // of those, of groups that are to be sampled again

@@ -37,6 +37,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   std::int64_t passed = 0;
   std::int64_t retrained = 0;
   std::int64_t followed = 0;
+  std::int64_t continued = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     RunSimulation simulation(seed);
     for (int event = 0; event < kEvents; ++event) simulation.Step();
@@ -44,6 +45,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
     expired += simulation.scheduler().events().leases_expired;
     shared += simulation.scheduler().events().leases_shared;
     followed += simulation.followed();
+    continued += simulation.continued();
     for (const auto& [id, group] : simulation.ledger().groups) {
       ++dropped[static_cast<std::size_t>(group.reason)];
       passed += group.passed;
@@ -59,6 +61,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   EXPECT_GT(passed, 0);
   EXPECT_GT(retrained, 0);
   EXPECT_GT(followed, 0);
+  EXPECT_GT(continued, 0);
 }
 
 TEST(SchedulerProperty, EveryInterleavingKeepsTheInvariantsAndEnds) {

@@ -80,6 +80,8 @@ void CheckRun(const RunSettings& run, Rules& rules) {
                 "deterministic",
                 "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest "
                 "version, so no older one can be named");
+  rules.Require(!run.deterministic || run.async.old_tokens == OldTokens::kDrop, "async.old_tokens",
+                "is for groups of several versions, and run.deterministic names one; leave it out");
 }
 
 // Equal bits need an engine whose numbers do not depend on what else is in the batch.

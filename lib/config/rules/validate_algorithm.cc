@@ -71,11 +71,12 @@ void CheckAlgorithm(const AlgorithmConfig& algorithm, Rules& rules) {
 void CheckAlgorithmOfRun(const RunSettings& run, Rules& rules) {
   rules.In("run.algorithm.");
   const AlgorithmConfig& algorithm = run.algorithm;
-  const bool off_policy =
-      run.batch.max_age > 0 && algorithm.correction.mode == CorrectionMode::kNone;
+  const bool old = run.batch.max_age > 0 || run.async.old_tokens == OldTokens::kTrain;
+  const bool off_policy = old && algorithm.correction.mode == CorrectionMode::kNone;
   rules.Require(algorithm.loss != PolicyLoss::kGpg || !off_policy, "loss",
-                "has no ratio, so groups of older weights bias it; set run.batch.max_age: 0, or "
-                "old_policy: learner and a correction.mode");
+                "has no ratio, so tokens of older weights bias it; set run.batch.max_age: 0 and "
+                "another run.async.old_tokens than train, or old_policy: learner and a "
+                "correction.mode");
   rules.Require(algorithm.loss != PolicyLoss::kGpg || !SeveralUpdates(run.batch), "loss",
                 "has no ratio, so every update after the first is biased; set run.batch.updates: 1 "
                 "and run.batch.epochs: 1, or another loss");

@@ -110,8 +110,9 @@ Generator::Generator(CachedDecoder& decoder, GeneratorOptions options)
 Generator::~Generator() = default;
 
 Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
-                      const Tokenizer* tokenizer) {
+                      const Tokenizer* tokenizer, BegunSequence begun) {
   BUTTRESS_RETURN_IF_ERROR(Check(prompt, sampling));
+  BUTTRESS_RETURN_IF_ERROR(CheckBegun(std::ssize(prompt), sampling, begun));
   if (!sampling.stop.empty() && tokenizer == nullptr)
     return InvalidArgument("stop strings need a tokenizer; expected stop_token_ids alone");
   auto found = prompts_.find(prompt);
@@ -124,6 +125,9 @@ Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt, Sampl
   if (!sampling.stop.empty())
     sequence->first_stops = StopMatcher(*tokenizer, sampling.stop, sampling.min_tokens);
   sequence->stops = sequence->first_stops;
+  for (const std::int32_t token : begun.token_ids) sequence->stops.Completes(token);
+  sequence->out.token_ids = std::move(begun.token_ids);
+  sequence->out.logprobs = std::move(begun.logprobs);
   sequence->sampling = std::move(sampling);
   sequence->prompt = found->second.get();
   sequence->sampling.max_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(
@@ -163,6 +167,16 @@ std::int64_t Generator::Restart() {
     sequence->stops = sequence->first_stops;
   }
   return lost;
+}
+
+std::vector<GeneratedSequence> Generator::Unfinished() const {
+  std::vector<GeneratedSequence> unfinished;
+  const auto add = [&](const Sequence& sequence) {
+    if (!sequence.out.segment_starts.empty()) unfinished.push_back(sequence.out);
+  };
+  for (const auto& sequence : running_) add(*sequence);
+  for (const auto& sequence : waiting_) add(*sequence);
+  return unfinished;
 }
 
 std::vector<GeneratedSequence> Generator::Step() {
@@ -214,6 +228,21 @@ Status Generator::Check(const std::vector<std::int32_t>& prompt,
                  " tokens, more than kv_cache_tokens = ", options_.kv_cache_tokens, " can hold"));
   }
   return OkStatus();
+}
+
+Status Generator::CheckBegun(std::int64_t prompt_size, const SamplingParams& sampling,
+                             const BegunSequence& begun) const {
+  const std::int64_t tokens = std::ssize(begun.token_ids);
+  const std::int64_t most =
+      std::min<std::int64_t>(sampling.max_tokens, config_.max_positions - prompt_size);
+  const bool known = std::ranges::all_of(begun.token_ids, [this](std::int32_t token) {
+    return token >= 0 && token < config_.vocab_size;
+  });
+  if (known && tokens < most && begun.logprobs.size() == begun.token_ids.size()) return OkStatus();
+  return InvalidArgument(c10::str("the completion begins with ", tokens, " tokens and ",
+                                  begun.logprobs.size(),
+                                  " log-probs; expected as many of both, fewer than ", most,
+                                  ", and tokens of the vocabulary of ", config_.vocab_size));
 }
 
 // Ends the use of a prompt by one sequence.
@@ -407,7 +436,8 @@ void Generator::Append(Sequence& sequence, SampledToken sampled) const {
     out.finish_reason = FinishReason::kError;
     return;
   }
-  if (out.segment_starts.empty()) out.segment_starts.push_back(0);
+  if (out.segment_starts.empty())
+    out.segment_starts.push_back(static_cast<std::int32_t>(out.token_ids.size()));
   out.token_ids.push_back(sampled.token);
   out.logprobs.push_back(sampled.logprob);
   const std::vector<std::int32_t>& stops = sequence.sampling.stop_token_ids;
@@ -444,7 +474,7 @@ void Generator::TakeWeights() {
   const auto begin_segment = [this](Sequence& sequence) {
     if (!keep_cache_) sequence.computed = 0;
     GeneratedSequence& out = sequence.out;
-    if (!out.token_ids.empty())
+    if (!out.segment_starts.empty())
       out.segment_starts.push_back(static_cast<std::int32_t>(out.token_ids.size()));
   };
   for (const auto& sequence : running_) begin_segment(*sequence);

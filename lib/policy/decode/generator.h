@@ -35,10 +35,17 @@ struct GeneratedSequence {
   std::uint64_t key = 0;
   std::vector<std::int32_t> token_ids;  // with the stop token or the tokens of the stop string
   std::vector<float> logprobs;          // of token_ids under the distribution sampled from, in nats
-  // Indices of the first tokens sampled from the first weights (0) and after each change of them,
-  // one for each change: equal ones if no token was sampled between two changes.
+  // Indices of the first tokens sampled here from the first weights and after each change of them,
+  // one for each change: equal ones if no token was sampled between two changes. The first index is
+  // 0, or the number of tokens that the sequence was added with.
   std::vector<std::int32_t> segment_starts;
   FinishReason finish_reason = FinishReason::kUnspecified;
+};
+
+// Tokens that a sequence begins with.
+struct BegunSequence {
+  std::vector<std::int32_t> token_ids;
+  std::vector<float> logprobs;
 };
 
 // Not thread-safe. LibTorch's exceptions (c10::Error) pass through.
@@ -59,14 +66,20 @@ class Generator {
   // prompt that leaves no position for a completion; kInvalidArgument for an empty prompt, a token
   // outside the vocabulary, sampling parameters out of range, or more tokens than the cache can
   // hold.
+  //
+  // The sequence continues behind the tokens of `begun`, which others have sampled and which did
+  // not end it; kInvalidArgument if they leave no token to sample.
   Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
-             const Tokenizer* tokenizer = nullptr);
+             const Tokenizer* tokenizer = nullptr, BegunSequence begun = {});
 
   // Removes a sequence. Returns the number of its tokens, nullopt if there is none with this key.
   std::optional<std::int64_t> Remove(std::uint64_t key);
 
   // Lets every sequence start again from its prompt. Returns the number of tokens that they lose.
   std::int64_t Restart();
+
+  // Returns copies of the sequences that have sampled tokens here and are not finished.
+  std::vector<GeneratedSequence> Unfinished() const;
 
   // Samples one token of each sequence that decodes, admits the queued sequences that fit, and
   // computes a bounded number of tokens of prompts. Returns the sequences that finished in it.
@@ -92,6 +105,8 @@ class Generator {
   struct Pass;
 
   Status Check(const std::vector<std::int32_t>& prompt, const SamplingParams& sampling) const;
+  Status CheckBegun(std::int64_t prompt_size, const SamplingParams& sampling,
+                    const BegunSequence& begun) const;
   void TakeWeights();
   void Decode(std::int64_t& left);
   void Admit();

@@ -93,6 +93,12 @@ TEST(LoadTest, BrokenRulesAreListedTogether) {
               HasSubstr("run.optim.precision = stochastic: rounds bfloat16 parameters"));
   EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}),
               HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.algorithm.loss=gpg", "run.batch.max_age=0",
+                              "run.async.old_tokens=train"}),
+              HasSubstr("run.algorithm.loss = gpg: has no ratio, so tokens of older weights"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true", "run.batch.max_age=0",
+                              "run.async.old_tokens=mask"}),
+              HasSubstr("run.async.old_tokens = mask: is for groups of several versions"));
 }
 
 TEST(LoadTest, SamplesOfATruncatedDistributionAreRefused) {

@@ -61,6 +61,42 @@ TEST(GeneratorTest, LogprobsEqualTheLearnersAloneAndInABatch) {
   EXPECT_LT(worst, 1e-4);
 }
 
+// Tokens depend on the seed and their index only, so that it does not matter who sampled the first.
+TEST(GeneratorTest, ASequenceThatBeginsWithTokensContinuesAsIfItHadSampledThem) {
+  const auto model = GoldenModel("qwen2_tiny");
+  const GeneratorOptions options = {
+      .max_running = 4, .kv_cache_tokens = 1024, .batch_invariant = true};
+  const auto prompt = PromptOf(3, 20);
+  Generator first(*model, options);
+  ASSERT_TRUE(first.Add(0, prompt, Sampling(5, 40)).ok());
+  std::vector<GeneratedSequence> unfinished;
+  while (unfinished.empty() || unfinished[0].token_ids.size() < 17) {
+    ASSERT_TRUE(first.Step().empty());
+    unfinished = first.Unfinished();
+  }
+  const GeneratedSequence begun = unfinished.at(0);
+  const GeneratedSequence whole = RunAll(first).at(0);
+
+  Generator second(*model, options);
+  ASSERT_TRUE(second.Add(0, prompt, Sampling(6, 9)).ok());
+  ASSERT_TRUE(
+      second.Add(1, prompt, Sampling(5, 40), nullptr, {begun.token_ids, begun.logprobs}).ok());
+  EXPECT_TRUE(second.Unfinished().empty()) << "it has sampled nothing yet";
+  const GeneratedSequence continued = RunAll(second).at(1);
+  EXPECT_EQ(continued.token_ids, whole.token_ids);
+  EXPECT_EQ(continued.logprobs, whole.logprobs);
+  EXPECT_THAT(continued.segment_starts, ::testing::ElementsAre(17));
+
+  const std::vector<float> some(3, -1);
+  const auto add = [&](std::vector<std::int32_t> tokens, std::int32_t max_tokens) {
+    return second.Add(2, prompt, Sampling(5, max_tokens), nullptr, {std::move(tokens), some})
+        .ToString();
+  };
+  EXPECT_THAT(add({1, 2, 3}, 3), HasSubstr("fewer than 3"));
+  EXPECT_THAT(add({1, 2}, 9), HasSubstr("2 tokens and 3 log-probs"));
+  EXPECT_THAT(add({1, 2, 1 << 20}, 9), HasSubstr("vocabulary"));
+}
+
 TEST(GeneratorTest, LogprobsStayEqualWhenCacheBlocksAreUsedAgain) {
   const auto model = GoldenModel("qwen2_tiny");
   // The cache has room for two sequences, so that many use each block.

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <utility>
+
+#include "lib/experience/check.h"
 #include "lib/experience/group.h"
+#include "tests/support/fakes/byte_tokenizer.h"
 #include "tests/support/fakes/fake_scoring.h"
 
 namespace buttress {
@@ -100,6 +105,123 @@ TEST(HeldGroupsTest, AGroupIsScoredAtOnceWhereTheScoringWantsGroups) {
   ASSERT_TRUE(groups.Add(work));
   ASSERT_EQ(groups.StartRunnable(kOld).size(), 3);
   EXPECT_THAT(sampled(3, 1, /*whole=*/false), ElementsAre(1));
+}
+
+EngineResult Sampled(const SampleId& id, std::int32_t tokens, FinishReason reason) {
+  EngineResult result;
+  result.id = id;
+  result.finish_reason = reason;
+  for (std::int32_t t = 0; t < tokens; ++t) {
+    result.token_ids.push_back(t);
+    result.logprobs.push_back(-1);
+  }
+  result.segments = {{0, kOld}};
+  return result;
+}
+
+// First index and number of the tokens that are reported, by completion.
+std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>> Reported(
+    HeldGroups& groups, const std::vector<EngineResult>& unfinished, bool answered = true) {
+  v1::ExchangeRequest request;
+  EXPECT_TRUE(groups.ReportPartials(unfinished, request));
+  std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>> parts;
+  for (const v1::PartialCompletion& part : request.partials())
+    parts[part.completion()] = {part.first_token(), part.token_ids_size()};
+  if (answered) groups.MarkReported(request);
+  return parts;
+}
+
+TEST(HeldGroupsTest, EachTokenIsReportedUntilItIsAnswered) {
+  HeldGroups groups("w", 1);
+  WorkerLease work;
+  work.lease.ref = {7, 1};
+  work.lease.completions = 2;
+  work.lease.sampling.max_tokens = 100;
+  ASSERT_TRUE(groups.Add(work));
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 2);
+  const SampleId a = {7, 1, 0}, b = {7, 1, 1};
+  using Parts = std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>>;
+  const auto open = FinishReason::kUnspecified;
+  EXPECT_EQ(Reported(groups, {Sampled(a, 3, open)}, /*answered=*/false), (Parts{{0, {0, 3}}}));
+  EXPECT_EQ(Reported(groups, {Sampled(a, 4, open)}), (Parts{{0, {0, 4}}}));
+  groups.AddScored({Sampled(b, 6, FinishReason::kStop), Correct("1", "1"), Outcome::kUnspecified});
+  EXPECT_EQ(Reported(groups, {Sampled(a, 9, open)}), (Parts{{0, {4, 5}}, {1, {0, 6}}}));
+  EXPECT_EQ(Reported(groups, {Sampled(a, 9, open)}), Parts{});
+  // A failed sample begins again, and so does the report.
+  ASSERT_TRUE(groups.Retry(a).has_value());
+  EXPECT_EQ(Reported(groups, {Sampled(a, 2, open)}), (Parts{{0, {0, 2}}}));
+  groups.ForgetPartials();
+  EXPECT_EQ(Reported(groups, {Sampled(a, 2, open)}), (Parts{{0, {0, 2}}, {1, {0, 6}}}));
+  // The coordinator has what is returned: it counts where it ends.
+  EXPECT_EQ(groups.Return({7, 1}, ReturnReason::kDraining).size(), 1);
+  EXPECT_EQ(groups.token_counts().handed_on, 6);
+  groups.CountHandedOn(a, true);
+  EXPECT_EQ(groups.token_counts().handed_on, 8);
+}
+
+TEST(HeldGroupsTest, AReportHasAtMostOneMiB) {
+  HeldGroups groups("w", 1);
+  WorkerLease work;
+  work.lease.ref = {7, 1};
+  work.lease.completions = 2;
+  ASSERT_TRUE(groups.Add(work));
+  groups.StartRunnable(kOld);
+  const std::vector<EngineResult> unfinished = {
+      Sampled({7, 1, 0}, 100000, FinishReason::kUnspecified),
+      Sampled({7, 1, 1}, 100000, FinishReason::kUnspecified)};
+  v1::ExchangeRequest request;
+  EXPECT_FALSE(groups.ReportPartials(unfinished, request));
+  EXPECT_LE(request.ByteSizeLong(), std::size_t{1} << 20);
+  groups.MarkReported(request);
+  v1::ExchangeRequest rest;
+  EXPECT_TRUE(groups.ReportPartials(unfinished, rest));
+  ASSERT_EQ(rest.partials_size(), 1);
+  EXPECT_EQ(rest.partials(0).first_token() + rest.partials(0).token_ids_size(), 100000);
+}
+
+TEST(HeldGroupsTest, ALeaseContinuesWhatWasBegunAndMasksWhatIsTooOld) {
+  HeldGroups groups("w", 1, /*mask_old=*/true);
+  Lease lease;
+  lease.ref = {7, 2};
+  lease.prompt_id = "p";
+  lease.source = "s";
+  lease.prompt_token_ids = {1, 2};
+  lease.completions = 3;
+  lease.min_version = kNew;
+  lease.sampling.max_tokens = 4;
+  lease.sampling.stop_token_ids = {9};
+  const std::vector<float> logprobs = {-1, -1};
+  const std::vector<Segment> old = {{0, kOld}};
+  const std::vector<std::int32_t> open = {5, 6}, stopped = {5, 9}, foreign = {5, 4000};
+  const ByteTokenizer tokenizer;
+  const auto work =
+      PrepareLease(lease,
+                   {PartFrom(0, 0, open, logprobs, old), PartFrom(1, 0, stopped, logprobs, old),
+                    PartFrom(2, 0, foreign, logprobs, old), PartFrom(3, 0, open, logprobs, old)},
+                   tokenizer);
+  ASSERT_TRUE(work.ok()) << work.status().ToString();
+  ASSERT_TRUE(groups.Add(*work));
+  EXPECT_TRUE(groups.StartRunnable(kOld).empty());
+  const std::vector<SampleRequest> requests = groups.StartRunnable(kNew);
+  ASSERT_EQ(requests.size(), 3);
+  EXPECT_EQ(requests[0].begun.token_ids, open);
+  EXPECT_FALSE(requests[0].begun.ended());
+  EXPECT_EQ(requests[1].begun.finish_reason, FinishReason::kStop);
+  EXPECT_TRUE(requests[2].begun.token_ids.empty()) << "not of this vocabulary";
+
+  for (std::int32_t i = 0; i < 3; ++i) {
+    EngineResult sample = Sampled({7, 2, i}, 4, FinishReason::kLength);
+    sample.segments =
+        i == 0 ? std::vector<Segment>{{0, kOld}, {2, kNew}} : std::vector<Segment>{{0, kNew}};
+    groups.AddScored({std::move(sample), Correct("1", "1"), Outcome::kUnspecified});
+  }
+  const auto complete = groups.WaitForComplete(std::chrono::milliseconds(0));
+  ASSERT_TRUE(complete.has_value());
+  const Result<v1::Group> group = DecodeGroup(complete->group.bytes);
+  ASSERT_TRUE(group.ok()) << group.status().message();
+  EXPECT_THAT(group->head().trained_lengths(), ElementsAre(2, 4, 4));
+  EXPECT_THAT(TrainedSpansOf(*group, 0), ElementsAre(TokenSpan{2, 4}));
+  EXPECT_TRUE(CheckGroup(*group).ok()) << CheckGroup(*group).ToString();
 }
 
 }  // namespace

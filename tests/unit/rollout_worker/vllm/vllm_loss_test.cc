@@ -49,6 +49,30 @@ TEST_F(VllmLossTest, TheTokensBeforeABrokenConnectionAreKeptOnAnotherServer) {
   EXPECT_EQ(StateOf(0).losses, 1);
 }
 
+TEST_F(VllmLossTest, UnfinishedSamplesAreReportedAndContinuedByAnotherEngine) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  b_.Stop();
+  ASSERT_TRUE(WaitForServers(*engine_, {{a_.url(), true, true}, {b_.url(), false, false}}));
+  a_.Fail({Fault::kStallMidway});
+  ASSERT_TRUE(engine_->Submit(RequestOf(0)).ok());
+  ASSERT_TRUE(WaitUntil([&] { return StateOf(0).tokens == 2; }));
+  const std::vector<EngineResult> unfinished = engine_->Unfinished();
+  ASSERT_EQ(unfinished.size(), 1U);
+  ASSERT_EQ(unfinished[0].token_ids.size(), 2U);
+  engine_->Cancel(unfinished[0].id);
+  EXPECT_EQ(PollFor(*engine_, 1)[0].finish_reason, FinishReason::kAbort);
+
+  SampleRequest request = RequestOf(1);
+  request.begun =
+      PartFrom(1, 0, unfinished[0].token_ids, unfinished[0].logprobs, unfinished[0].segments);
+  ASSERT_TRUE(engine_->Submit(request).ok());
+  const EngineResult completion = PollFor(*engine_, 1)[0];
+  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
+  ExpectTokensOfSegments(completion);
+  EXPECT_EQ(a_.completions().back()["prompt"].size(), 5U);
+  EXPECT_EQ(a_.completions().back()["max_tokens"], 14);
+}
+
 TEST_F(VllmLossTest, AnAttemptThatBreaksTheProtocolLosesItsOwnTokensOnly) {
   ASSERT_NO_FATAL_FAILURE(Start());
   b_.Stop();
