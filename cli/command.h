@@ -45,6 +45,7 @@ std::function<Status()> AddStatus(CLI::App& app);
 std::function<Status()> AddCordon(CLI::App& app);
 std::function<Status()> AddDrain(CLI::App& app);
 std::function<Status()> AddUncordon(CLI::App& app);
+std::function<Status()> AddMaxAge(CLI::App& app);
 std::function<Status()> AddSamples(CLI::App& app);
 std::function<Status()> AddPage(CLI::App& app);
 std::function<Status()> AddCompare(CLI::App& app);

@@ -71,6 +71,8 @@ constexpr CommandEntry kCommands[] = {
     {"compare", "compare the settings, curves, endpoints and costs of runs", AddCompare,
      kUnderstand},
     {"stop", "end a run after a checkpoint", AddStop, kTrain},
+    {"max-age", "change how old groups may be when they are trained, in a run under way", AddMaxAge,
+     kTrain},
     {"cordon", "give rollout workers no new leases", AddCordon, kMachines},
     {"uncordon", "take back cordon and drain", AddUncordon, kMachines},
     {"drain", "let rollout workers finish or hand back what they hold, and exit", AddDrain,

@@ -1,7 +1,8 @@
 // The commands that call the coordinator of a run. `buttress status RUN` prints its progress; where
 // no coordinator answers, that of the ledger and the steps file. `cordon`, `drain` and `uncordon
-// RUN WORKER...` give standing orders to rollout workers. `stop RUN` asks the learner for a
-// checkpoint and ends the run after it.
+// RUN WORKER...` give standing orders to rollout workers. `max-age RUN STEPS` changes how old
+// groups may be when they are trained. `stop RUN` asks the learner for a checkpoint and ends the
+// run after it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -171,6 +172,11 @@ void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
       fmt::print("  source {}: {}\n", source, CollapseText(counts));
   }
   fmt::print("{}", TokensText(AccountFrom(run)));
+  fmt::print("age of groups: at most {} steps\n", run.max_age());
+  if (run.kept_tokens() + run.continued_tokens() > 0) {
+    fmt::print("unfinished completions: {} tokens kept, {} continued by another lease\n",
+               run.kept_tokens(), run.continued_tokens());
+  }
   if (run.planned_length() > 0) {
     fmt::print(
         "tokens a completion: {:.1f} of those drawn for the newest plans, {:.1f} of those "
@@ -235,6 +241,9 @@ void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
       {"tokens", TokensJson(AccountFrom(run))},
       {"drawn_length", run.drawn_length()},
       {"planned_length", run.planned_length()},
+      {"max_age", run.max_age()},
+      {"kept_tokens", run.kept_tokens()},
+      {"continued_tokens", run.continued_tokens()},
       {"sources", SourcesJson(run)},
       {"skipped", SkippedPromptsOf(run)},
       {"workers", workers},
@@ -340,6 +349,29 @@ std::function<Status()> AddOrder(CLI::App& app, v1::WorkerOrder order) {
   return [options, order] { return GiveOrders(*options, order); };
 }
 
+struct MaxAgeOptions {
+  RunFlags flags;
+  std::optional<std::uint32_t> max_age;
+  bool configured = false;
+};
+
+Status OrderMaxAge(const MaxAgeOptions& options) {
+  if (options.max_age.has_value() == options.configured)
+    return InvalidArgument("expected a number of steps, or --configured");
+  BUTTRESS_ASSIGN_OR_RETURN(const auto client,
+                            ConnectToRun(options.flags, Program::kOperating, kOrderGiveUpMs));
+  v1::OrderMaxAgeRequest request;
+  if (options.max_age) request.set_max_age(*options.max_age);
+  BUTTRESS_ASSIGN_OR_RETURN(const v1::OrderMaxAgeResponse now, client->OrderMaxAge(request));
+  if (options.flags.json) {
+    PrintJson({{"max_age", now.max_age()}, {"before", now.max_age_before()}});
+  } else {
+    fmt::print("groups may be {} steps old when they are trained; before: {}\n", now.max_age(),
+               now.max_age_before());
+  }
+  return OkStatus();
+}
+
 constexpr std::int64_t kStopGiveUpMs = 15000;
 constexpr std::int64_t kPollMs = 1000;
 
@@ -395,6 +427,16 @@ std::function<Status()> AddCordon(CLI::App& app) { return AddOrder(app, v1::WORK
 std::function<Status()> AddDrain(CLI::App& app) { return AddOrder(app, v1::WORKER_ORDER_DRAIN); }
 
 std::function<Status()> AddUncordon(CLI::App& app) { return AddOrder(app, v1::WORKER_ORDER_NONE); }
+
+std::function<Status()> AddMaxAge(CLI::App& app) {
+  const auto options = std::make_shared<MaxAgeOptions>();
+  options->flags.AddTo(app);
+  app.add_option("steps", options->max_age,
+                 "steps that a group may be old when it is trained, in place of "
+                 "run.batch.max_age; restarts of the run keep it");
+  app.add_flag("--configured", options->configured, "go back to run.batch.max_age");
+  return [options] { return OrderMaxAge(*options); };
+}
 
 std::function<Status()> AddStop(CLI::App& app) {
   const auto options = std::make_shared<StopOptions>();

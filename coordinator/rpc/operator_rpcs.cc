@@ -1,4 +1,4 @@
-// RPCs of operators: GetRunStatus, OrderWorker and StopRun.
+// RPCs of operators: GetRunStatus, OrderWorker, OrderMaxAge and StopRun.
 #include <fmt/core.h>
 
 #include <set>
@@ -12,6 +12,8 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kMaxReasonBytes = 1024;
+// Above any use, and far fewer than the versions that the ledger remembers.
+constexpr std::int64_t kMostMaxAge = 256;
 
 v1::WorkerStatus StatusOf(const Turn& turn, const std::string& id, std::int64_t leases) {
   v1::WorkerStatus out;
@@ -104,6 +106,10 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
   *response.mutable_tokens() = ToProto(status.tokens);
   response.set_drawn_length(status.drawn_length);
   response.set_planned_length(status.planned_length);
+  response.set_max_age(static_cast<std::uint64_t>(status.max_age));
+  response.set_kept_tokens(static_cast<std::uint64_t>(status.kept_tokens));
+  response.set_continued_tokens(
+      static_cast<std::uint64_t>(turn.scheduler.events().tokens_continued));
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,
@@ -126,6 +132,26 @@ grpc::ServerUnaryReactor* CoordinatorService::OrderWorker(grpc::CallbackServerCo
     const auto held = leases.find(order.worker_id);
     *response->mutable_worker() =
         StatusOf(turn, order.worker_id, held == leases.end() ? 0 : held->second);
+    return OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::OrderMaxAge(grpc::CallbackServerContext*,
+                                                          const v1::OrderMaxAgeRequest* request,
+                                                          v1::OrderMaxAgeResponse* response) {
+  return Handle({"OrderMaxAge"}, *request, [request, response](Turn& turn) -> Status {
+    const auto before = static_cast<std::uint64_t>(turn.scheduler.max_age());
+    std::optional<std::int64_t> order;
+    if (request->has_max_age()) order = request->max_age();
+    if (order > kMostMaxAge) {
+      return InvalidArgument(
+          fmt::format("max_age = {}; expected at most {} steps", *order, kMostMaxAge));
+    }
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderMaxAge(order, turn.changes));
+    response->set_max_age(static_cast<std::uint64_t>(turn.scheduler.max_age()));
+    response->set_max_age_before(before);
+    Log(kInfo, "an operator changes the age that groups may have when they are trained",
+        {{"max_age", response->max_age()}, {"before", before}});
     return OkStatus();
   });
 }

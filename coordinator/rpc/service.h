@@ -4,7 +4,7 @@
 //   submit_groups.cc  SubmitGroups
 //   learner_rpcs.cc   RegisterLearner, PlanBatch, FetchGroups, Commit, AnnounceWeights,
 //                     Checkpointed
-//   operator_rpcs.cc  GetRunStatus, OrderWorker, StopRun
+//   operator_rpcs.cc  GetRunStatus, OrderWorker, OrderMaxAge, StopRun
 //
 // The handler inside the function runs on the loop's thread; gRPC's threads never wait for it.
 #pragma once
@@ -68,6 +68,9 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* OrderWorker(grpc::CallbackServerContext* context,
                                         const v1::OrderWorkerRequest* request,
                                         v1::OrderWorkerResponse* response) override;
+  grpc::ServerUnaryReactor* OrderMaxAge(grpc::CallbackServerContext* context,
+                                        const v1::OrderMaxAgeRequest* request,
+                                        v1::OrderMaxAgeResponse* response) override;
   grpc::ServerUnaryReactor* StopRun(grpc::CallbackServerContext* context,
                                     const v1::StopRunRequest* request,
                                     v1::StopRunResponse* response) override;

@@ -271,6 +271,11 @@ Result<v1::OrderWorkerResponse> CoordinatorClient::OrderWorker(
   return connection_->Unary("OrderWorker", &Async::OrderWorker, request);
 }
 
+Result<v1::OrderMaxAgeResponse> CoordinatorClient::OrderMaxAge(
+    const v1::OrderMaxAgeRequest& request) {
+  return connection_->Unary("OrderMaxAge", &Async::OrderMaxAge, request);
+}
+
 Result<v1::StopRunResponse> CoordinatorClient::StopRun(const v1::StopRunRequest& request) {
   return connection_->Unary("StopRun", &Async::StopRun, request, request.wait_ms());
 }

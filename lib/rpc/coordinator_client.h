@@ -84,6 +84,7 @@ class CoordinatorClient {
 
   // kNotFound, with the known ids, if there is no such worker.
   Result<v1::OrderWorkerResponse> OrderWorker(const v1::OrderWorkerRequest& request);
+  Result<v1::OrderMaxAgeResponse> OrderMaxAge(const v1::OrderMaxAgeRequest& request);
 
   // Long poll of up to request.wait_ms for the checkpoint of the stop.
   Result<v1::StopRunResponse> StopRun(const v1::StopRunRequest& request);

@@ -1,5 +1,6 @@
 // Kills a process of each kind (SIGKILL) during a run: the run ends by itself and the ledger
 // balances.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -51,6 +52,42 @@ TEST(KillTest, AKilledCoordinatorRestartsWithEverythingItAcknowledged) {
 // again, from the same plans.
 TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) {
   KillDuringARun("learner", 8);
+}
+
+// Workers that sample one completion at a time always have unfinished groups. What a killed one has
+// reported of them is not sampled again.
+TEST(KillTest, AnotherWorkerContinuesTheGroupsOfAKilledOne) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  constexpr int kKills = 10;
+  std::vector<std::string> flags = {"--no-eval"};
+  for (const char* setting : {"run.async.partial_ms=1", "run.sampling.group_size=16",
+                              "local.worker.max_running=1", "local.launch.max_restarts=100"})
+    flags.insert(flags.end(), {"--set", setting});
+  LaunchedRun run(1000000, flags);
+  run.Start();
+  const TempDir logs;
+  int calls = 0;
+  const auto status = [&] {
+    const std::string log = JoinPath(logs.path(), std::to_string(++calls));
+    RunToEnd({SiblingProgram("buttress"), "status", run.out(), "--json"}, log, kRunMs);
+    return nlohmann::json::parse(TextOf(log));
+  };
+  ASSERT_TRUE(run.WaitForStep(1, kRunMs)) << run.Text();
+  nlohmann::json now = status();
+  for (int kills = 0; now.value("continued_tokens", 0) == 0 && kills < kKills; ++kills) {
+    ASSERT_NO_FATAL_FAILURE(KillOne(run, "rollout_worker"));
+    ASSERT_TRUE(WaitUntil(kRunMs, [&] { return run.Pids("rollout_worker").size() == 2; }));
+    ASSERT_TRUE(run.WaitForStep(now.value("step", 0) + 2, kRunMs)) << run.Text();
+    now = status();
+  }
+  EXPECT_GT(now.value("continued_tokens", 0), 0);
+  ASSERT_TRUE(run.WaitForStep(now.value("step", 0) + 3, kRunMs)) << run.Text();
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "stop", run.out()}, JoinPath(logs.path(), "stop"),
+                     kRunMs),
+            0);
+  EXPECT_EQ(run.Wait(kRunMs), 130) << run.Text();
+  const auto audit = *AuditLedger(**LedgerReader::Open(JoinPath(run.out(), "ledger.db")));
+  EXPECT_THAT(audit.violations(), ::testing::IsEmpty());
 }
 
 // Of "lengths" every completion is correct. Its weight is a third of that of "sums".

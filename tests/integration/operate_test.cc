@@ -1,4 +1,4 @@
-// The operating commands on a run of real programs: status, cordon, drain, stop.
+// The operating commands on a run of real programs: status, cordon, drain, max-age, stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,6 +83,12 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
   EXPECT_EQ(Command({"uncordon", run_.out(), "w0"}), 0) << text_;
   EXPECT_EQ(Worker("w0")["order"], "none");
 
+  EXPECT_EQ(Command({"max-age", run_.out(), "3"}), 0) << text_;
+  EXPECT_THAT(text_, HasSubstr("may be 3 steps old when they are trained; before: 1"));
+  EXPECT_EQ(StatusOf()["max_age"], 3);
+  EXPECT_EQ(Command({"max-age", run_.out(), "--configured"}), 0) << text_;
+  EXPECT_EQ(StatusOf()["max_age"], 1);
+
   EXPECT_EQ(Command({"drain", run_.out(), "w1"}), 0) << text_;
   EXPECT_TRUE(WaitUntil(kRunMs, [&] { return run_.Pids("rollout_worker").size() == 1; }))
       << run_.Text();
@@ -120,6 +126,10 @@ TEST_F(OperateTest, MistakesAreNamed) {
   EXPECT_EQ(Command({"drain", run_.out(), "w7"}), 3);
   EXPECT_THAT(text_, AllOf(HasSubstr("no worker 'w7'"), HasSubstr("w0, w1")));
   EXPECT_EQ(Command({"drain", run_.out()}), 2) << "no worker is named";
+  EXPECT_EQ(Command({"max-age", run_.out()}), 2);
+  EXPECT_THAT(text_, HasSubstr("expected a number of steps, or --configured"));
+  EXPECT_EQ(Command({"max-age", run_.out(), "100000"}), 2);
+  EXPECT_THAT(text_, HasSubstr("max_age = 100000; expected at most 256 steps"));
   EXPECT_EQ(Command({"stop", run_.out() + "-other"}), 2);
   EXPECT_EQ(Command({"stop", dir_.path()}), 3);
   EXPECT_THAT(text_, HasSubstr("coordinator.address"));
