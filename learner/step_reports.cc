@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "lib/base/os/clock.h"
@@ -89,6 +91,23 @@ void LearnerMetrics::AddStep(const StepMeasurements& step) {
       .Histogram("buttress_learner_step_duration_seconds",
                  "From the end of a step to the end of the next.", kStepBounds)
       .Observe(step.seconds_step);
+  metrics_
+      .Histogram("buttress_learner_step_wait_seconds",
+                 "Time of a step in which the learner waited: for groups, weights and other ranks.",
+                 kStepBounds)
+      .Observe(step.seconds_waited());
+}
+
+void LearnerMetrics::AddTokenAges(const StepSums& sums) {
+  const auto counts = std::span(sums.values).subspan(StepSums::kAgeCounts, StepSums::kAgeBins);
+  std::vector<double> bounds(counts.size() - 1);
+  std::iota(bounds.begin(), bounds.end(), 0.0);
+  metrics_
+      .Histogram("buttress_learner_token_age_versions",
+                 "Accepted tokens by their age: policy versions from the one that sampled them to "
+                 "the one that their step trains.",
+                 bounds)
+      .ObserveMultiple({counts.begin(), counts.end()}, sums[StepSums::kAgeSum]);
 }
 
 void LearnerMetrics::AddSource(const SourceMeasurements& source) {
@@ -189,6 +208,7 @@ Status StepReports::RecordOnRank0(StepState& state) {
   BUTTRESS_RETURN_IF_ERROR(AppendStep(path_, measured));
   source_.SetNewestStep(StepToJson(measured));
   metrics_.AddAlarms(alarms_, measured.alarms);
+  metrics_.AddTokenAges(state.sums);
   Log(kInfo, "step",
       {{"raw_reward", measured.raw_reward_mean},
        {"accuracy", measured.accuracy},

@@ -33,6 +33,9 @@ class LearnerMetrics {
   // Called after each step, on rank 0.
   void AddAlarms(const AlarmMonitor& alarms, std::span<const Alarm> begun);
 
+  // Called after each step, on rank 0, with the sums of all ranks.
+  void AddTokenAges(const StepSums& sums);
+
   void AddCheckpoint(double seconds, std::int64_t bytes);
 
   void AddCheckpointLoad(double seconds);
