@@ -49,6 +49,14 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
     {"equal rewards",
      "all completions have the same reward, and nothing says whether it is that of a right answer",
      "name the column that says what is right by --reward; the other causes then follow"},
+    {"never right",
+     "no completion of the source was ever right, which verifier, format and prompts explain alike",
+     "score answers that are known to be right with `buttress verify`: if they fail, mend the "
+     "verifier or the answer field; if they pass, look at the format of the completions, then use "
+     "easier prompts"},
+    {"against history", "all are wrong, although earlier visits of the prompt were mostly right",
+     "score the stored completions again, and look for a verifier that fails now and then "
+     "(timeouts, errors that are scored as 0) or a policy that broke"},
 }};
 
 struct Range {
@@ -177,6 +185,12 @@ std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
   return Diagnosis{Cause::kModeCollapsed, evidence};
 }
 
+// With no success in n trials the rate is below 3 / n at 95 %, since (1 - 3 / n)^n < 0.05.
+std::string NeverRightText(std::int64_t completions) {
+  return fmt::format("none of {} completions of this source was right, so p is below {:.2g} %",
+                     completions, 100 * std::min(1.0, 3 / static_cast<double>(completions)));
+}
+
 // Returns a diagnosis if the second verifier contradicts a verdict that is equal for all.
 std::optional<Diagnosis> Contradicted(const GroupFacts& group, Level level,
                                       const GroupContext& context, const CauseRules& rules) {
@@ -196,9 +210,12 @@ std::optional<Diagnosis> Contradicted(const GroupFacts& group, Level level,
                     known - stated, known)};
   }
   if (level == Level::kBest || stated < 2) return std::nullopt;
+  const bool never = level == Level::kWorst && context.never_right > 0;
   return Diagnosis{
-      Cause::kVerifierConstant,
-      fmt::format("all are scored equally, but {} of {} state the ground truth", stated, known)};
+      never ? Cause::kNeverRight : Cause::kVerifierConstant,
+      fmt::format("{}, but {} of {} state the ground truth",
+                  never ? NeverRightText(context.never_right) : "all are scored equally", stated,
+                  known)};
 }
 
 std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, const Range& range,
@@ -208,18 +225,35 @@ std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, 
       context.constant_groups >= rules.verifier_groups) {
     return Diagnosis{
         Cause::kVerifierConstant,
-        fmt::format("all {} groups of this source at this step have reward {:g}, which has "
-                    "probability {:.1g}",
-                    context.constant_groups, range.low, *context.constant_chance)};
-  }
-  if (level == Level::kWorst && context.never_right > 0) {
-    return Diagnosis{
-        Cause::kVerifierConstant,
-        fmt::format("none of {} completions of this source was ever right", context.never_right)};
+        fmt::format("all {} groups of this source at {} have reward {:g}, which has probability "
+                    "{:.1g} at its recent rates",
+                    context.constant_groups,
+                    context.constant_steps > 1
+                        ? fmt::format("the last {} steps", context.constant_steps)
+                        : std::string("this step"),
+                    range.low, *context.constant_chance)};
   }
   if (!context.constant_always) return std::nullopt;
   return Diagnosis{Cause::kVerifierConstant,
                    fmt::format("this source has only ever given reward {:g}", range.low)};
+}
+
+// Returns a diagnosis if all are wrong where earlier visits were mostly right.
+std::optional<Diagnosis> AgainstHistory(Level level, const Range& range,
+                                        const GroupContext& context, const CauseRules& rules) {
+  if (level != Level::kWorst || context.past_scored == 0) return std::nullopt;
+  // That of a beta-binomial distribution after the earlier visits.
+  const double wrong = 1 + context.past_scored - context.past_correct;
+  const double all = 2 + context.past_scored;
+  double chance = 1;
+  for (std::int64_t i = 0; i < range.scorable; ++i)
+    chance *= (wrong + static_cast<double>(i)) / (all + static_cast<double>(i));
+  if (chance >= rules.history_chance) return std::nullopt;
+  return Diagnosis{
+      Cause::kAgainstHistory,
+      fmt::format("all {} wrong, which has probability {:.1g} after a success rate of {:.2f} at "
+                  "earlier visits",
+                  range.scorable, chance, context.past_correct / context.past_scored)};
 }
 
 // "79 %", "less than 1 %".
@@ -309,6 +343,9 @@ Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const C
                         range.scorable, range.low)};
   }
   if (auto found = VerifierConstant(group, level, range, context, rules)) return *found;
+  if (level == Level::kWorst && context.never_right > 0)
+    return {Cause::kNeverRight, NeverRightText(context.never_right)};
+  if (auto found = AgainstHistory(level, range, context, rules)) return *found;
   return ByDifficulty(group, level, range, context, rules);
 }
 

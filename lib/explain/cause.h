@@ -2,9 +2,10 @@
 //
 // The first cause that applies is taken, in this order, because each makes the later ones
 // meaningless: float noise, unscorable, stale weights, duplicate samples, truncated,
-// mode-collapsed, verifier constant, too easy or too hard, easy source or hard source (where the
-// prompt has no recent visit), unknown. Where nothing says which completions are right, equal
-// rewards stands in the place of verifier constant and what follows. InfoOf says what each means.
+// mode-collapsed, verifier constant, never right, against history, too easy or too hard, easy
+// source or hard source (where the prompt has no recent visit), unknown. Where nothing says which
+// completions are right, equal rewards stands in the place of verifier constant and what follows.
+// InfoOf says what each means.
 #pragma once
 
 #include <array>
@@ -33,9 +34,11 @@ enum class Cause : std::uint8_t {
   kEasySource,
   kHardSource,
   kEqualRewards,
+  kNeverRight,
+  kAgainstHistory,
 };
 
-inline constexpr std::size_t kCauses = 13;
+inline constexpr std::size_t kCauses = 15;
 
 struct CauseInfo {
   std::string_view name;     // in text and JSON, for example "too easy"
@@ -93,9 +96,19 @@ struct CauseRules {
   // groups. Over 1e4 steps with ten sources this gives one false alarm in ten runs.
   double verifier_chance = 1e-6;
   std::int64_t verifier_groups = 4;
-  // Number of groups of a source from which its own rate of collapse is used, and from which a
-  // source without one correct completion is the verifier's fault before it is the prompts'.
+  // The rate of a source is that of its last whole steps with this many groups, so that it follows
+  // a source that becomes easy. From as many groups on a source may be called never right.
   std::int64_t verifier_memory = 32;
+  // Successive steps with one value count together, up to this many groups. A source with a rate
+  // above 0.81 never comes below verifier_chance: 0.81^64 = 1.4e-6.
+  std::int64_t streak_groups = 64;
+  // Verdicts of a second verifier, at one step of a source, from which it may confirm the first.
+  std::int64_t confirming_count = 16;
+
+  // Probability of an all-wrong group, given earlier visits and else equally likely rates, below
+  // which it speaks against them. With rates that stand still such a group is far rarer, since
+  // the visits that lead to it are.
+  double history_chance = 1e-3;
 
   // A second verifier is used if it agreed with the rewards of mixed groups at this rate, over at
   // least this many completions.
@@ -133,9 +146,11 @@ struct GroupContext {
   std::optional<std::int32_t> token_limit;  // length at which many completions end
   // The long_quantile of recent lengths; nullopt if endings are not used.
   std::optional<std::int32_t> long_length;
-  // Probability that all groups of the source at this step are constant at this value.
+  // Probability that all groups of the source at this step, and at the steps before with the same
+  // value, are constant at it; nullopt if they are not.
   std::optional<double> constant_chance;
   std::int64_t constant_groups = 0;
+  std::int64_t constant_steps = 0;
   // The source never gave another value, and the value is neither the worst nor the best possible.
   bool constant_always = false;
   // Completions of the source so far if none of them was right, over verifier_memory groups or

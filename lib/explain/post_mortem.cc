@@ -215,9 +215,11 @@ std::vector<std::string> NextSteps(const Report& report) {
   const auto share = [&](std::int64_t groups) { return Share(groups, report.all.groups); };
   for (const auto& [source, completions] : report.never_right) {
     steps.push_back(fmt::format(
-        "No completion of source '{}' was ever right, of {}: check the verifier first, with "
-        "`buttress verify` on answers that are known to be right.",
-        source, completions));
+        "No completion of source '{}' was ever right, of {}: its p is below {:.2g} % (3 / {}). "
+        "Score answers that are known to be right with `buttress verify` to tell a verifier that "
+        "fails from prompts that are too hard.",
+        source, completions, 100 * std::min(1.0, 3 / static_cast<double>(completions)),
+        completions));
   }
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < kCauses; ++i) {

@@ -27,7 +27,8 @@ std::optional<double> ConstantOf(const GroupFacts& group) {
 bool DependsOnPrompt(Cause cause) {
   return cause == Cause::kTooEasy || cause == Cause::kTooHard || cause == Cause::kModeCollapsed ||
          cause == Cause::kUnknown || cause == Cause::kEasySource || cause == Cause::kHardSource ||
-         cause == Cause::kEqualRewards;
+         cause == Cause::kEqualRewards || cause == Cause::kNeverRight ||
+         cause == Cause::kAgainstHistory;
 }
 
 template <class Value>
@@ -99,33 +100,63 @@ void RunHistory::Observe(std::span<const GroupFacts> groups) {
   }
 }
 
-std::map<std::string, RunHistory::StepOfSource> RunHistory::StepBySource(
-    std::span<const GroupFacts> groups) const {
-  std::map<std::string, StepOfSource> by_source;
+ConstantAt RunHistory::Place(double value) const {
+  return IsBest(value)    ? ConstantAt::kBest
+         : IsWorst(value) ? ConstantAt::kWorst
+                          : ConstantAt::kBetween;
+}
+
+void RunHistory::AddToStep(const GroupFacts& group, SourceStep& step) const {
+  const std::optional<double> value = ConstantOf(group);
+  if (step.groups++ == 0) step.value = value.value_or(0);
+  step.constant = step.constant && value && EqualRewards(*value, step.value);
+  if (!value) return;
+  const ConstantAt at = Place(*value);
+  step.best += at == ConstantAt::kBest ? 1 : 0;
+  step.worst += at == ConstantAt::kWorst ? 1 : 0;
+  if (!step.constant) return;
+  const auto source = sources_.find(group.source);
+  const double rate = source == sources_.end() ? 1.0 : source->second.record.MostRate(at, rules_);
+  const Trials history = TrialsOf(RecentOf(group));
+  const auto n = static_cast<std::int64_t>(group.completions.size());
+  const Difficulty& difficulty = DifficultyOf(group.source);
+  const double own = history.scored == 0       ? 0.0
+                     : at == ConstantAt::kBest ? difficulty.AllCorrect(history, n)
+                                               : difficulty.AllWrong(history, n);
+  step.chance *= std::max(rate, own);
+}
+
+// Finds the sources of which a second verifier, where it agrees with mixed groups, agrees with the
+// verdicts of this step.
+void RunHistory::SetConfirmed(std::span<const GroupFacts> groups) {
+  if (truth_known_ < rules_.truth_count ||
+      Share(truth_agrees_, truth_known_) < rules_.truth_agreement)
+    return;
+
+  struct Verdicts {
+    std::int64_t known = 0, agree = 0;
+  };
+
+  std::map<std::string, Verdicts> of_source;
   for (const GroupFacts& group : groups) {
-    StepOfSource& step = by_source[group.source];
-    const std::optional<double> value = ConstantOf(group);
-    if (step.groups++ == 0) step.value = value.value_or(0);
-    step.constant = step.constant && value && EqualRewards(*value, step.value);
-    if (!step.constant) continue;
-    const auto source = sources_.find(group.source);
-    const bool best = IsBest(*value);
-    double rate = 1;  // share of such groups so far; 1 until enough groups were seen
-    if (source != sources_.end() && source->second.groups >= rules_.verifier_memory) {
-      const std::int64_t alike = best              ? source->second.all_high
-                                 : IsWorst(*value) ? source->second.all_low
-                                                   : 0;
-      rate = static_cast<double>(alike + 1) / static_cast<double>(source->second.groups + 2);
+    Verdicts& verdicts = of_source[group.source];
+    for (const CompletionFacts& c : group.completions) {
+      if (!c.states_truth || !c.has_verdict()) continue;
+      ++verdicts.known;
+      verdicts.agree += *c.states_truth == IsSuccess(c) ? 1 : 0;
     }
-    const Trials history = TrialsOf(RecentOf(group));
-    const auto n = static_cast<std::int64_t>(group.completions.size());
-    const Difficulty& difficulty = DifficultyOf(group.source);
-    const double own = history.scored == 0 ? 0.0
-                       : best              ? difficulty.AllCorrect(history, n)
-                                           : difficulty.AllWrong(history, n);
-    step.chance *= std::max(rate, own);
   }
-  return by_source;
+  for (const auto& [name, verdicts] : of_source) {
+    steps_[name].confirmed = verdicts.known >= rules_.confirming_count &&
+                             Share(verdicts.agree, verdicts.known) >= rules_.truth_agreement;
+  }
+}
+
+void RunHistory::SetSteps(std::span<const GroupFacts> groups) {
+  steps_.clear();
+  for (const GroupFacts& group : groups) AddToStep(group, steps_[group.source]);
+  SetConfirmed(groups);
+  for (auto& [name, step] : steps_) sources_[name].record.SetStreak(step);
 }
 
 // Finds the token limit, at which many completions end exactly. For dumps of texts alone it finds
@@ -176,7 +207,7 @@ void RunHistory::SetRepeats(const GroupFacts& group, GroupContext& context) cons
 
 std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> groups) {
   Observe(groups);
-  const auto by_source = StepBySource(groups);
+  SetSteps(groups);
   GroupContext common;
   common.lowest = lowest_;
   common.highest = highest_;
@@ -191,19 +222,20 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
     const PromptHistory recent = RecentOf(group);
     context.past_correct = recent.recent_correct;
     context.past_scored = recent.recent_scored;
-    const StepOfSource& step = by_source.at(group.source);
-    if (step.constant) context.constant_chance = step.chance;
-    context.constant_groups = step.groups;
-    const auto source = sources_.find(group.source);
+    const SourceStep& step = steps_.at(group.source);
+    if (step.constant && !step.confirmed) context.constant_chance = step.streak_chance;
+    context.constant_groups = step.streak_groups;
+    context.constant_steps = step.streak_steps;
+    const Source& source = sources_.at(group.source);
     const double value = step.value;
     const bool plain = value == 0 || value == 1 || value == -1 ||
                        (highest_ > lowest_ && (IsBest(value) || IsWorst(value)));
     context.difficulty = DifficultyOf(group.source);
-    if (source != sources_.end()) context.difficulty_groups = source->second.fitted;
-    if (source == sources_.end() || source->second.groups < rules_.verifier_memory) continue;
+    context.difficulty_groups = source.fitted;
+    if (source.groups < rules_.verifier_memory) continue;
     context.constant_always =
-        step.constant && !plain && source->second.low == value && source->second.high == value;
-    if (source->second.right == 0) context.never_right = source->second.judged;
+        step.constant && !plain && source.low == value && source.high == value;
+    if (source.right == 0) context.never_right = source.judged;
   }
   return contexts;
 }
@@ -213,10 +245,6 @@ void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
   Source& source = sources_[group.source];
   ++source.groups;
   const Trials before = TrialsOf(RecentOf(group));
-  if (const auto value = ConstantOf(group)) {
-    source.all_high += IsBest(*value) ? 1 : 0;
-    source.all_low += IsWorst(*value) ? 1 : 0;
-  }
   std::int64_t correct = 0, scored = 0;
   for (const CompletionFacts& c : group.completions) {
     if (!c.has_verdict()) continue;
@@ -266,6 +294,7 @@ std::map<std::string, std::int64_t> RunHistory::NeverRight() const {
 
 void RunHistory::Record(std::span<const GroupFacts> groups,
                         std::span<const std::optional<Cause>> causes) {
+  for (const auto& [name, step] : steps_) sources_[name].record.Add(step, rules_);
   for (std::size_t k = 0; k < groups.size(); ++k) {
     const GroupFacts& group = groups[k];
     SeenPrompt* prompt = nullptr;

@@ -15,6 +15,7 @@
 
 #include "lib/explain/cause.h"
 #include "lib/explain/facts.h"
+#include "lib/explain/source_record.h"
 
 namespace buttress {
 
@@ -82,8 +83,7 @@ class RunHistory {
  private:
   struct Source {
     std::int64_t groups = 0;
-    std::int64_t all_high = 0;  // groups constant at the best reward of the run
-    std::int64_t all_low = 0;   // groups constant at the worst reward of the run
+    SourceRecord record;
     std::int64_t completions = 0;
     std::int64_t judged = 0, right = 0;  // completions of all groups, faults or not
     double low = 0, high = 0;
@@ -91,14 +91,6 @@ class RunHistory {
     Difficulty difficulty;  // fitted to `recent`, but for the last `since_fit` groups
     std::int64_t since_fit = 0;
     std::int64_t fitted = 0;  // groups of the fit
-  };
-
-  // The groups of one source at one step.
-  struct StepOfSource {
-    std::int64_t groups = 0;
-    bool constant = true;  // every group is constant at `value`
-    double value = 0;
-    double chance = 1;
   };
 
   struct Recent {
@@ -113,7 +105,10 @@ class RunHistory {
   void RecordRewards(const GroupFacts& group, SeenPrompt* prompt);
   void FitDifficulty();
   void Observe(std::span<const GroupFacts> groups);
-  std::map<std::string, StepOfSource> StepBySource(std::span<const GroupFacts> groups) const;
+  ConstantAt Place(double value) const;
+  void AddToStep(const GroupFacts& group, SourceStep& step) const;
+  void SetConfirmed(std::span<const GroupFacts> groups);
+  void SetSteps(std::span<const GroupFacts> groups);
   void SetLengths(GroupContext& context) const;
   void SetRepeats(const GroupFacts& group, GroupContext& context) const;
 
@@ -123,7 +118,8 @@ class RunHistory {
   std::unordered_map<std::string, SeenPrompt> prompts_;
   bool prompts_left_out_ = false;
   std::map<std::string, Source> sources_;
-  std::uint64_t recorded_ = 0;  // groups
+  std::map<std::string, SourceStep> steps_;  // of the newest Contexts, by source
+  std::uint64_t recorded_ = 0;               // groups
   std::deque<Recent> recent_;
   std::deque<double> similarities_;  // of groups with texts of room_words or more
   std::int64_t truth_known_ = 0, truth_agrees_ = 0;

@@ -99,11 +99,34 @@ TEST(CauseTest, AFirstVisitIsJudgedByTheDifficultyOfItsSource) {
   EXPECT_EQ(Named(Constant(1), context), Cause::kTooEasy);
 }
 
-TEST(CauseTest, ASourceThatWasNeverRightHasABrokenVerifierBeforeHardPrompts) {
+TEST(CauseTest, ASourceThatWasNeverRightHasABoundOnItsRateAndNoCulprit) {
   GroupContext context = Ordinary();
   context.never_right = 256;
-  EXPECT_EQ(Named(Constant(0), context), Cause::kVerifierConstant);
+  const Diagnosis never = Diagnose(Constant(0), context, kRules);
+  EXPECT_EQ(never.cause, Cause::kNeverRight);
+  EXPECT_EQ(never.evidence,
+            "none of 256 completions of this source was right, so p is below 1.2 %");
   EXPECT_EQ(Named(Constant(1), context), Cause::kEasySource);
+  GroupFacts stated = Constant(0);
+  for (std::size_t i = 0; i < 8; ++i) stated.completions[i].states_truth = i < 3;
+  EXPECT_EQ(Diagnose(stated, context, kRules).evidence,
+            "none of 256 completions of this source was right, so p is below 1.2 %, but 3 of 8 "
+            "state the ground truth");
+}
+
+TEST(CauseTest, AllWrongAfterVisitsThatWereMostlyRightSpeaksAgainstThem) {
+  GroupContext context = Ordinary();
+  context.past_scored = 16;
+  context.past_correct = 15;
+  const Diagnosis against = Diagnose(Constant(0), context, kRules);
+  EXPECT_EQ(against.cause, Cause::kAgainstHistory);
+  // 2 3 .. 9 / (18 19 .. 25) of a beta-binomial distribution.
+  EXPECT_EQ(against.evidence,
+            "all 8 wrong, which has probability 8e-06 after a success rate of 0.94 at earlier "
+            "visits");
+  EXPECT_EQ(Named(Constant(1), context), Cause::kTooEasy);
+  context.past_correct = 10;
+  EXPECT_EQ(Named(Constant(0), context), Cause::kUnknown);
 }
 
 TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasy) {
