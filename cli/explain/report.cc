@@ -8,6 +8,7 @@
 
 #include "cli/output.h"
 #include "lib/explain/post_mortem.h"
+#include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {
 namespace {
@@ -121,15 +122,19 @@ std::string Tallies(const char* what, const std::map<std::string, Tally>& tallie
   if (tallies.size() < 2) return "";
   std::vector<std::pair<std::string, Tally>> worst(tallies.begin(), tallies.end());
   std::ranges::stable_sort(worst, std::greater<>(), [](const auto& t) {
-    return Share(t.second.collapsed, t.second.groups);
+    const GroupCounts recent = t.second.Recent();
+    return Share(recent.collapsed, recent.groups);
   });
-  std::string text = fmt::format("\nworst {}:\n", what);
+  std::string text = fmt::format("\nworst {} of late:\n", what);
   for (std::size_t i = 0; i < std::min(kShownTallies, worst.size()); ++i) {
     const auto& [name, tally] = worst[i];
-    text += fmt::format("  {:<30.30} {:5.1f} % of {} groups without a signal",
-                        name.empty() ? "(none)" : name, 100 * Share(tally.collapsed, tally.groups),
+    const GroupCounts recent = tally.Recent();
+    text += fmt::format("  {:<30.30} {} of the last {} groups without a signal",
+                        name.empty() ? "(none)" : name, ShareText(recent.collapsed, recent.groups),
+                        recent.groups);
+    if (recent.collapsed > 0) text += ", mostly " + Name(Largest(recent.causes));
+    text += fmt::format("; {:.1f} % of all {}\n", 100 * Share(tally.collapsed, tally.groups),
                         tally.groups);
-    text += tally.collapsed == 0 ? "\n" : fmt::format(", mostly {}\n", Name(Largest(tally.causes)));
   }
   return text;
 }
@@ -237,9 +242,19 @@ ordered_json StepJson(const StepPoint& point) {
 ordered_json TalliesJson(const std::map<std::string, Tally>& tallies) {
   ordered_json object = ordered_json::object();
   for (const auto& [name, tally] : tallies) {
+    const GroupCounts recent = tally.Recent();
+    const double share = Share(recent.collapsed, recent.groups);
+    const ShareInterval interval = WilsonInterval(share, static_cast<double>(recent.groups));
     object[name] = {{"groups", tally.groups},
                     {"without_signal", tally.collapsed},
-                    {"causes", CausesJson(tally.causes)}};
+                    {"causes", CausesJson(tally.causes)},
+                    {"recent",
+                     {{"groups", recent.groups},
+                      {"without_signal", recent.collapsed},
+                      {"share", share},
+                      {"low", interval.low},
+                      {"high", interval.high},
+                      {"causes", CausesJson(recent.causes)}}}};
   }
   return object;
 }

@@ -128,20 +128,23 @@ std::string TallyTable(const char* what, const std::map<std::string, Tally>& tal
   if (tallies.size() < 2) return "";
   std::vector<std::pair<std::string, Tally>> worst(tallies.begin(), tallies.end());
   std::ranges::stable_sort(worst, std::greater<>(), [](const auto& t) {
-    return Share(t.second.collapsed, t.second.groups);
+    const GroupCounts recent = t.second.Recent();
+    return Share(recent.collapsed, recent.groups);
   });
   if (worst.size() > 30) worst.resize(30);
   std::string html = fmt::format(
       "<h2>By {}</h2>\n<table><tr><th>{}</th><th class=\"n\">groups</th><th class=\"n\">without a "
-      "signal</th><th>mostly</th></tr>\n",
+      "signal</th><th class=\"n\">of late</th><th>mostly</th></tr>\n",
       what, what);
   for (const auto& [name, tally] : worst) {
+    const GroupCounts recent = tally.Recent();
     const auto largest =
         static_cast<std::size_t>(std::ranges::max_element(tally.causes) - tally.causes.begin());
     html += "<tr>" + Cell(name.empty() ? "(none)" : name) +
             NumberCell(std::to_string(tally.groups)) +
             NumberCell(fmt::format("{:.1f} %", 100 * Share(tally.collapsed, tally.groups))) +
-            "<td>" + (tally.collapsed == 0 ? "" : Dot(largest) + Name(largest)) + "</td></tr>\n";
+            NumberCell(ShareText(recent.collapsed, recent.groups)) + "<td>" +
+            (tally.collapsed == 0 ? "" : Dot(largest) + Name(largest)) + "</td></tr>\n";
   }
   return html + "</table>\n";
 }

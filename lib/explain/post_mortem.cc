@@ -59,17 +59,40 @@ void AddMeans(const std::vector<GroupFacts>& groups, const std::vector<GroupCont
   point.similarity = similarity.value();
 }
 
-void Count(std::optional<Cause> cause, Tally& tally) {
-  ++tally.groups;
-  if (!cause) return;
-  ++tally.collapsed;
-  ++tally.causes[static_cast<std::size_t>(*cause)];
-}
-
-// Share of all groups below which a cause is not mentioned.
+// Share of groups below which a cause is not mentioned, unless that of the recent groups is above.
 constexpr double kMinShare = 0.01;
 // Runs with an ACR-100 above 0.5 tend to end badly (arXiv 2605.21125).
 constexpr double kEarlyCollapse = 0.5;
+
+// ", mostly of source 'x'" if there are several sources and one has more than half.
+std::string MainSource(const Report& report, Cause cause) {
+  if (report.sources.size() < 2) return "";
+  for (const auto& [name, tally] : report.sources) {
+    if (2 * tally.of(cause) > report.all.of(cause)) return ", mostly of source '" + name + "'";
+  }
+  return "";
+}
+
+void AdviseOnCauses(const Report& report, std::vector<std::string>& steps) {
+  const GroupCounts recent = report.all.Recent();
+  std::vector<Cause> order;
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    if (Share(report.all.causes[i], report.all.groups) >= kMinShare ||
+        Share(recent.causes[i], recent.groups) >= kMinShare)
+      order.push_back(static_cast<Cause>(i));
+  }
+  std::ranges::stable_sort(order, std::greater<>(), [&](Cause cause) {
+    return std::pair(recent.of(cause), report.all.of(cause));
+  });
+  for (const Cause cause : order) {
+    const CauseInfo& info = InfoOf(cause);
+    const std::int64_t groups = report.all.of(cause);
+    steps.push_back(fmt::format("{} ({} groups, {:.1f} % of all; {} of the last {}{}): {}.",
+                                info.name, groups, 100 * Share(groups, report.all.groups),
+                                ShareText(recent.of(cause), recent.groups), recent.groups,
+                                MainSource(report, cause), info.fix));
+  }
+}
 
 std::string Sizes(const Report& report) {
   std::string text;
@@ -126,9 +149,9 @@ std::optional<Cause> PostMortem::Classify(const GroupFacts& group, const GroupCo
     if (shown_[at]++ < static_cast<std::int64_t>(kExamples))
       report_.examples.push_back(std::move(collapsed));
   }
-  Count(cause, report_.all);
-  Count(cause, report_.sources[group.source]);
-  if (!group.sampler.empty()) Count(cause, report_.samplers[group.sampler]);
+  report_.all.Add(group.step, cause);
+  report_.sources[group.source].Add(group.step, cause);
+  if (!group.sampler.empty()) report_.samplers[group.sampler].Add(group.step, cause);
   return cause;
 }
 
@@ -221,17 +244,7 @@ std::vector<std::string> NextSteps(const Report& report) {
         source, completions, 100 * std::min(1.0, 3 / static_cast<double>(completions)),
         completions));
   }
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < kCauses; ++i) {
-    if (share(report.all.causes[i]) >= kMinShare) order.push_back(i);
-  }
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](std::size_t i) { return report.all.causes[i]; });
-  for (const std::size_t i : order) {
-    const CauseInfo& info = InfoOf(static_cast<Cause>(i));
-    steps.push_back(fmt::format("{} ({} groups, {:.1f} % of all): {}.", info.name,
-                                report.all.causes[i], 100 * share(report.all.causes[i]), info.fix));
-  }
+  AdviseOnCauses(report, steps);
   if (report.excess.significant() && report.excess.difference > 0) {
     steps.push_back(fmt::format(
         "Of the groups of prompts seen in the {} steps before, {:.0f} % collapse where their "

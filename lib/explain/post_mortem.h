@@ -5,7 +5,6 @@
 // thread-safe.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,11 +18,10 @@
 #include "lib/explain/rates.h"
 #include "lib/explain/remedies.h"
 #include "lib/explain/run_history.h"
+#include "lib/explain/tally.h"
 #include "lib/rl/collapse/acr.h"
 
 namespace buttress {
-
-using CauseCounts = std::array<std::int64_t, kCauses>;
 
 struct CollapsedGroup {
   std::int64_t step = 0;
@@ -55,12 +53,6 @@ struct StepPoint {
   std::optional<double> length_mean;     // tokens, or bytes of text if tokens are unknown
   std::optional<double> surprisal_mean;  // -logprob / tokens in nats, an estimate of the entropy
   std::optional<double> similarity;      // mean over the groups with texts of room_words or more
-};
-
-struct Tally {
-  std::int64_t groups = 0;
-  std::int64_t collapsed = 0;  // without a signal
-  CauseCounts causes{};
 };
 
 struct PromptSummary {
@@ -123,8 +115,9 @@ class PostMortem {
   CauseCounts shown_{};
 };
 
-// Advises what to do next: the largest causes first, each with its cost and its fix. Returns
-// sentences, the most important first. Pure. A report without problems gives one sentence.
+// Advises what to do next: the causes that are the most frequent of late first, each with its cost
+// and its fix. Returns sentences, the most important first. Pure. A report without problems gives
+// one sentence.
 std::vector<std::string> NextSteps(const Report& report);
 
 }  // namespace buttress

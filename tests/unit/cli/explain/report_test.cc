@@ -139,7 +139,10 @@ TEST(ReportTest, TheTextHasCausesStepsAndAdvice) {
   EXPECT_THAT(text, HasSubstr("prompts seen in the 500 steps before: observed 1.000, expected "));
   EXPECT_THAT(text, HasSubstr("; 9 groups): within chance ("));
   EXPECT_THAT(text,
-              HasSubstr("what to do next:\n  - hard source (10 groups, 25.0 % of all): use "));
+              HasSubstr("what to do next:\n  - hard source (10 groups, 25.0 % of all; 25 % (14 to "
+                        "40) of the last 40, mostly of source 'a&b'): use "));
+  EXPECT_THAT(text, HasSubstr("100 % (84 to 100) of the last 20 groups without a signal, mostly "
+                              "hard source; 100.0 % of all 20\n"));
 }
 
 TEST(ReportTest, ASourceWithoutACorrectCompletionAsksForAnswersKnownToBeRight) {
