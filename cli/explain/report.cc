@@ -23,23 +23,6 @@ Cause Largest(const CauseCounts& causes) {
   return static_cast<Cause>(std::ranges::max_element(causes) - causes.begin());
 }
 
-// The observed rate next to the one that difficulty predicts.
-std::string Comparison(const Report& report) {
-  if (!report.has_verdicts)
-    return "nothing says which completions are right, so it is not known what difficulty "
-           "explains\n";
-  if (report.with_history == 0) {
-    return fmt::format(
-        "no prompt was seen twice within {} steps, so it is not known what difficulty explains\n",
-        report.history_steps);
-  }
-  return fmt::format(
-      "prompts seen in the {} steps before: observed {:.3f}, expected {:.3f} ({:.3f} to {:.3f}; {} "
-      "groups): {}\n",
-      report.history_steps, report.observed_acr, report.expected.rate, report.expected.low,
-      report.expected.high, report.with_history, DescribeExcess(report.excess));
-}
-
 std::string Overview(const Report& report) {
   const CollapseCounts& c = report.counts;
   std::string text = fmt::format("{} groups, {} completions, {} steps\n", c.groups,
@@ -52,7 +35,7 @@ std::string Overview(const Report& report) {
       "ACR {:.3f} = {} of {} groups ({}); unscorable {}, near collapse {}, by rounding only {}\n",
       c.acr(), c.constant(), c.constant() + c.mixed, classes, c.unscorable, report.near_collapse,
       report.rounding_only);
-  text += Comparison(report);
+  text += DescribeExpected(report) + "\n";
   return text + fmt::format("ACR-100 {:.3f}, sigma-ACR {:.3f}\n", report.acr_100, report.sigma_acr);
 }
 
@@ -326,6 +309,7 @@ std::string ReportJson(const ReportHead& head, const Report& report) {
                  {"with_history", report.with_history},
                  {"observed_acr", report.observed_acr},
                  {"expected_acr", report.expected.rate},
+                 {"expected_informs", report.expected_informs},
                  {"expected_low", report.expected.low},
                  {"expected_high", report.expected.high},
                  {"excess_probability", report.excess.probability},

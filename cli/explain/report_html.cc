@@ -35,10 +35,12 @@ std::string Tiles(const Report& report) {
   std::string html =
       "<div class=\"tiles\">\n" + Tile(fmt::format("{:.3f}", c.acr()), "ACR, observed");
   if (report.with_history > 0) {
-    html += Tile(
-        fmt::format("{:.3f}", report.expected.rate),
-        fmt::format("expected, {:.3f} to {:.3f}; {:.3f} observed there: {}", report.expected.low,
-                    report.expected.high, report.observed_acr, DescribeExcess(report.excess)));
+    const std::string meaning =
+        report.expected_informs
+            ? fmt::format("{:.3f} to {:.3f}; {:.3f} observed there: {}", report.expected.low,
+                          report.expected.high, report.observed_acr, DescribeExcess(report.excess))
+            : "no information: earlier visits do not predict these groups";
+    html += Tile(fmt::format("{:.3f}", report.expected.rate), "expected, " + meaning);
   }
   const auto share = [&](std::int64_t groups, const char* name) {
     return Tile(fmt::format("{:.1f} %", 100 * Share(groups, c.groups)), name);

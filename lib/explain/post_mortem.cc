@@ -110,7 +110,7 @@ PostMortem::PostMortem(const CauseRules& rules,
     : rules_(rules), on_collapsed_(std::move(on_collapsed)), run_history_(rules) {}
 
 // Compares the observed and the expected rate over the same groups, those with a history.
-void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint& point) const {
+void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint& point) {
   double expected = 0;
   std::int64_t constant = 0;
   for (const GroupFacts& group : groups) {
@@ -118,9 +118,12 @@ void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint
     const PromptHistory recent = run_history_.RecentOf(group);
     if (recent.scored == 0 || collapse == CollapseClass::kUnscorable || !group.judged()) continue;
     ++point.with_history;
-    constant += collapse == CollapseClass::kMixed ? 0 : 1;
-    expected +=
-        run_history_.DifficultyOf(group.source).Constant(TrialsOf(recent), CountVerdicts(group));
+    const bool mixed = collapse == CollapseClass::kMixed;
+    constant += mixed ? 0 : 1;
+    const Difficulty& difficulty = run_history_.DifficultyOf(group.source);
+    const double rate = difficulty.Constant(TrialsOf(recent), CountVerdicts(group));
+    expected += rate;
+    history_gain_.Add(mixed ? 0 : 1, difficulty.Constant({}, CountVerdicts(group)), rate);
   }
   if (point.with_history == 0) return;
   point.observed_acr = Share(constant, point.with_history);
@@ -207,6 +210,7 @@ Report PostMortem::Finish() {
                    report_.counts.constant() + report_.counts.mixed);
     report_.excess = ExcessOf(report_.observed_acr, report_.expected.rate, report_.with_history,
                               report_.counts.constant() + report_.counts.mixed);
+    report_.expected_informs = history_gain_.significant() || report_.excess.significant();
   }
   report_.history_steps = rules_.history_steps;
   report_.never_right = run_history_.NeverRight();
@@ -231,6 +235,27 @@ Report PostMortem::Finish() {
   report_.remedies = remedies_.Finish(fit_, common == sizes_.end() ? 1 : common->first);
   report_.prompts_left_out = run_history_.prompts_left_out();
   return std::move(report_);
+}
+
+std::string DescribeExpected(const Report& report) {
+  if (!report.has_verdicts)
+    return "nothing says which completions are right, so it is not known what difficulty explains";
+  if (report.with_history == 0) {
+    return fmt::format(
+        "no prompt was seen twice within {} steps, so it is not known what difficulty explains",
+        report.history_steps);
+  }
+  const std::string seen = fmt::format("prompts seen in the {} steps before: observed {:.3f}, ",
+                                       report.history_steps, report.observed_acr);
+  if (!report.expected_informs) {
+    return seen + fmt::format(
+                      "expected {:.3f}: no information, since what earlier visits gave does not "
+                      "predict these groups and the difficulty is fitted to them",
+                      report.expected.rate);
+  }
+  return seen + fmt::format("expected {:.3f} ({:.3f} to {:.3f}; {} groups): {}",
+                            report.expected.rate, report.expected.low, report.expected.high,
+                            report.with_history, DescribeExcess(report.excess));
 }
 
 std::vector<std::string> NextSteps(const Report& report) {

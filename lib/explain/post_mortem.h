@@ -67,8 +67,12 @@ struct Report {
   std::int64_t rounding_only = 0;
   std::int64_t near_collapse = 0;
   std::int64_t with_history = 0;
-  double observed_acr = 0;         // over groups with a history
-  ExpectedRate expected;           // over groups with a history
+  double observed_acr = 0;  // over groups with a history
+  ExpectedRate expected;    // over groups with a history
+  // The visits predict which of these groups are constant, or the excess is significant. If not,
+  // the expected rate is that of the groups that the difficulty was fitted to, and its agreement
+  // with the observed one says nothing.
+  bool expected_informs = false;
   Excess excess;                   // of the observed rate over the expected one
   std::int64_t history_steps = 0;  // CauseRules::history_steps
   // Sources of which no completion was ever right, with their completions.
@@ -83,6 +87,7 @@ struct Report {
   std::vector<CollapsedGroup> examples;      // sorted by cause, the first kExamples of each
   std::vector<PromptSummary> worst_prompts;  // those with at least two groups without a signal
   RemedyReport remedies;
+
   bool prompts_left_out = false;  // there were more than RunHistory::kMaxPrompts prompts
 };
 
@@ -103,17 +108,21 @@ class PostMortem {
  private:
   std::optional<Cause> Classify(const GroupFacts& group, const GroupContext& context,
                                 StepPoint& point);
-  void AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint& point) const;
+  void AddExpectedAcr(const std::vector<GroupFacts>& groups, StepPoint& point);
 
   const CauseRules rules_;
   const std::function<void(const CollapsedGroup&)> on_collapsed_;
   RunHistory run_history_;
   Remedies remedies_;
   BetaFit fit_;
+  PairedGain history_gain_;
   std::map<std::int64_t, std::int64_t> sizes_;  // number of groups by size
   Report report_;
   CauseCounts shown_{};
 };
+
+// Compares the observed rate with the one that difficulty predicts, in one line. Pure.
+std::string DescribeExpected(const Report& report);
 
 // Advises what to do next: the causes that are the most frequent of late first, each with its cost
 // and its fix. Returns sentences, the most important first. Pure. A report without problems gives

@@ -43,6 +43,22 @@ double BetaFit::ExpectedAcr(std::int64_t n) const {
   return std::min(1.0, all_correct + all_wrong);
 }
 
+void PairedGain::Add(double happened, double base, double other) {
+  const double gain =
+      (happened - base) * (happened - base) - (happened - other) * (happened - other);
+  ++count_;
+  sum_ += gain;
+  sum_square_ += gain * gain;
+}
+
+bool PairedGain::significant() const {
+  if (count_ < 2) return false;
+  constexpr double kNormal95 = 1.959963984540054;
+  const double mean = sum_ / count_;
+  const double variance = std::max(0.0, sum_square_ / count_ - mean * mean);
+  return mean > kNormal95 * std::sqrt(variance / count_);
+}
+
 Excess ExcessOf(double observed, double expected, std::int64_t groups, std::int64_t fitted) {
   Excess excess{.difference = observed - expected};
   if (groups <= 0 || fitted <= 0) return excess;

@@ -33,6 +33,20 @@ class BetaFit {
   double sum_square_ = 0;
 };
 
+// Compares two predictions of the same events by their squared errors (Brier's score).
+class PairedGain {
+ public:
+  // `happened` is 0 or 1.
+  void Add(double happened, double base, double other);
+
+  // Returns whether `other` has the smaller errors: the mean difference is above 1.96 standard
+  // errors.
+  bool significant() const;
+
+ private:
+  double count_ = 0, sum_ = 0, sum_square_ = 0;
+};
+
 // The test that belongs to the interval of lib/rl/collapse/difficulty.h: `probability` is below
 // 0.05 where the observed rate is outside of that interval.
 struct Excess {
