@@ -154,6 +154,32 @@ std::string WeightsText(const EstimatorRemedy& remedy) {
   return text;
 }
 
+std::string SizesText(const RemedyReport& r) {
+  if (r.sizes.empty()) return "";
+  std::string text = "\nother group sizes, by the difficulty of the recent prompts:\n";
+  for (const SizeRemedy& size : r.sizes) {
+    text += fmt::format("  {:<22} ACR {:.3f}, {:.2f} times the signal to noise per token\n",
+                        fmt::format("groups of {}", size.size), size.expected_acr,
+                        size.signal_per_token);
+    if (size.size == r.size) continue;
+    text += fmt::format(
+        "  {:<22} run.sampling.group_size={}; verl: actor_rollout_ref.rollout.n={}; TRL: "
+        "num_generations={}\n",
+        "", size.size, size.size, size.size);
+  }
+  std::size_t shown = 0;
+  for (const auto& [source, sizes] : r.source_sizes) {
+    if (shown++ == kShownTallies) break;
+    text += fmt::format("  {:<22.22} ", source.empty() ? "(none)" : source);
+    for (const SizeRemedy& size : sizes) {
+      text += fmt::format("{}{}: ACR {:.2f}, x{:.2f}", &size == sizes.data() ? "" : "; ", size.size,
+                          size.expected_acr, size.signal_per_token);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string WhatRemediesGive(const Report& report) {
   const RemedyReport& r = report.remedies;
   std::string text = fmt::format(
@@ -177,17 +203,7 @@ std::string WhatRemediesGive(const Report& report) {
                         100 * Share(r.skip.rightly, r.skip.skipped));
     text += fmt::format("  {:<22} run.data.selection.mode=greso\n", "");
   }
-  for (const SizeRemedy& size : r.sizes) {
-    text +=
-        fmt::format("  {:<22} ACR {:.3f} by the spread of success rates, {} times the tokens\n",
-                    fmt::format("{} times the group", size.times), size.expected_acr, size.times);
-    if (size.times == 1) continue;
-    text += fmt::format(
-        "  {:<22} run.sampling.group_size={}; verl: actor_rollout_ref.rollout.n={}; TRL: "
-        "num_generations={}\n",
-        "", size.size, size.size, size.size);
-  }
-  return text;
+  return text + SizesText(r);
 }
 
 using nlohmann::ordered_json;
@@ -242,6 +258,16 @@ ordered_json TalliesJson(const std::map<std::string, Tally>& tallies) {
   return object;
 }
 
+ordered_json SizesJson(const std::vector<SizeRemedy>& sizes) {
+  ordered_json array = ordered_json::array();
+  for (const SizeRemedy& size : sizes) {
+    array.push_back({{"size", size.size},
+                     {"expected_acr", size.expected_acr},
+                     {"signal_per_token", size.signal_per_token}});
+  }
+  return array;
+}
+
 ordered_json RemediesJson(const RemedyReport& remedies) {
   ordered_json object;
   for (const EstimatorRemedy& e : remedies.estimators) {
@@ -260,8 +286,10 @@ ordered_json RemediesJson(const RemedyReport& remedies) {
   object["skip"] = {{"visits", remedies.skip.visits},
                     {"skipped", remedies.skip.skipped},
                     {"constant_again", remedies.skip.rightly}};
-  for (const SizeRemedy& size : remedies.sizes)
-    object["group_size"].push_back({{"times", size.times}, {"expected_acr", size.expected_acr}});
+  object["group_size"] = SizesJson(remedies.sizes);
+  object["group_size_by_source"] = ordered_json::object();
+  for (const auto& [source, sizes] : remedies.source_sizes)
+    object["group_size_by_source"][source] = SizesJson(sizes);
   return object;
 }
 

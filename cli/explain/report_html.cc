@@ -169,6 +169,16 @@ std::string PromptTable(const Report& report) {
   return html + "</table>\n";
 }
 
+std::string SizeRows(const std::string& source, const std::vector<SizeRemedy>& sizes) {
+  std::string html;
+  for (const SizeRemedy& size : sizes) {
+    html += "<tr>" + Cell(source) + NumberCell(std::to_string(size.size)) +
+            NumberCell(fmt::format("{:.3f}", size.expected_acr)) +
+            NumberCell(fmt::format("{:.2f}", size.signal_per_token)) + "</tr>\n";
+  }
+  return html;
+}
+
 std::string RemedyTable(const Report& report) {
   const RemedyReport& r = report.remedies;
   std::string html =
@@ -192,12 +202,16 @@ std::string RemedyTable(const Report& report) {
         r.skip.skipped, r.skip.visits, 100 * Share(r.skip.rightly, r.skip.skipped));
   }
   if (r.sizes.empty()) return html + "</p>\n";
-  html += "By the spread of success rates over prompts, ACR is";
-  for (const SizeRemedy& size : r.sizes) {
-    html += size.times == 1 ? fmt::format(" {:.3f} at this group size", size.expected_acr)
-                            : fmt::format(", {:.3f} at {} times", size.expected_acr, size.times);
-  }
-  return html + ".</p>\n";
+  html +=
+      "</p>\n<h2>Other group sizes</h2>\n<p class=\"note\">By the difficulty of the recent "
+      "prompts. "
+      "Signal to noise is that of the gradient per sampled token, by that of groups of " +
+      std::to_string(r.size) +
+      ".</p>\n<table><tr><th>source</th><th class=\"n\">size</th><th class=\"n\">ACR</th>"
+      "<th class=\"n\">signal to noise</th></tr>\n" +
+      SizeRows("all", r.sizes);
+  for (const auto& [source, sizes] : r.source_sizes) html += SizeRows(source, sizes);
+  return html + "</table>\n";
 }
 
 std::string Examples(const Report& report) {

@@ -15,8 +15,8 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
     {"too easy", "the policy solves this prompt nearly always",
      "draw it less often: skip prompts whose last group was all-correct, or add harder prompts"},
     {"too hard", "the policy solves this prompt nearly never",
-     "use a larger group, easier prompts first, or partial credit, or leave the prompt out until "
-     "the policy is better"},
+     "use easier prompts first or partial credit, or leave the prompt out until the policy is "
+     "better"},
     {"truncated", "most completions were cut at the token limit before they could answer",
      "raise the token limit, or penalise length softly; never score a truncated completion as "
      "wrong"},
@@ -36,7 +36,8 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
      "rewards differ by rounding only, and division by their deviation turns that into a signal",
      "compare raw rewards in double precision instead of a deviation with an epsilon"},
     {"unknown", "no other cause applies; at middling success rates a group is constant by chance",
-     "a larger group makes collapse by chance rare"},
+     "nothing is broken; whether another group size pays follows from the difficulty of the "
+     "prompts"},
     {"easy source",
      "the prompt has no recent visit, and by the difficulty of its source the policy solves it "
      "nearly always",
@@ -45,7 +46,7 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
     {"hard source",
      "the prompt has no recent visit, and by the difficulty of its source the policy solves it "
      "nearly never",
-     "use a larger group or partial credit, or begin with the easier prompts of the source"},
+     "begin with the easier prompts of the source, or give partial credit"},
     {"equal rewards",
      "all completions have the same reward, and nothing says whether it is that of a right answer",
      "name the column that says what is right by --reward; the other causes then follow"},

@@ -94,15 +94,6 @@ void AdviseOnCauses(const Report& report, std::vector<std::string>& steps) {
   }
 }
 
-std::string Sizes(const Report& report) {
-  std::string text;
-  for (const SizeRemedy& size : report.remedies.sizes) {
-    text += text.empty() ? fmt::format("{:.2f} at this group size", size.expected_acr)
-                         : fmt::format(", {:.2f} at {} times", size.expected_acr, size.times);
-  }
-  return text;
-}
-
 }  // namespace
 
 PostMortem::PostMortem(const CauseRules& rules,
@@ -178,11 +169,7 @@ Status PostMortem::Add(const std::vector<GroupFacts>& groups) {
   std::vector<std::optional<Cause>> causes;
   for (std::size_t k = 0; k < groups.size(); ++k) {
     causes.push_back(Classify(groups[k], contexts[k], point));
-    std::int64_t correct = 0;
-    for (const CompletionFacts& c : groups[k].completions)
-      correct += c.has_verdict() && run_history_.IsSuccess(c) ? 1 : 0;
     report_.has_verdicts = report_.has_verdicts || CountVerdicts(groups[k]) > 0;
-    fit_.Add(correct, CountVerdicts(groups[k]));
     report_.lengths_are_tokens =
         report_.lengths_are_tokens || groups[k].completions[0].tokens.has_value();
   }
@@ -232,7 +219,8 @@ Report PostMortem::Finish() {
   report_.worst_prompts.resize(kept);
   const auto common =
       std::ranges::max_element(sizes_, {}, [](const auto& size) { return size.second; });
-  report_.remedies = remedies_.Finish(fit_, common == sizes_.end() ? 1 : common->first);
+  report_.remedies =
+      remedies_.Finish(common == sizes_.end() ? 1 : common->first, run_history_.Difficulties());
   report_.prompts_left_out = run_history_.prompts_left_out();
   return std::move(report_);
 }
@@ -282,10 +270,8 @@ std::vector<std::string> NextSteps(const Report& report) {
        {Cause::kTooEasy, Cause::kTooHard, Cause::kEasySource, Cause::kHardSource, Cause::kUnknown})
     difficulty += report.all.causes[static_cast<std::size_t>(cause)];
   if (share(difficulty) >= kMinShare) {
-    if (!report.remedies.sizes.empty()) {
-      steps.push_back("By the spread of success rates over prompts, a larger group gives ACR " +
-                      Sizes(report) + ".");
-    }
+    const std::string size = AdviseSize(report.remedies.sizes, report.remedies.size);
+    if (!size.empty()) steps.push_back(size);
     if (report.remedies.skip.skipped > 0) {
       const SkipRemedy& skip = report.remedies.skip;
       steps.push_back(

@@ -114,7 +114,6 @@ class PostMortem {
   const std::function<void(const CollapsedGroup&)> on_collapsed_;
   RunHistory run_history_;
   Remedies remedies_;
-  BetaFit fit_;
   PairedGain history_gain_;
   std::map<std::int64_t, std::int64_t> sizes_;  // number of groups by size
   Report report_;

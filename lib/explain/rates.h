@@ -1,4 +1,4 @@
-// Collapse rates that are to be expected: of larger groups, and by the difficulty of prompts.
+// Compares collapse rates with those that the difficulty of prompts predicts.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,6 @@ namespace buttress {
 inline double Share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
-
-// Fits a Beta distribution to the success rates of prompts by its first two moments, from groups
-// alone, and predicts the collapse rate of larger groups. Sums over groups with k correct of n
-// scorable completions, n >= 2. The estimators k / n and k (k - 1) / (n (n - 1)) are unbiased for
-// E[p] and E[p^2].
-class BetaFit {
- public:
-  void Add(std::int64_t correct, std::int64_t scored);
-
-  bool empty() const { return groups_ == 0; }
-
-  double mean() const { return groups_ == 0 ? 0.0 : sum_ / static_cast<double>(groups_); }
-
-  // Returns the expected share of constant groups of size `n`, E[p^n + (1 - p)^n]; 0 without
-  // groups. REQUIRES: n >= 1.
-  double ExpectedAcr(std::int64_t n) const;
-
- private:
-  std::int64_t groups_ = 0;
-  double sum_ = 0;
-  double sum_square_ = 0;
-};
 
 // Compares two predictions of the same events by their squared errors (Brier's score).
 class PairedGain {

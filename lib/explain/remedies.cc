@@ -10,8 +10,6 @@
 namespace buttress {
 namespace {
 
-constexpr std::int64_t kSizes[] = {1, 2, 4};
-
 // The columns of a step.
 AdvantageInput ColumnsOf(std::span<const GroupFacts> groups) {
   AdvantageInput columns;
@@ -134,12 +132,18 @@ Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
   return OkStatus();
 }
 
-RemedyReport Remedies::Finish(const BetaFit& fit, std::int64_t size) const {
+RemedyReport Remedies::Finish(std::int64_t size,
+                              const std::map<std::string, SourceDifficulty>& sources) const {
   RemedyReport report = report_;
+  report.size = size;
+  std::vector<SourceDifficulty> all;
+  for (const auto& [name, source] : sources) {
+    all.push_back(source);
+    if (sources.size() > 1) report.source_sizes[name] = CompareSizes({source}, size);
+  }
+  report.sizes = CompareSizes(all, size);
   const double acr = cumulative_.acr();
   report.draws_for_full_batch = acr < 1 ? 1 / (1 - acr) : std::numeric_limits<double>::infinity();
-  for (const std::int64_t times : kSizes)
-    if (!fit.empty()) report.sizes.push_back({times, times * size, fit.ExpectedAcr(times * size)});
   for (EstimatorRemedy& remedy : report.estimators) {
     for (std::size_t i = 0; size >= 2 && i < remedy.weights.size(); ++i)
       remedy.weights[i] = GradientWeight(kWeightRates[i], static_cast<int>(size), remedy.options);

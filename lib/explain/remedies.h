@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,7 +13,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/explain/facts.h"
-#include "lib/explain/rates.h"
+#include "lib/explain/group_size.h"
 #include "lib/rl/advantage/advantage.h"
 #include "lib/rl/collapse/sources.h"
 
@@ -54,20 +55,16 @@ struct SkipRemedy {
   std::int64_t rightly = 0;  // skipped visits that were constant again
 };
 
-// The expected collapse rate of a larger group.
-struct SizeRemedy {
-  std::int64_t times = 1;  // factor on the number of completions per prompt
-  std::int64_t size = 1;   // completions per prompt
-  double expected_acr = 0;
-};
-
 struct RemedyReport {
   std::int64_t groups = 0;
   std::int64_t completions = 0;
   std::vector<EstimatorRemedy> estimators;  // grpo, then the others by push()
   SkipRemedy skip;
   double draws_for_full_batch = 1;  // prompts drawn per informative group with dynamic sampling
-  std::vector<SizeRemedy> sizes;    // none where no completion has a verdict
+  std::int64_t size = 1;            // completions per prompt, the most frequent
+  // Over all sources, and by source if there are several; none where no completion has a verdict.
+  std::vector<SizeRemedy> sizes;
+  SourceSizes source_sizes;
 };
 
 class Remedies {
@@ -79,8 +76,10 @@ class Remedies {
   Status Add(std::int64_t step, std::span<const GroupFacts> groups,
              std::span<const PromptHistory> history, std::span<const int> last_constant);
 
-  // Returns the report. `fit` covers the same groups; `size` is the most frequent group size.
-  RemedyReport Finish(const BetaFit& fit, std::int64_t size) const;
+  // Returns the report. `size` is the most frequent group size, `sources` the difficulty of each
+  // source of late.
+  RemedyReport Finish(std::int64_t size,
+                      const std::map<std::string, SourceDifficulty>& sources) const;
 
  private:
   RemedyReport report_;

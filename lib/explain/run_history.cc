@@ -283,6 +283,17 @@ const Difficulty& RunHistory::DifficultyOf(const std::string& source) const {
   return found == sources_.end() ? kUniform : found->second.difficulty;
 }
 
+std::map<std::string, SourceDifficulty> RunHistory::Difficulties() const {
+  std::map<std::string, SourceDifficulty> difficulties;
+  for (const auto& [name, source] : sources_) {
+    const auto drawn = std::ranges::count(drawn_, name);
+    if (source.fitted == 0 || drawn == 0) continue;
+    difficulties[name] = {source.difficulty,
+                          Share(drawn, static_cast<std::int64_t>(drawn_.size()))};
+  }
+  return difficulties;
+}
+
 std::map<std::string, std::int64_t> RunHistory::NeverRight() const {
   std::map<std::string, std::int64_t> completions;
   for (const auto& [name, source] : sources_) {
@@ -297,6 +308,7 @@ void RunHistory::Record(std::span<const GroupFacts> groups,
   for (const auto& [name, step] : steps_) sources_[name].record.Add(step, rules_);
   for (std::size_t k = 0; k < groups.size(); ++k) {
     const GroupFacts& group = groups[k];
+    Push(drawn_, group.source, kDrawn);
     SeenPrompt* prompt = nullptr;
     if (prompts_.size() < kMaxPrompts || prompts_.contains(group.prompt_id)) {
       prompt = &prompts_[group.prompt_id];

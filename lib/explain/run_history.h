@@ -15,6 +15,7 @@
 
 #include "lib/explain/cause.h"
 #include "lib/explain/facts.h"
+#include "lib/explain/group_size.h"
 #include "lib/explain/source_record.h"
 
 namespace buttress {
@@ -43,6 +44,7 @@ class RunHistory {
   static constexpr std::size_t kRecent = 8192;
   static constexpr std::size_t kRecentGroups = 512;
   static constexpr std::size_t kLastTexts = 16;
+  static constexpr std::size_t kDrawn = 1024;
   static constexpr std::size_t kVisits = 8;
   static constexpr double kVisitDecay = 0.5;  // weight of a prompt's older visits at each visit
 
@@ -72,6 +74,9 @@ class RunHistory {
 
   // The difficulty of a source before this step; uniform before its first groups.
   const Difficulty& DifficultyOf(const std::string& source) const;
+
+  // The difficulty of every source with judged groups. Its share is that of the last kDrawn groups.
+  std::map<std::string, SourceDifficulty> Difficulties() const;
 
   // Sources of which no completion was ever right, with their completions.
   std::map<std::string, std::int64_t> NeverRight() const;
@@ -120,6 +125,7 @@ class RunHistory {
   std::map<std::string, Source> sources_;
   std::map<std::string, SourceStep> steps_;  // of the newest Contexts, by source
   std::uint64_t recorded_ = 0;               // groups
+  std::deque<std::string> drawn_;            // sources of the last kDrawn groups
   std::deque<Recent> recent_;
   std::deque<double> similarities_;  // of groups with texts of room_words or more
   std::int64_t truth_known_ = 0, truth_agrees_ = 0;

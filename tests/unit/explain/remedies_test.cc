@@ -26,7 +26,7 @@ TEST(RemediesTest, GatesAreThoseOfTheSourcesAsInARun) {
     Remedies remedies;
     const std::vector<PromptHistory> history(groups.size());
     EXPECT_TRUE(remedies.Add(1, groups, history, std::vector<int>(groups.size(), -1)).ok());
-    const RemedyReport report = remedies.Finish(BetaFit(), 2);
+    const RemedyReport report = remedies.Finish(2, {});
     return std::ranges::find(report.estimators, "avspo, mode opposite", &EstimatorRemedy::name)
         ->virtual_groups;
   };

@@ -108,8 +108,10 @@ TEST(ReportTest, RemediesEqualTheEstimators) {
   EXPECT_EQ(remedies.skip.visits, 9);
   EXPECT_EQ(remedies.skip.skipped, 9);
   EXPECT_EQ(remedies.skip.rightly, 9);
-  ASSERT_EQ(remedies.sizes.size(), 3);
-  EXPECT_GT(remedies.sizes[0].expected_acr, remedies.sizes[2].expected_acr);
+  ASSERT_EQ(remedies.sizes.size(), 4);  // of 2, 4, 8 and 16
+  EXPECT_GT(remedies.sizes[0].expected_acr, remedies.sizes[3].expected_acr);
+  EXPECT_EQ(remedies.sizes[1].signal_per_token, 1);
+  EXPECT_EQ(remedies.source_sizes.size(), 2);
 }
 
 TEST(ReportTest, RemediesWhoseExpectedGradientIsZeroComeLast) {
@@ -140,7 +142,7 @@ TEST(ReportTest, TheTextHasCausesStepsAndAdvice) {
   EXPECT_THAT(text, HasSubstr("; 9 groups): within chance ("));
   EXPECT_THAT(text,
               HasSubstr("what to do next:\n  - hard source (10 groups, 25.0 % of all; 25 % (14 to "
-                        "40) of the last 40, mostly of source 'a&b'): use "));
+                        "40) of the last 40, mostly of source 'a&b'): begin "));
   EXPECT_THAT(text, HasSubstr("100 % (84 to 100) of the last 20 groups without a signal, mostly "
                               "hard source; 100.0 % of all 20\n"));
 }
