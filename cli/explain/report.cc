@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/output.h"
+#include "lib/explain/conclusion.h"
 #include "lib/explain/post_mortem.h"
 #include "lib/rl/eval/pass_at_k.h"
 
@@ -301,7 +302,8 @@ std::string ReportText(const ReportHead& head, const Report& report) {
   if (report.prompts_left_out)
     text += "  note: more than " + std::to_string(RunHistory::kMaxPrompts) +
             " prompts; later prompts have no history\n";
-  text += Overview(report);
+  const Conclusion conclusion = Conclude(report);
+  text += "conclusion: " + conclusion.name + ", " + conclusion.evidence + "\n" + Overview(report);
   if (report.all.collapsed > 0) text += Causes(report);
   text += OverTime(report) + Tallies("sources", report.sources) +
           Tallies("samplers", report.samplers) + Prompts(report) + WhatRemediesGive(report);
@@ -356,6 +358,8 @@ std::string ReportJson(const ReportHead& head, const Report& report) {
                                        {"correct", record.history.correct},
                                        {"scored", record.history.scored}});
   }
+  const Conclusion conclusion = Conclude(report);
+  object["conclusion"] = {{"name", conclusion.name}, {"evidence", conclusion.evidence}};
   object["remedies"] = RemediesJson(report.remedies);
   object["next_steps"] = NextSteps(report);
   object["steps"] = ordered_json::array();

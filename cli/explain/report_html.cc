@@ -4,6 +4,7 @@
 
 #include "cli/explain/report.h"
 #include "cli/svg_plot.h"
+#include "lib/explain/conclusion.h"
 #include "lib/explain/post_mortem.h"
 
 namespace buttress {
@@ -242,6 +243,9 @@ std::string ReportHtml(const ReportHead& head, const Report& report) {
                      EscapeXml(head.path) + ": " + EscapeXml(head.description) + "</p>\n";
   for (const std::string& remark : head.remarks)
     html += "<p class=\"note\">Note: " + EscapeXml(remark) + ".</p>\n";
+  const Conclusion conclusion = Conclude(report);
+  html +=
+      "<p><b>" + EscapeXml(conclusion.name) + "</b>: " + EscapeXml(conclusion.evidence) + "</p>\n";
   html += Tiles(report) + "<h2>What to do next</h2>\n<ul>\n";
   for (const std::string& step : NextSteps(report)) html += "<li>" + EscapeXml(step) + "</li>\n";
   html += "</ul>\n";

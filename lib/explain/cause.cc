@@ -210,7 +210,8 @@ std::optional<Diagnosis> Contradicted(const GroupFacts& group, Level level,
         fmt::format("all are scored correct, but {} of {} do not state the ground truth",
                     known - stated, known)};
   }
-  if (level == Level::kBest || stated < 2) return std::nullopt;
+  if (level == Level::kBest || stated < 2 || Share(stated, known) < rules.stated_share)
+    return std::nullopt;
   const bool never = level == Level::kWorst && context.never_right > 0;
   return Diagnosis{
       never ? Cause::kNeverRight : Cause::kVerifierConstant,
@@ -242,10 +243,10 @@ std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, 
 // Returns a diagnosis if all are wrong where earlier visits were mostly right.
 std::optional<Diagnosis> AgainstHistory(Level level, const Range& range,
                                         const GroupContext& context, const CauseRules& rules) {
-  if (level != Level::kWorst || context.past_scored == 0) return std::nullopt;
+  if (level != Level::kWorst || context.visits_scored == 0) return std::nullopt;
   // That of a beta-binomial distribution after the earlier visits.
-  const double wrong = 1 + context.past_scored - context.past_correct;
-  const double all = 2 + context.past_scored;
+  const double wrong = 1 + context.visits_scored - context.visits_correct;
+  const double all = 2 + context.visits_scored;
   double chance = 1;
   for (std::int64_t i = 0; i < range.scorable; ++i)
     chance *= (wrong + static_cast<double>(i)) / (all + static_cast<double>(i));
@@ -254,7 +255,7 @@ std::optional<Diagnosis> AgainstHistory(Level level, const Range& range,
       Cause::kAgainstHistory,
       fmt::format("all {} wrong, which has probability {:.1g} after a success rate of {:.2f} at "
                   "earlier visits",
-                  range.scorable, chance, context.past_correct / context.past_scored)};
+                  range.scorable, chance, context.visits_correct / context.visits_scored)};
 }
 
 // "79 %", "less than 1 %".

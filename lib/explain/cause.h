@@ -115,6 +115,11 @@ struct CauseRules {
   double truth_agreement = 0.9;
   std::int64_t truth_count = 64;
 
+  // Share of a group of equal verdicts, with two completions at least, that must state the ground
+  // truth to contradict them. A reader that errs on 1 % finds it by chance in fewer than one group
+  // in a thousand, of 4 to 16 completions.
+  double stated_share = 0.25;
+
   // Success rates from which a prompt is easy, and up to which it is hard. At 0.8 a group of eight
   // is all-correct one time in six, so collapse is expected.
   double easy_rate = 0.8;
@@ -138,6 +143,10 @@ struct GroupContext {
   // older visits weigh less.
   double past_correct = 0;
   double past_scored = 0;
+  // The same visits with equal weights; 0 if the newest of them was all wrong, since what lasts is
+  // a change of the policy.
+  double visits_correct = 0;
+  double visits_scored = 0;
   std::optional<std::int64_t> last_visit;  // step of the prompt's last visit, however old
   // Share of completions whose text the prompt also gave at its last visit, and that visit's step.
   std::optional<double> repeated_share;

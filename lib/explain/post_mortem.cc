@@ -201,6 +201,7 @@ Report PostMortem::Finish() {
   }
   report_.history_steps = rules_.history_steps;
   report_.never_right = run_history_.NeverRight();
+  report_.truth = run_history_.truth();
   report_.acr_100 = Acr100(acr);
   report_.sigma_acr = SigmaAcr(acr);
   std::ranges::stable_sort(report_.examples, {},

@@ -86,6 +86,7 @@ struct Report {
   std::map<std::string, Tally> samplers;
   std::vector<CollapsedGroup> examples;      // sorted by cause, the first kExamples of each
   std::vector<PromptSummary> worst_prompts;  // those with at least two groups without a signal
+  TruthCounts truth;
   RemedyReport remedies;
 
   bool prompts_left_out = false;  // there were more than RunHistory::kMaxPrompts prompts

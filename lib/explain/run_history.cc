@@ -69,6 +69,20 @@ PromptHistory RunHistory::RecentOf(const GroupFacts& group) const {
   return recent;
 }
 
+Trials RunHistory::VisitsOf(const GroupFacts& group) const {
+  const auto found = prompts_.find(group.prompt_id);
+  if (found == prompts_.end() || found->second.visits.empty() ||
+      found->second.visits.back().correct == 0)
+    return {};
+  Trials sum;
+  for (const PromptVisit& visit : found->second.visits) {
+    if (group.step - visit.step > rules_.history_steps) continue;
+    sum.correct += visit.correct;
+    sum.scored += visit.scored;
+  }
+  return sum;
+}
+
 std::optional<double> RunHistory::similarity() const {
   if (similarities_.empty()) return std::nullopt;
   double sum = 0;
@@ -94,8 +108,13 @@ void RunHistory::Observe(std::span<const GroupFacts> groups) {
       Push(similarities_, copies.similarity, kRecentGroups);
     for (const CompletionFacts& c : group.completions) {
       if (!mixed || !c.states_truth || !c.has_verdict()) continue;
-      ++truth_known_;
-      truth_agrees_ += *c.states_truth == IsSuccess(c) ? 1 : 0;
+      if (IsSuccess(c)) {
+        ++truth_.right;
+        truth_.right_unstated += *c.states_truth ? 0 : 1;
+      } else {
+        ++truth_.wrong;
+        truth_.wrong_stated += *c.states_truth ? 1 : 0;
+      }
     }
   }
 }
@@ -129,8 +148,8 @@ void RunHistory::AddToStep(const GroupFacts& group, SourceStep& step) const {
 // Finds the sources of which a second verifier, where it agrees with mixed groups, agrees with the
 // verdicts of this step.
 void RunHistory::SetConfirmed(std::span<const GroupFacts> groups) {
-  if (truth_known_ < rules_.truth_count ||
-      Share(truth_agrees_, truth_known_) < rules_.truth_agreement)
+  if (truth_.known() < rules_.truth_count ||
+      Share(truth_.agree(), truth_.known()) < rules_.truth_agreement)
     return;
 
   struct Verdicts {
@@ -212,8 +231,8 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
   common.lowest = lowest_;
   common.highest = highest_;
   common.similarity = similarity();
-  if (truth_known_ >= rules_.truth_count)
-    common.truth_agreement = static_cast<double>(truth_agrees_) / static_cast<double>(truth_known_);
+  if (truth_.known() >= rules_.truth_count)
+    common.truth_agreement = Share(truth_.agree(), truth_.known());
   SetLengths(common);
   std::vector<GroupContext> contexts;
   for (const GroupFacts& group : groups) {
@@ -222,6 +241,9 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
     const PromptHistory recent = RecentOf(group);
     context.past_correct = recent.recent_correct;
     context.past_scored = recent.recent_scored;
+    const Trials visits = VisitsOf(group);
+    context.visits_correct = visits.correct;
+    context.visits_scored = visits.scored;
     const SourceStep& step = steps_.at(group.source);
     if (step.constant && !step.confirmed) context.constant_chance = step.streak_chance;
     context.constant_groups = step.streak_groups;
@@ -232,10 +254,11 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
                        (highest_ > lowest_ && (IsBest(value) || IsWorst(value)));
     context.difficulty = DifficultyOf(group.source);
     context.difficulty_groups = source.fitted;
+    if (source.all_groups >= rules_.verifier_memory && source.right == 0)
+      context.never_right = source.judged;
     if (source.groups < rules_.verifier_memory) continue;
     context.constant_always =
         step.constant && !plain && source.low == value && source.high == value;
-    if (source.right == 0) context.never_right = source.judged;
   }
   return contexts;
 }
@@ -297,7 +320,7 @@ std::map<std::string, SourceDifficulty> RunHistory::Difficulties() const {
 std::map<std::string, std::int64_t> RunHistory::NeverRight() const {
   std::map<std::string, std::int64_t> completions;
   for (const auto& [name, source] : sources_) {
-    if (source.groups >= rules_.verifier_memory && source.judged > 0 && source.right == 0)
+    if (source.all_groups >= rules_.verifier_memory && source.judged > 0 && source.right == 0)
       completions[name] = source.judged;
   }
   return completions;
@@ -317,6 +340,7 @@ void RunHistory::Record(std::span<const GroupFacts> groups,
     }
     if (!causes[k] || DependsOnPrompt(*causes[k])) RecordRewards(group, prompt);
     Source& source = sources_[group.source];
+    ++source.all_groups;
     for (const CompletionFacts& c : group.completions) {
       source.judged += c.has_verdict() ? 1 : 0;
       source.right += c.has_verdict() && IsSuccess(c) ? 1 : 0;

@@ -38,6 +38,17 @@ struct SeenPrompt {
   std::vector<std::uint32_t> last_texts;  // shortened digests
 };
 
+// Verdicts in mixed groups that a second verifier gave too: it finds the ground truth in a
+// completion ("states") or does not.
+struct TruthCounts {
+  std::int64_t right = 0, right_unstated = 0;
+  std::int64_t wrong = 0, wrong_stated = 0;
+
+  std::int64_t known() const { return right + wrong; }
+
+  std::int64_t agree() const { return known() - right_unstated - wrong_stated; }
+};
+
 class RunHistory {
  public:
   static constexpr std::size_t kMaxPrompts = 200'000;
@@ -61,6 +72,9 @@ class RunHistory {
   // at most. The trainer's own record, which has no steps, counts for a prompt that was not seen.
   PromptHistory RecentOf(const GroupFacts& group) const;
 
+  // The same with equal weights; none if the newest of these visits was all wrong.
+  Trials VisitsOf(const GroupFacts& group) const;
+
   // Records the groups of a step. `causes` has one element per group, nullopt for a group with a
   // signal. A fault of the sampler, the verifier or the token limit says nothing about a prompt and
   // its source, so such groups do not enter their records.
@@ -81,6 +95,8 @@ class RunHistory {
   // Sources of which no completion was ever right, with their completions.
   std::map<std::string, std::int64_t> NeverRight() const;
 
+  const TruthCounts& truth() const { return truth_; }
+
   bool prompts_left_out() const { return prompts_left_out_; }
 
   std::optional<double> similarity() const;
@@ -90,7 +106,8 @@ class RunHistory {
     std::int64_t groups = 0;
     SourceRecord record;
     std::int64_t completions = 0;
-    std::int64_t judged = 0, right = 0;  // completions of all groups, faults or not
+    std::int64_t all_groups = 0;         // faults or not
+    std::int64_t judged = 0, right = 0;  // completions of all groups
     double low = 0, high = 0;
     RecentDifficulty recent;
     Difficulty difficulty;  // fitted to `recent`, but for the last `since_fit` groups
@@ -128,7 +145,7 @@ class RunHistory {
   std::deque<std::string> drawn_;            // sources of the last kDrawn groups
   std::deque<Recent> recent_;
   std::deque<double> similarities_;  // of groups with texts of room_words or more
-  std::int64_t truth_known_ = 0, truth_agrees_ = 0;
+  TruthCounts truth_;
 };
 
 }  // namespace buttress

@@ -116,8 +116,8 @@ TEST(CauseTest, ASourceThatWasNeverRightHasABoundOnItsRateAndNoCulprit) {
 
 TEST(CauseTest, AllWrongAfterVisitsThatWereMostlyRightSpeaksAgainstThem) {
   GroupContext context = Ordinary();
-  context.past_scored = 16;
-  context.past_correct = 15;
+  context.past_scored = context.visits_scored = 16;
+  context.past_correct = context.visits_correct = 15;
   const Diagnosis against = Diagnose(Constant(0), context, kRules);
   EXPECT_EQ(against.cause, Cause::kAgainstHistory);
   // 2 3 .. 9 / (18 19 .. 25) of a beta-binomial distribution.
@@ -125,7 +125,7 @@ TEST(CauseTest, AllWrongAfterVisitsThatWereMostlyRightSpeaksAgainstThem) {
             "all 8 wrong, which has probability 8e-06 after a success rate of 0.94 at earlier "
             "visits");
   EXPECT_EQ(Named(Constant(1), context), Cause::kTooEasy);
-  context.past_correct = 10;
+  context.past_correct = context.visits_correct = 10;
   EXPECT_EQ(Named(Constant(0), context), Cause::kUnknown);
 }
 

@@ -135,6 +135,8 @@ TEST(ReportTest, RemediesWhoseExpectedGradientIsZeroComeLast) {
 TEST(ReportTest, TheTextHasCausesStepsAndAdvice) {
   const std::string text = ReportText(kHead, SmallRun());
   EXPECT_THAT(text, HasSubstr("note: a remark"));
+  EXPECT_THAT(text, HasSubstr("\nconclusion: nothing broken, 50 % (35 to 65) of the last 40 groups "
+                              "have no signal\n40 groups, "));
   EXPECT_THAT(text,
               HasSubstr("ACR 0.500 = 20 of 40 groups (all-correct 10, all-wrong 10, other 0)"));
   EXPECT_THAT(text, HasSubstr("too easy                  9   45.0 %"));
@@ -179,6 +181,7 @@ TEST(ReportTest, TheSummaryIsOneObjectOnOneLine) {
   EXPECT_EQ(json["summary"]["acr"], 0.5);
   EXPECT_EQ(json["summary"]["causes"]["hard source"], 10);
   EXPECT_EQ(json["summary"]["steps"].size(), 10);
+  EXPECT_EQ(json["summary"]["conclusion"]["name"], "nothing broken");
   EXPECT_EQ(json["summary"]["remedies"]["estimators"][0]["with_advantage"], 20);
 }
 
@@ -192,6 +195,7 @@ TEST(ReportTest, ThePageIsSelfContainedAndEscaped) {
   EXPECT_THAT(html, Not(HasSubstr("href")));
   EXPECT_THAT(html, Not(HasSubstr("src=")));
   EXPECT_THAT(html, HasSubstr("<svg"));
+  EXPECT_THAT(html, HasSubstr("<p><b>nothing broken</b>: "));
 }
 
 TEST(ReportTest, AGroupWithoutASignalIsOneObject) {
