@@ -61,7 +61,8 @@ void AddMeans(const std::vector<GroupFacts>& groups, const std::vector<GroupCont
 
 // Share of groups below which a cause is not mentioned, unless that of the recent groups is above.
 constexpr double kMinShare = 0.01;
-// Runs with an ACR-100 above 0.5 tend to end badly (arXiv 2605.21125).
+// Runs with an ACR-100 above 0.5 ended badly (arXiv 2605.21125), on the prompts and with the group
+// size of that paper.
 constexpr double kEarlyCollapse = 0.5;
 
 // ", mostly of source 'x'" if there are several sources and one has more than half.
@@ -283,8 +284,8 @@ std::vector<std::string> NextSteps(const Report& report) {
   }
   if (report.steps.size() >= 25 && report.acr_100 > kEarlyCollapse) {
     steps.push_back(fmt::format(
-        "The first steps have an ACR of {:.2f}; runs that begin above {:.1f} rarely recover "
-        "without a change.",
+        "The first steps have an ACR of {:.2f}. Runs of arXiv 2605.21125 that began above {:.1f} "
+        "ended badly; that bound is of their prompts and group size, a warning and no forecast.",
         report.acr_100, kEarlyCollapse));
   }
   if (steps.empty()) steps.push_back("Nothing to fix: almost every group carries a signal.");
