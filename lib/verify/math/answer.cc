@@ -3,11 +3,14 @@
 #include <absl/strings/ascii.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/verify/extract.h"
+#include "lib/verify/math/assertion.h"
+#include "lib/verify/math/prose_words.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/node.h"
 
@@ -215,24 +218,11 @@ std::string CleanAnswer(std::string_view written) {
 
 constexpr std::size_t kMaxWholeBytes = 300;
 constexpr int kMaxWholeWords = 2;
+constexpr std::size_t kMaxValues = 64;  // of a text that are read to find the one that is stated
 
-// Returns the last number that is asserted.
-std::optional<std::string_view> LastNumber(std::string_view text) {
-  std::vector<std::string_view> numbers;
-  for (std::size_t at = 0; const auto number = NumberAt(text, at, at);) numbers.push_back(*number);
-  const auto last = std::find_if(numbers.rbegin(), numbers.rend(),
-                                 [&](std::string_view number) { return IsAsserted(text, number); });
-  return last == numbers.rend() ? std::nullopt : std::optional(*last);
-}
-
-// Returns the content of the last dollars or \( \). A closing dollar follows its expression
+// Return the content of the last dollars or \( \). A closing dollar follows its expression
 // directly, and no digit follows it, which excludes "$5 and $6".
-std::optional<std::string_view> LastSpan(std::string_view text) {
-  if (const std::size_t close = std::max(text.rfind("\\)") + 1, text.rfind("\\]") + 1); close > 0) {
-    const char kind = text[close] == ')' ? '(' : '[';
-    const std::size_t open = text.substr(0, close - 1).rfind(std::string("\\") + kind);
-    if (open != std::string_view::npos) return text.substr(open + 2, close - 1 - open - 2);
-  }
+std::optional<std::string_view> LastDollars(std::string_view text) {
   std::size_t close = text.rfind('$');
   if (close == std::string_view::npos || close == 0) return std::nullopt;
   std::size_t end = close;
@@ -245,6 +235,34 @@ std::optional<std::string_view> LastSpan(std::string_view text) {
   const std::size_t open = text.substr(0, end).rfind('$');
   if (open == std::string_view::npos || (open > 0 && text[open - 1] == '\\')) return std::nullopt;
   return text.substr(open + 1, end - open - 1);
+}
+
+std::optional<std::string_view> LastBrackets(std::string_view text) {
+  const std::size_t close = std::max(text.rfind("\\)") + 1, text.rfind("\\]") + 1);
+  if (close == 0) return std::nullopt;
+  const char kind = text[close] == ')' ? '(' : '[';
+  const std::size_t open = text.substr(0, close - 1).rfind(std::string("\\") + kind);
+  if (open == std::string_view::npos) return std::nullopt;
+  return text.substr(open + 2, close - 1 - open - 2);
+}
+
+std::optional<std::string_view> LastSpan(std::string_view text) {
+  const auto dollars = LastDollars(text);
+  const auto brackets = LastBrackets(text);
+  if (!dollars || !brackets) return dollars ? dollars : brackets;
+  return dollars->data() > brackets->data() ? dollars : brackets;
+}
+
+// Returns what stands behind the last equals sign outside of braces.
+std::optional<std::string_view> BehindEquals(std::string_view mathematics) {
+  int depth = 0;
+  for (std::size_t i = mathematics.size(); i > 0; --i) {
+    const char c = mathematics[i - 1];
+    if (c == '}') ++depth;
+    if (c == '{') --depth;
+    if (c == '=' && depth == 0) return mathematics.substr(i);
+  }
+  return std::nullopt;
 }
 
 // Returns the text from the first expression between dollars or \( \) to the last one: "$x = 1$ and
@@ -297,6 +315,13 @@ Behind BehindAnswer(std::string_view text) {
   return word && (!letter || word->size() < letter->size()) ? word : letter;
 }
 
+// Returns whether the text begins with a word that draws a conclusion: "So, 5 apples".
+bool Concludes(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && absl::ascii_isalpha(text[end])) ++end;
+  return (ProseClasses(LowerAscii(text.substr(0, end))) & kSoWord) != 0;
+}
+
 bool IsFewWords(std::string_view text) {
   if (text.size() > kMaxWholeBytes || text.find('\n') != std::string_view::npos) return false;
   int words = 0;
@@ -318,11 +343,14 @@ class Candidates {
   Candidates(std::string_view text, bool truncated)
       : begin_(text.data()), end_(text.data() + text.size()), truncated_(truncated) {}
 
-  void Add(std::string_view anchor, const std::optional<std::string_view>& span) {
+  void Add(std::string_view anchor, const std::optional<std::string_view>& span,
+           Assertion assertion = Assertion::kStated) {
     if (!span || (truncated_ && span->data() + span->size() == end_)) return;
     std::string text = CleanAnswer(FirstBytes(*span, kMaxAnswerBytes + 1));
-    if (!text.empty())
-      found_.push_back({std::string(anchor), std::move(text), false, EndOf(*span)});
+    if (text.empty()) return;
+    const bool near = assertion == Assertion::kNear;
+    found_.push_back({std::string(anchor), std::move(text), false, EndOf(*span), near,
+                      !near && assertion != Assertion::kStated});
   }
 
   // A closed box is complete even at the end of the text. An empty box is an answer that is wrong.
@@ -346,17 +374,38 @@ class Candidates {
   std::vector<AnswerCandidate> found_;
 };
 
+bool States(Assertion assertion) {
+  return assertion == Assertion::kStated || assertion == Assertion::kNear;
+}
+
+bool IsEquation(std::string_view mathematics) {
+  if (mathematics.find_first_of("=<>") != std::string_view::npos) return true;
+  return std::ranges::any_of(
+      std::initializer_list<std::string_view>{"\\le", "\\ge", "\\in ", "\\approx", "\\ne"},
+      [&](std::string_view sign) { return mathematics.find(sign) != std::string_view::npos; });
+}
+
 // Adds the candidates after an anchor: the sentence, else its mathematics, else its first number.
-void AddBehind(std::string_view anchor, const Behind& behind, Candidates& found) {
+void AddBehind(std::string_view anchor, std::string_view text, const Behind& behind,
+               Candidates& found) {
   if (!behind) return;
   const std::string_view sentence = Sentence(*behind);
-  found.Add(anchor, sentence);
-  const auto add_asserted = [&](const std::optional<std::string_view>& span) {
-    if (span && IsAsserted(sentence, *span)) found.Add(anchor, span);
-  };
+  if (sentence.empty()) return;
+  const Assertion whole = ReadAssertion(text, sentence, /*equation=*/true);
+  found.Add(anchor, sentence, whole);
+  if (!States(whole)) return;
+  if (const auto span = Mathematics(sentence)) {
+    const Assertion assertion = ReadAssertion(text, *span, IsEquation(*span));
+    if (States(assertion)) found.Add(anchor, span, assertion);
+  }
   std::size_t end = 0;
-  add_asserted(Mathematics(sentence));
-  add_asserted(NumberAt(sentence, 0, end));
+  for (std::size_t values = 0; values < kMaxValues; ++values) {
+    const auto number = NumberAt(sentence, end, end);
+    if (!number) return;
+    const Assertion assertion = ReadAssertion(text, *number);
+    if (States(assertion)) return found.Add(anchor, number, assertion);
+    if (assertion == Assertion::kOpen) return;
+  }
 }
 
 void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found) {
@@ -370,24 +419,51 @@ void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found)
     found.AddBoxes({std::string(anchor), std::move(joined), boxes.size() > 1, 0}, boxes.back());
 }
 
+// Returns the last numbers of the text, the last one first.
+std::vector<std::string_view> LastNumbers(std::string_view text) {
+  std::vector<std::string_view> numbers;
+  for (std::size_t at = 0; const auto number = NumberAt(text, at, at);) numbers.push_back(*number);
+  std::reverse(numbers.begin(), numbers.end());
+  if (numbers.size() > kMaxValues) numbers.resize(kMaxValues);
+  return numbers;
+}
+
+// Adds the last value that the text states. A later one that is doubted leaves the text without an
+// answer, and so does one that the text denies later on.
 void AddLastExpression(std::string_view anchor, std::string_view text, Candidates& found) {
-  auto span = LastSpan(text);
-  if (span && !IsAsserted(text, *span)) span.reset();
-  const auto number = LastNumber(text);
-  const bool span_later = span && (!number || span->data() + span->size() >= number->data());
-  found.Add(anchor, span_later ? span : number);
-  found.Add(anchor, number);
+  const auto span = LastSpan(text);
+  std::vector<std::string_view> values = LastNumbers(text);
+  if (span && Trim(*span).find_first_of("<>") != 0) {
+    const auto earlier = [&](std::string_view number) {
+      return number.data() <= span->data() + span->size();
+    };
+    values.insert(std::ranges::find_if(values, earlier), *span);
+  }
+  std::vector<std::string_view> denied;
+  for (const std::string_view value : values) {
+    const bool mathematics = span && value.data() == span->data() && value.size() == span->size();
+    const Assertion assertion = ReadAssertion(text, value, mathematics && IsEquation(value));
+    if (States(assertion)) {
+      if (std::ranges::find(denied, value) != denied.end()) return;
+      found.Add(anchor, value, assertion);
+      if (!mathematics) return;
+      if (const auto last = BehindEquals(value)) return found.Add(anchor, last, assertion);
+    }
+    if (assertion == Assertion::kOpen) return;
+    if (assertion == Assertion::kDenied) denied.push_back(value);
+  }
 }
 
 // Adds the candidates that the anchor finds in the text.
 void AddBy(std::string_view anchor, std::string_view text, bool truncated, Candidates& found) {
   if (anchor == "boxed") return AddBoxes(anchor, text, found);
-  if (anchor == "final answer is") return AddBehind(anchor, BehindLast(text, anchor), found);
-  if (anchor == "####") return AddBehind(anchor, BehindHashes(text), found);
-  if (anchor == "answer:") return AddBehind(anchor, BehindAnswer(text), found);
+  if (anchor == "final answer is") return AddBehind(anchor, text, BehindLast(text, anchor), found);
+  if (anchor == "####") return AddBehind(anchor, text, BehindHashes(text), found);
+  if (anchor == "answer:") return AddBehind(anchor, text, BehindAnswer(text), found);
   if (truncated) return;
   if (anchor == "whole") {
-    if (const std::string_view whole = Trim(text); IsFewWords(whole)) found.Add(anchor, whole);
+    if (const std::string_view whole = Trim(text); IsFewWords(whole) && !Concludes(whole))
+      found.Add(anchor, whole);
   } else if (anchor == "last expression") {
     AddLastExpression(anchor, text, found);
   }

@@ -11,10 +11,12 @@
 namespace buttress {
 
 struct AnswerCandidate {
-  std::string anchor;   // the anchor that located it
-  std::string text;     // without Markdown, special tokens and doubled backslashes
-  bool joined = false;  // several boxes, of which equal ones count once
-  std::size_t end = 0;  // of its place in the text, behind the last </think>
+  std::string anchor;    // the anchor that located it
+  std::string text;      // without Markdown, special tokens and doubled backslashes
+  bool joined = false;   // several boxes, of which equal ones count once
+  std::size_t end = 0;   // of its place in the text, behind the last </think>
+  bool near = false;     // the text calls it an approximation
+  bool refused = false;  // the text denies or doubts it, so that it has no value
 };
 
 // Returns the candidates of the answer, the best first; the first that parses is the answer. Empty
@@ -24,13 +26,13 @@ struct AnswerCandidate {
 //   boxed            the last \boxed{} that closes, together with the boxes before it that only
 //                    commas, "and", "or" or up to three words separate, as one list
 //   final answer is  after the last one: its sentence, else the mathematics in the sentence, else
-//                    its first number
+//                    the first number that it states (assertion.h)
 //   ####             after the last one, by the same rules; a heading does not count
 //   answer:          after the last "answer is", "answer:" or line that begins with "A:", by the
 //                    same rules
 //   whole            the whole text, if it is one line of few words
-//   last expression  the last expression between dollars or \( \), or the last number, whichever
-//                    is later
+//   last expression  the last number, or the last expression between dollars or \( \), that the
+//                    text states; none if a later one is doubted, or if it is denied later
 //
 // The text before the last </think> is ignored. If `truncated`, an answer that reaches the end of
 // the text does not count. REQUIRES: anchors are among kMathAnchors.

@@ -12,6 +12,7 @@
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/equal.h"
+#include "lib/verify/math/evaluate.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/parser.h"
 #include "lib/verify/verifiers.h"
@@ -145,6 +146,7 @@ struct Answer {
   std::string source;  // verbatim from the text
   MathNode node;
   std::size_t end = 0;  // of its place in the text
+  bool near = false;    // the text calls it an approximation
 };
 
 // Returns whether the text has a comma between digits.
@@ -178,11 +180,20 @@ MathNode AsText(std::string_view source) {
   return MakeNode(MathKind::kText, {}, std::move(text));
 }
 
-// Returns whether the candidate is a sentence with a number. Such a sentence is not the answer
+// Returns whether a part of the node is a text with a number, or one of several words in a list.
+bool HoldsProse(const MathNode& node, bool in_list) {
+  if (node.kind == MathKind::kText)
+    return node.text.find_first_of("0123456789") != std::string::npos ||
+           (in_list && node.text.find(' ') != std::string::npos);
+  return node.kind == MathKind::kList && std::ranges::any_of(node.parts, [](const MathNode& part) {
+           return HoldsProse(part, true);
+         });
+}
+
+// Returns whether the candidate is a sentence around a number. Such a sentence is not the answer
 // itself, because the number may be.
 bool IsSentence(const AnswerCandidate& candidate, const MathNode& node) {
-  return candidate.anchor != "boxed" && node.kind == MathKind::kText &&
-         node.text.find_first_of("0123456789") != std::string::npos;
+  return candidate.anchor != "boxed" && HoldsProse(node, false);
 }
 
 // Parses a choice, a numeral with letters, or an expression.
@@ -202,16 +213,28 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
                                  const std::vector<std::string>& anchors, MathComparison& how) {
   std::vector<AnswerCandidate> candidates = FindAnswers(text, truncated, anchors);
   for (AnswerCandidate& candidate : candidates) {
+    if (candidate.refused) continue;
     Result<MathNode> node = ReadNode(candidate.text, CommaReading::kThousands);
     if (!node.ok() || IsSentence(candidate, *node)) continue;
     if (candidate.joined) DropRepeated(*node, how);
     return Answer{std::move(candidate.anchor), std::move(candidate.text), *std::move(node),
-                  candidate.end};
+                  candidate.end, candidate.near};
   }
-  if (candidates.empty() || candidates.front().text.size() > kMaxAnswerBytes) return std::nullopt;
+  if (candidates.empty() || candidates.front().refused ||
+      candidates.front().text.size() > kMaxAnswerBytes)
+    return std::nullopt;
   AnswerCandidate& first = candidates.front();
   MathNode node = AsText(first.text);
   return Answer{std::move(first.anchor), std::move(first.text), std::move(node), first.end};
+}
+
+// Returns 997 of a + b = r/2 = 997 outside of a box: a sentence may name what it computes.
+const MathNode* LastMember(const Answer& given) {
+  const MathNode& node = given.node;
+  const bool chain = given.anchor != "boxed" && node.kind == MathKind::kRelation &&
+                     node.text.find_first_not_of('=') == std::string::npos;
+  return chain && HasFreeSymbols(node) && !HasFreeSymbols(node.parts.back()) ? &node.parts.back()
+                                                                             : nullptr;
 }
 
 // Returns the other readings of a comma between digits: "3,14" as 3.14, and "100,200" as two
@@ -219,6 +242,9 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
 Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison& how) {
   const Sameness first = CompareMath(given.node, gold.node, how);
   if (first == Sameness::kSame || !how.lenient()) return first;
+  if (const MathNode* last = LastMember(given)) {
+    if (CompareMath(*last, gold.node, how) == Sameness::kSame) return Sameness::kSame;
+  }
   const auto same = [&](const Answer& read, const Answer& other, bool is_given) {
     if (!HoldsComma(read.source)) return false;
     for (const CommaReading commas : {CommaReading::kSeparator, CommaReading::kDecimal}) {
@@ -275,6 +301,23 @@ bool IsTooMuch(const Answer& gold, const MathComparison& how) {
   return alone.steps_left < 0;
 }
 
+bool HasDecimals(const MathNode& node) {
+  return node.decimals >= 0 || std::ranges::any_of(node.parts, HasDecimals);
+}
+
+// Whether the node is x ≈ a.
+bool IsApproximation(const MathNode& node) {
+  return node.kind == MathKind::kRelation && node.text == "~" &&
+         node.parts[0].kind == MathKind::kSymbol;
+}
+
+// Returns whether the response gives a value without decimals as an approximation: "about 5". A
+// decimal says at which digit it is rounded.
+bool IsTooVague(const Answer& given, const Answer& gold) {
+  const bool near = given.near || IsApproximation(given.node);
+  return near && !gold.near && !IsApproximation(gold.node) && !HasDecimals(given.node);
+}
+
 Verdict Compare(const Answer& given, const Answer& gold, MathComparison& how) {
   switch (CompareReadings(given, gold, how)) {
     case Sameness::kSame:
@@ -307,7 +350,8 @@ Verdict JudgeMath(const VerifyRequest& request, const RewardConfig& config) {
     given = Answer{std::move(later->anchor), later->number,
                    *ReadNode(later->number, CommaReading::kThousands), 0};
   }
-  Verdict verdict = Compare(*given, *gold, how);
+  Verdict verdict = IsTooVague(*given, *gold) ? Wrong(Shown(given->node), Shown(gold->node))
+                                              : Compare(*given, *gold, how);
   verdict.anchor = given->anchor;
   return verdict;
 }

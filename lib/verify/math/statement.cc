@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lib/verify/extract.h"
+#include "lib/verify/math/assertion.h"
 #include "lib/verify/math/syntax/lexer.h"
 
 namespace buttress {
@@ -19,38 +20,6 @@ bool IsInWord(std::string_view text, std::size_t at) {
   if (begin > 1 && text[begin - 1] == '_') --begin;
   return begin > 0 && absl::ascii_isalpha(text[begin - 1]);
 }
-
-constexpr std::size_t kMaxClauseBytes = 200;  // read before a span, and behind it
-
-// Whether a clause or, with `of_sentence`, a sentence ends at `at`.
-bool EndsAt(std::string_view text, std::size_t at, bool of_sentence) {
-  constexpr std::string_view kClause = ",:", kSentence = ".;!?\n";
-  const char c = text[at];
-  if (c == '\n') return true;
-  const bool spaced = at + 1 == text.size() || absl::ascii_isspace(text[at + 1]);
-  return spaced && (kSentence.find(c) != std::string_view::npos ||
-                    (!of_sentence && kClause.find(c) != std::string_view::npos));
-}
-
-// Returns the part of the clause (sentence) around `span`, which lies in `text`, in lower case.
-std::string Around(std::string_view text, std::string_view span, bool of_sentence) {
-  const auto first = static_cast<std::size_t>(span.data() - text.data());
-  std::size_t begin = first, end = first + span.size();
-  while (begin > 0 && first - begin < kMaxClauseBytes && !EndsAt(text, begin - 1, of_sentence))
-    --begin;
-  const std::size_t last = end;
-  while (end < text.size() && end - last < kMaxClauseBytes && !EndsAt(text, end, of_sentence))
-    ++end;
-  std::string around = LowerAscii(text.substr(begin, end - begin));
-  if (end < text.size() && text[end] == '?') around += " maybe";
-  return around;
-}
-
-// Words after which a value is denied, doubted or refused.
-constexpr std::array<std::string_view, 20> kDoubts = {
-    "not",   "no",      "never",    "neither",  "nor",    "cannot",  "can't",
-    "isn't", "doesn't", "don't",    "unknown",  "unsure", "unclear", "impossible",
-    "maybe", "perhaps", "possibly", "probably", "might",  "guess"};
 
 // Calls visit(word, rest behind it) for the words of `text` until it returns true; returns whether
 // one did.
@@ -118,22 +87,6 @@ std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from
   return text.substr(begin, end - begin);
 }
 
-bool IsAsserted(std::string_view text, std::string_view span) {
-  const std::string clause = Around(text, span, /*of_sentence=*/false);
-  const auto is_doubt = [](std::string_view word, std::size_t) {
-    return std::ranges::find(kDoubts, word) != kDoubts.end();
-  };
-  if (AnyWord(clause, is_doubt)) return false;
-  const std::string sentence = Around(text, span, /*of_sentence=*/true);
-  const auto has_digit = [](std::string_view part) {
-    return std::ranges::any_of(part, absl::ascii_isdigit);
-  };
-  return !AnyWord(sentence, [&](std::string_view word, std::size_t at) {
-    return word == "or" && has_digit(std::string_view(sentence).substr(0, at)) &&
-           has_digit(std::string_view(sentence).substr(at));
-  });
-}
-
 std::optional<std::string_view> PlainNumber(std::string_view text) {
   std::size_t end = 0;
   const auto number = NumberAt(text, 0, end);
@@ -146,7 +99,8 @@ std::optional<std::string_view> PlainNumber(std::string_view text) {
   if (unit.find_first_of("0123456789=+-/<>^\\") != std::string_view::npos) return std::nullopt;
   std::size_t words = 0;
   AnyWord(unit, [&](std::string_view, std::size_t) { return ++words > kMaxUnitWords; });
-  if (words > kMaxUnitWords || !IsAsserted(text, *number)) return std::nullopt;
+  if (words > kMaxUnitWords || ReadAssertion(text, *number) != Assertion::kStated)
+    return std::nullopt;
   return number;
 }
 

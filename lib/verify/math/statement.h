@@ -15,10 +15,6 @@ std::string_view Sentence(std::string_view text);
 std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
                                          std::size_t& behind);
 
-// Whether the response states `span` as its answer: not "it is not 5", "maybe 5", "5?", "I cannot
-// say 5", and not one of several guesses, "5 or 6". `span` lies in `text`.
-bool IsAsserted(std::string_view text, std::string_view span);
-
 // Returns the number of a text that states one and nothing else: "7", "$7", "7 apples", but not
 // "7 of 9", "7 = x" or "x + 7".
 std::optional<std::string_view> PlainNumber(std::string_view text);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lib/verify/math/prose_words.h"
+
 namespace buttress {
 namespace {
 
@@ -93,11 +95,11 @@ constexpr Multiplier kMultipliers[] = {{"dozen", 12, 1},
 // Words that modify their neighbours. An answer with such a word in a place that no rule reads is a
 // text.
 constexpr std::string_view kOperatorWords[] = {
-    "squared",  "cubed",      "over",      "divided", "factorial", "not",    "less",   "more",
-    "greater",  "fewer",      "least",     "most",    "than",      "mod",    "modulo", "except",
-    "without",  "below",      "above",     "between", "base",      "log",    "times",  "to",
-    "through",  "until",      "up",        "under",   "about",     "almost", "choose", "root",
-    "infinite", "infinitely", "remainder", "no",      "non",       "nor",    "by"};
+    "squared", "cubed",    "over",       "divided",   "factorial", "less",   "more",
+    "greater", "fewer",    "least",      "most",      "than",      "mod",    "modulo",
+    "below",   "above",    "between",    "base",      "log",       "times",  "to",
+    "through", "until",    "up",         "under",     "about",     "almost", "choose",
+    "root",    "infinite", "infinitely", "remainder", "non",       "by"};
 
 constexpr std::string_view kNumberWords[] = {
     "zero",     "one",     "two",     "three",     "four",     "five",    "six",
@@ -239,7 +241,9 @@ std::optional<Rational> MultiplierWord(std::string_view word) {
   return std::nullopt;
 }
 
-bool IsOperatorWord(std::string_view word) { return Holds(kOperatorWords, word); }
+bool IsOperatorWord(std::string_view word) {
+  return Holds(kOperatorWords, word) || (ProseClasses(word) & (kHedgeWord | kDenialWord)) != 0;
+}
 
 std::optional<char> RaisedOrLowered(std::string_view utf8, bool& raised) {
   constexpr std::string_view kRaised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶",

@@ -21,7 +21,7 @@ std::optional<int> NumberWord(std::string_view word);
 // Returns the factor for the number before the word: 1000000 for "million", 1/3 for "thirds".
 std::optional<Rational> MultiplierWord(std::string_view word);
 
-// Returns whether the word is not a noun after a number: "squared", "less", "not".
+// Returns whether the word is not a noun after a number: "squared", "less", "not", "maybe".
 bool IsOperatorWord(std::string_view word);
 
 // Returns '2' for "²" with `raised` true, and '2' for "₂" with `raised` false.

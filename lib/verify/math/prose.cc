@@ -1,0 +1,193 @@
+#include "lib/verify/math/prose.h"
+
+#include <absl/strings/ascii.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/verify/extract.h"
+#include "lib/verify/math/prose_words.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kMaxSideBytes = 200;
+
+// Returns whether the full stop at `at` belongs to an abbreviation before a number.
+bool IsAbbreviation(std::string_view text, std::size_t at) {
+  constexpr std::string_view kWords[] = {"approx", "approximately", "ca", "rs", "vs", "max", "min"};
+  std::size_t begin = at;
+  while (begin > 0 && absl::ascii_isalpha(text[begin - 1])) --begin;
+  if (begin == at) return false;
+  if (at - begin == 1 && begin > 0 && text[begin - 1] == '.') return true;  // i.e.
+  return std::ranges::find(kWords, LowerAscii(text.substr(begin, at - begin))) != std::end(kWords);
+}
+
+// Returns whether the sentence goes on behind the end of a line at `at`: before a blank line or a
+// capital it does not, and before a number only after a word that asks for one ("is", "than").
+bool GoesOn(std::string_view text, std::size_t at) {
+  const std::size_t last = text.substr(0, at).find_last_not_of(" \t\r");
+  const std::size_t next = text.find_first_not_of(" \t\r", at + 1);
+  if (last == std::string_view::npos || next == std::string_view::npos || text[next] == '\n')
+    return false;
+  if (absl::ascii_islower(text[next])) return absl::ascii_isalpha(text[last]) || text[last] == ',';
+  std::size_t begin = last + 1;
+  while (begin > 0 && (absl::ascii_isalpha(text[begin - 1]) || text[begin - 1] == '\'')) --begin;
+  const std::string word = LowerAscii(text.substr(begin, last + 1 - begin));
+  return !absl::ascii_isupper(text[next]) &&
+         (ProseClasses(word) != 0 || word == "than" || word == "least" || word == "most" ||
+          word == "of" || word == "to" || word == "and" || word == "or");
+}
+
+bool EndsSentence(std::string_view text, std::size_t at) {
+  if (text[at] == '\n') return !GoesOn(text, at);
+  if (std::string_view(".;!?").find(text[at]) == std::string_view::npos) return false;
+  if (at > 0 && text[at - 1] == '\\') return false;  // \; and \! are blanks
+  const bool spaced = at + 1 == text.size() || absl::ascii_isspace(text[at + 1]) ||
+                      std::string_view("*\"')$").find(text[at + 1]) != std::string_view::npos;
+  return spaced && !(text[at] == '.' && IsAbbreviation(text, at));
+}
+
+constexpr std::pair<std::string_view, std::string_view> kCommandSigns[] = {
+    {"approx", "≈"},  {"sim", "≈"},         {"simeq", "≈"},      {"ne", "≠"},
+    {"neq", "≠"},     {"le", "<"},          {"leq", "<"},        {"leqslant", "<"},
+    {"ge", "<"},      {"geq", "<"},         {"geqslant", "<"},   {"lt", "<"},
+    {"gt", "<"},      {"to", "="},          {"rightarrow", "="}, {"Rightarrow", "="},
+    {"implies", "="}, {"therefore", "="},   {"iff", "="},        {"Longrightarrow", "="},
+    {"equiv", "="},   {"times", "*"},       {"cdot", "*"},       {"div", "*"},
+    {"pm", "*"},      {"mp", "*"},          {"text", ""},        {"textbf", ""},
+    {"textit", ""},   {"mathrm", ""},       {"mathbf", ""},      {"mathit", ""},
+    {"boxed", ""},    {"fbox", ""},         {"left", ""},        {"right", ""},
+    {"quad", ""},     {"displaystyle", ""}, {"qquad", ""},       {"mbox", ""}};
+
+constexpr std::pair<std::string_view, std::string_view> kCharacterSigns[] = {
+    {"≈", "≈"},  {"≃", "≈"}, {"~", "≈"},  {"≠", "≠"}, {"≤", "<"}, {"≥", "<"}, {"<", "<"},
+    {">", "<"},  {"=", "="}, {"→", "="},  {"⇒", "="}, {"∴", "="}, {"×", "*"}, {"·", "*"},
+    {"÷", "*"},  {"+", "*"}, {"/", "/"},  {"^", "*"}, {"±", "*"}, {"−", "*"}, {"%", "%"},
+    {",", ","},  {":", ":"}, {"!", "\\"}, {"&", "|"}, {"•", "|"}, {"#", "|"}, {"√", "\\"},
+    {"π", "\\"}, {"°", ""},  {"€", ""},   {"£", ""},  {"“", ""},  {"”", ""}};
+
+class ProseReader {
+ public:
+  explicit ProseReader(std::string_view text) : text_(text) {}
+
+  std::vector<ProseToken> Take() {
+    while (at_ < text_.size()) Read();
+    return std::move(tokens_);
+  }
+
+ private:
+  void Read() {
+    const char c = text_[at_];
+    if (absl::ascii_isalpha(c)) return Word();
+    if (absl::ascii_isdigit(c)) return Number();
+    if (c == '\\') return Command();
+    if (c == '-' || text_.substr(at_).starts_with("–") || text_.substr(at_).starts_with("—"))
+      return Dash(c == '-' ? 1 : 3);
+    if (c == '*' || c == '|') return StarOrBar(c);
+    if (text_.substr(at_).starts_with("->") || text_.substr(at_).starts_with("=>"))
+      return Sign("=", 2);
+    for (const auto& [character, sign] : kCharacterSigns) {
+      if (text_.substr(at_).starts_with(character)) return Sign(sign, character.size());
+    }
+    ++at_;
+  }
+
+  void Sign(std::string_view sign, std::size_t length) {
+    at_ += length;
+    if (!sign.empty()) tokens_.push_back({ProseToken::Kind::kSign, std::string(sign), false});
+  }
+
+  void Word() {
+    std::size_t end = at_;
+    const auto inside = [&](char c) {
+      return (c == '-' || c == '\'') && end + 1 < text_.size() &&
+             absl::ascii_isalpha(text_[end + 1]);
+    };
+    while (end < text_.size() && (absl::ascii_isalpha(text_[end]) || inside(text_[end]))) ++end;
+    const std::string_view word = text_.substr(at_, end - at_);
+    tokens_.push_back(
+        {ProseToken::Kind::kWord, LowerAscii(word), absl::ascii_isupper(word.front())});
+    at_ = end;
+  }
+
+  void Number() {
+    std::size_t end = at_;
+    const auto inside = [&](char c) {
+      return (c == '.' || c == ',') && end + 1 < text_.size() &&
+             absl::ascii_isdigit(text_[end + 1]);
+    };
+    while (end < text_.size() && (absl::ascii_isdigit(text_[end]) || inside(text_[end]))) ++end;
+    tokens_.push_back(
+        {ProseToken::Kind::kNumber, std::string(text_.substr(at_, end - at_)), false});
+    at_ = end;
+  }
+
+  void Command() {
+    std::size_t end = at_ + 1;
+    while (end < text_.size() && absl::ascii_isalpha(text_[end])) ++end;
+    const std::string_view name = text_.substr(at_ + 1, end - at_ - 1);
+    if (name.empty()) {
+      const bool percent = text_.substr(at_).starts_with("\\%");
+      return Sign(percent ? "%" : "", std::min<std::size_t>(2, text_.size() - at_));
+    }
+    const auto* const known = std::ranges::find(
+        kCommandSigns, name, &std::pair<std::string_view, std::string_view>::first);
+    Sign(known == std::end(kCommandSigns) ? "\\" : known->second, name.size() + 1);
+  }
+
+  bool BlankBefore() const { return at_ == 0 || absl::ascii_isspace(text_[at_ - 1]); }
+
+  bool BlankBehind(std::size_t length) const {
+    return at_ + length < text_.size() && absl::ascii_isspace(text_[at_ + length]);
+  }
+
+  // A dash between words or blanks separates clauses; between values it is a sign.
+  void Dash(std::size_t length) {
+    const bool value = !tokens_.empty() && tokens_.back().kind == ProseToken::Kind::kNumber;
+    const bool em = text_.substr(at_).starts_with("—");
+    Sign(em || (BlankBefore() && BlankBehind(length) && !value) ? "|" : "*", length);
+  }
+
+  // A star is an operator between operands, else emphasis.
+  void StarOrBar(char c) {
+    if (c == '|') return Sign(BlankBefore() || BlankBehind(1) ? "|" : "\\", 1);
+    const bool operand = !BlankBefore() || BlankBehind(1);
+    const bool doubled = text_.substr(at_).starts_with("**");
+    const bool value = !tokens_.empty() && tokens_.back().kind != ProseToken::Kind::kWord;
+    Sign(operand && !doubled && value ? "*" : "", doubled ? 2 : 1);
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::vector<ProseToken> tokens_;
+};
+
+// Returns the tokens of the text without GSM8K's annotations <<2+3=5>>.
+std::vector<ProseToken> ReadProse(std::string_view text) {
+  constexpr std::string_view kApostrophe = "’";
+  std::string plain(text);
+  for (std::size_t at = plain.find(kApostrophe); at != std::string::npos;
+       at = plain.find(kApostrophe, at))
+    plain.replace(at, kApostrophe.size(), "'");
+  for (std::size_t open = plain.find("<<"); open != std::string::npos; open = plain.find("<<")) {
+    const std::size_t close = plain.find(">>", open);
+    if (close == std::string::npos) break;
+    plain.erase(open, close + 2 - open);
+  }
+  return ProseReader(plain).Take();
+}
+
+}  // namespace
+
+ProseAround SentenceAround(std::string_view text, std::string_view span) {
+  const auto first = static_cast<std::size_t>(span.data() - text.data());
+  std::size_t begin = first, end = first + span.size();
+  while (begin > 0 && first - begin < kMaxSideBytes && !EndsSentence(text, begin - 1)) --begin;
+  const std::size_t last = end;
+  while (end < text.size() && end - last < kMaxSideBytes && !EndsSentence(text, end)) ++end;
+  return {ReadProse(text.substr(begin, first - begin)), ReadProse(text.substr(last, end - last)),
+          end < text.size() && text[end] == '?'};
+}
+
+}  // namespace buttress

@@ -1,0 +1,33 @@
+// The words and signs of the sentence around a value.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace buttress {
+
+// A word in lower case, a number, or a sign. Signs are given by their meaning:
+//
+//   = equality, an arrow     ≈     ≠     < any bound     / * any operator     , : ends of clauses
+//   | the border of a cell, or a dash between blanks      \ any other mathematics, an operand
+//
+// Brackets, dollars, quotes and what only typesets are left out.
+struct ProseToken {
+  enum class Kind { kWord, kNumber, kSign };
+
+  Kind kind = Kind::kSign;
+  std::string text;
+  bool capital = false;  // the word begins with a capital
+};
+
+struct ProseAround {
+  std::vector<ProseToken> left;
+  std::vector<ProseToken> right;
+  bool asks = false;  // the sentence is a question
+};
+
+// Returns the sentence around `span`, which lies in `text`; at most 200 bytes on either side.
+ProseAround SentenceAround(std::string_view text, std::string_view span);
+
+}  // namespace buttress
