@@ -295,7 +295,16 @@ Behind BehindHashes(std::string_view text) {
   return rest.empty() || absl::ascii_isalpha(rest.front()) ? std::nullopt : behind;
 }
 
-// Returns the text after the last "answer is", "answer:" or "answer**:".
+// Returns whether "answer" at `at` ends a heading: "### Final Answer", "**Answer**".
+bool IsHeading(std::string_view text, std::size_t at) {
+  const std::size_t line = text.substr(0, at).rfind('\n') + 1;
+  std::string_view before = text.substr(line, at - line);
+  const bool marked = before.starts_with('#') || before.starts_with('*');
+  before.remove_prefix(std::min(before.find_first_not_of("#* "), before.size()));
+  return marked && (before.empty() || LowerAscii(Trim(before)) == "final");
+}
+
+// Returns the text after the last "answer is", "answer:", "answer**:" or heading "### Answer".
 Behind BehindAnswerWord(std::string_view text) {
   constexpr std::string_view kWord = "answer";
   std::string_view head = text;
@@ -304,6 +313,9 @@ Behind BehindAnswerWord(std::string_view text) {
     for (const std::string_view sign : {" is", ":", "**:"}) {
       if (BehindLast(text.substr(at, sign.size()), sign)) return text.substr(at + sign.size());
     }
+    const std::size_t behind = std::min(text.find_first_not_of("* ", at), text.size());
+    if (behind < text.size() && text[behind] == '\n' && IsHeading(text, at - kWord.size()))
+      return text.substr(behind);
     head = text.substr(0, at - kWord.size());
   }
   return std::nullopt;
@@ -391,7 +403,8 @@ void AddBehind(std::string_view anchor, std::string_view text, const Behind& beh
   if (!behind) return;
   const std::string_view sentence = Sentence(*behind);
   if (sentence.empty()) return;
-  const Assertion whole = ReadAssertion(text, sentence, /*equation=*/true);
+  Assertion whole = ReadAssertion(text, sentence, /*equation=*/true);
+  if (whole == Assertion::kStated && sentence.front() == '~') whole = Assertion::kNear;
   found.Add(anchor, sentence, whole);
   if (!States(whole)) return;
   if (const auto span = Mathematics(sentence)) {
@@ -461,6 +474,7 @@ void AddBy(std::string_view anchor, std::string_view text, bool truncated, Candi
   if (anchor == "####") return AddBehind(anchor, text, BehindHashes(text), found);
   if (anchor == "answer:") return AddBehind(anchor, text, BehindAnswer(text), found);
   if (truncated) return;
+  if (const Behind tagged = InAnswerTags(text); tagged && !tagged->empty()) text = *tagged;
   if (anchor == "whole") {
     if (const std::string_view whole = Trim(text); IsFewWords(whole) && !Concludes(whole))
       found.Add(anchor, whole);

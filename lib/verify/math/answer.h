@@ -28,14 +28,15 @@ struct AnswerCandidate {
 //   final answer is  after the last one: its sentence, else the mathematics in the sentence, else
 //                    the first number that it states (assertion.h)
 //   ####             after the last one, by the same rules; a heading does not count
-//   answer:          after the last "answer is", "answer:" or line that begins with "A:", by the
-//                    same rules
+//   answer:          after the last "answer is", "answer:", heading "### Answer" or line that
+//                    begins with "A:", by the same rules
 //   whole            the whole text, if it is one line of few words
 //   last expression  the last number, or the last expression between dollars or \( \), that the
 //                    text states; none if a later one is doubted, or if it is denied later
 //
-// The text before the last </think> is ignored. If `truncated`, an answer that reaches the end of
-// the text does not count. REQUIRES: anchors are among kMathAnchors.
+// "whole" and "last expression" are those of the last <answer>...</answer>, if there is one. The
+// text before the last </think> is ignored. If `truncated`, an answer that reaches the end of the
+// text does not count. REQUIRES: anchors are among kMathAnchors.
 std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated,
                                          const std::vector<std::string>& anchors);
 

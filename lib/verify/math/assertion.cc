@@ -160,7 +160,8 @@ class LeftReader {
     if (token.text == "with" && (measure_ || Before(1, kVerbWord) || Before(2, kVerbWord)))
       return Clause(at_ - 1);
     if (token.text == "up" && Before(1, kVerbWord)) return Skip(true);
-    if (token.text == "as" && at_ > 1 && IsParticiple(tokens_[at_ - 2])) return Clause(at_ - 1);
+    if (token.text == "as" && at_ > 1 && (IsParticiple(tokens_[at_ - 2]) || Before(2, kToWord)))
+      return Clause(at_ - 1);
     if (token.text == "in" || token.text == "for" || token.text == "at")
       return measure_ || (counts_ && std::none_of(tokens_.begin(), tokens_.end(), IsValue))
                  ? Clause(at_ - 1)
@@ -209,7 +210,7 @@ class LeftReader {
   // Whether the modal before `i` doubts: "could be 5", "might well equal 5", but not "could buy".
   bool DoubtsBehind(std::size_t i, std::size_t end) const {
     const bool can = IsWord(tokens_[i - 1], "can");
-    while (i < end && (Has(tokens_[i], kPassiveWord) || IsWord(tokens_[i], "well"))) ++i;
+    while (i < end && (Has(tokens_[i], kPassiveWord) || OneOf(tokens_[i], {"as", "well"}))) ++i;
     if (i >= end || !OneOf(tokens_[i], {"be", "equal", "have"})) return false;
     const bool be = IsWord(tokens_[i], "be");
     for (++i; i < end && Has(tokens_[i], kPassiveWord | kMeasureWord | kNearWord); ++i) {
@@ -293,7 +294,9 @@ class RightReader {
       return ValueFollows(1) && !NextIs(1, "not") ? Assertion::kOpen : Assertion::kStated;
     if ((classes & kContrastWord) != 0) return Assertion::kStated;
     if (token.text == "to") return ValueFollows(0) ? Assertion::kNone : Assertion::kStated;
-    if (token.text == "at" && (NextIs(1, "most") || NextIs(1, "least"))) return Assertion::kNone;
+    if (token.text == "at" && at_ + 1 < tokens_.size() &&
+        OneOf(tokens_[at_ + 1], {"most", "least", "best", "worst", "minimum", "maximum"}))
+      return Assertion::kNone;
     if (token.text == "of" || token.text == "out")
       return ValueFollows(3) && !(computed_ && at_ > 0) ? Assertion::kNone : Assertion::kStated;
     if (token.text == "give" && NextIs(1, "or")) return Assertion::kNear;
@@ -371,13 +374,17 @@ class RightReader {
   std::size_t at_ = 0;
 };
 
-// Words that doubt the whole sentence, wherever they stand.
+// Words that doubt the whole sentence, wherever they stand: "maybe", "not sure", "cannot find",
+// "a chance that".
 bool DoubtsAll(ProseSpan tokens) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (Has(tokens[i], kHedgeWord)) return true;
-    const bool sure = IsWord(tokens[i], "sure") || IsWord(tokens[i], "certain") ||
-                      IsWord(tokens[i], "idea") || IsWord(tokens[i], "clue");
-    for (std::size_t back = 1; sure && back <= std::min<std::size_t>(i, 3); ++back) {
+    if (OneOf(tokens[i], {"chance", "possibility"}) && i + 1 < tokens.size() &&
+        OneOf(tokens[i + 1], {"that", "it", "it's"}))
+      return true;
+    const bool known = OneOf(tokens[i], {"sure", "certain", "idea", "clue", "find", "determine",
+                                         "tell", "say", "know", "solve"});
+    for (std::size_t back = 1; known && back <= std::min<std::size_t>(i, 3); ++back) {
       if (Denies(tokens, i - back)) return true;
     }
   }

@@ -77,6 +77,15 @@ MathNode MeaningOf(MathNode text) {
   return text;
 }
 
+// Returns whether two members of a chain of equations are different numbers: x = 5 = 6.
+bool Contradicts(const MathNode& chain, MathComparison& how) {
+  const MathNode& last = chain.parts.back();
+  if (HasFreeSymbols(last)) return false;
+  return std::any_of(chain.parts.begin(), chain.parts.end() - 1, [&](const MathNode& part) {
+    return !HasFreeSymbols(part) && CompareMath(part, last, how) == Sameness::kDifferent;
+  });
+}
+
 // Returns the final statement of a relation: 5 for 2 + 3 = 5, x = b for x = a = b, 2/3 for
 // 2/3 ≈ 0.67. Returns other relations, such as 2 + 3 = 6, unchanged.
 MathNode EndOf(MathNode node, MathComparison& how) {
@@ -94,7 +103,7 @@ MathNode EndOf(MathNode node, MathComparison& how) {
   const bool equations = node.text.find_first_not_of('=') == std::string::npos;
   if (!equations) return node;
   if (IsMathName(node.parts[0])) {
-    if (node.parts.size() == 2) return node;
+    if (node.parts.size() == 2 || Contradicts(node, how)) return node;
     return MakeNode(MathKind::kRelation, {std::move(node.parts[0]), std::move(node.parts.back())},
                     "=");
   }

@@ -21,8 +21,9 @@
 //                50 (a missing sign), 30° equals π/6 and 30
 //   bases        a base that only one side has: 664 and 664_7
 //   lists        1, 2 and {1, 2}
-//   equations    x = 5 and 5, x ∈ S and S, f(x) = 2x and 2x. In x = a = b the last value counts, in
-//                2 + 3 = 5 the 5 if the equation holds, in a ≈ b the a if b is near it
+//   equations    x = 5 and 5, x ∈ S and S, f(x) = 2x and 2x. In x = a = b the last value counts,
+//                unless a is another number, in 2 + 3 = 5 the 5 if the equation holds, in a ≈ b the
+//                a if b is near it
 //   inequalities an inequality in one symbol and its interval or union: x < 1 or x > 2, x ≠ 3
 //   assignments  x = 1, y = 2 and (1, 2), with values in the order of the names
 //   texts        "no solution" and ∅, "all real numbers" and (-∞, ∞)

@@ -180,14 +180,25 @@ MathNode AsText(std::string_view source) {
   return MakeNode(MathKind::kText, {}, std::move(text));
 }
 
-// Returns whether a part of the node is a text with a number, or one of several words in a list.
+// Returns whether words are part of the node: a text with a number, one of several words in a list,
+// "Total = 5", "5 (in dollars)".
 bool HoldsProse(const MathNode& node, bool in_list) {
-  if (node.kind == MathKind::kText)
-    return node.text.find_first_of("0123456789") != std::string::npos ||
-           (in_list && node.text.find(' ') != std::string::npos);
-  return node.kind == MathKind::kList && std::ranges::any_of(node.parts, [](const MathNode& part) {
-           return HoldsProse(part, true);
-         });
+  const auto is_text = [](const MathNode& part) { return part.kind == MathKind::kText; };
+  switch (node.kind) {
+    case MathKind::kText:
+      return node.text.find_first_of("0123456789") != std::string::npos ||
+             (in_list && node.text.find(' ') != std::string::npos);
+    case MathKind::kList:
+      return std::ranges::any_of(node.parts,
+                                 [](const MathNode& part) { return HoldsProse(part, true); });
+    case MathKind::kRelation:
+    case MathKind::kRatio:
+      return is_text(node.parts.front());
+    case MathKind::kProduct:
+      return std::ranges::any_of(node.parts, is_text);
+    default:
+      return false;
+  }
 }
 
 // Returns whether the candidate is a sentence around a number. Such a sentence is not the answer
@@ -228,13 +239,19 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
   return Answer{std::move(first.anchor), std::move(first.text), std::move(node), first.end};
 }
 
-// Returns 997 of a + b = r/2 = 997 outside of a box: a sentence may name what it computes.
-const MathNode* LastMember(const Answer& given) {
+// Returns 997 of a + b = r/2 = 997 outside of a box: a sentence may name what it computes. Null if
+// two members of the chain are different numbers.
+const MathNode* LastMember(const Answer& given, MathComparison& how) {
   const MathNode& node = given.node;
   const bool chain = given.anchor != "boxed" && node.kind == MathKind::kRelation &&
                      node.text.find_first_not_of('=') == std::string::npos;
-  return chain && HasFreeSymbols(node) && !HasFreeSymbols(node.parts.back()) ? &node.parts.back()
-                                                                             : nullptr;
+  if (!chain) return nullptr;
+  const MathNode& last = node.parts.back();
+  if (HasFreeSymbols(last) || !HasFreeSymbols(node)) return nullptr;
+  const auto differs = [&](const MathNode& part) {
+    return !HasFreeSymbols(part) && CompareMath(part, last, how) == Sameness::kDifferent;
+  };
+  return std::ranges::any_of(node.parts, differs) ? nullptr : &last;
 }
 
 // Returns the other readings of a comma between digits: "3,14" as 3.14, and "100,200" as two
@@ -242,7 +259,7 @@ const MathNode* LastMember(const Answer& given) {
 Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison& how) {
   const Sameness first = CompareMath(given.node, gold.node, how);
   if (first == Sameness::kSame || !how.lenient()) return first;
-  if (const MathNode* last = LastMember(given)) {
+  if (const MathNode* last = LastMember(given, how)) {
     if (CompareMath(*last, gold.node, how) == Sameness::kSame) return Sameness::kSame;
   }
   const auto same = [&](const Answer& read, const Answer& other, bool is_given) {

@@ -43,6 +43,10 @@ bool EndsSentence(std::string_view text, std::size_t at) {
   if (text[at] == '\n') return !GoesOn(text, at);
   if (std::string_view(".;!?").find(text[at]) == std::string_view::npos) return false;
   if (at > 0 && text[at - 1] == '\\') return false;  // \; and \! are blanks
+  if (text.substr(at + 1).starts_with(" Or ")) return false;
+  if (at > 0 && text.substr(at - 1).starts_with(".. ") && at + 2 < text.size() &&
+      absl::ascii_islower(text[at + 2]))
+    return false;  // an ellipsis
   const bool spaced = at + 1 == text.size() || absl::ascii_isspace(text[at + 1]) ||
                       std::string_view("*\"')$").find(text[at + 1]) != std::string_view::npos;
   return spaced && !(text[at] == '.' && IsAbbreviation(text, at));

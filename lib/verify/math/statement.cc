@@ -51,7 +51,7 @@ std::string_view Sentence(std::string_view text) {
     if (text[i] == '{') ++depth;
     if (text[i] == '}') --depth;
     if (text[i] == '.' && text[i + 1] == ' ' && depth <= 0 &&
-        (i == 0 || !absl::ascii_isspace(text[i - 1])))
+        (i == 0 || (!absl::ascii_isspace(text[i - 1]) && text[i - 1] != '.')))
       return text.substr(0, i);
   }
   return text;

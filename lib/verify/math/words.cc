@@ -99,7 +99,7 @@ constexpr std::string_view kOperatorWords[] = {
     "greater", "fewer",    "least",      "most",      "than",      "mod",    "modulo",
     "below",   "above",    "between",    "base",      "log",       "times",  "to",
     "through", "until",    "up",         "under",     "about",     "almost", "choose",
-    "root",    "infinite", "infinitely", "remainder", "non",       "by"};
+    "root",    "infinite", "infinitely", "remainder", "non",       "ish",    "by"};
 
 constexpr std::string_view kNumberWords[] = {
     "zero",     "one",     "two",     "three",     "four",     "five",    "six",

@@ -190,6 +190,11 @@ TEST(Math, FindsTheAnswerAndNamesItsAnchor) {
       {"Thus we see that it must be \\(\\frac{3}{4}\\).", "last expression", "(3/4)"},
       {R"(\frac{1}{2})", "whole", "(1/2)"},
       {"east", "whole", "east"},
+      {"So we get it. <answer>\\frac{1}{2}</answer>", "whole", "(1/2)"},
+      {"See: <answer>5 apples</answer>. This took 3 steps.", "whole", "5"},
+      {"### Final Answer\n$42$\n\nThis took 3 steps.", "answer:", "42"},
+      {"**Answer**\n42\n\nI took 3 steps.", "answer:", "42"},
+      {"\\[-9 = 54r.\\] So it is $5$.", "last expression", "5"},
       {"I do not know at all.", "", ""},
       {"", "", ""},
   };
@@ -242,6 +247,18 @@ TEST(Math, ResponsesThatContradictThemselvesGiveNoAnswer) {
   }
   EXPECT_EQ(Judge("\\boxed{7}. The answer is 7", "7", /*truncated=*/true).outcome,
             Outcome::kCorrect);
+}
+
+TEST(Math, TheLastMemberOfAChainCountsUnlessTheChainIsFalse) {
+  for (const std::string_view response :
+       {"x = 2 + 3 = 5", "\\boxed{x = 2 + 3 = 5}", "So $a + b = \\frac{r}{2} = 5$.",
+        "The answer is $a + b = 5$.", "So $\\measuredangle ABC = 5$."}) {
+    EXPECT_EQ(Judge(response, "5").outcome, Outcome::kCorrect) << response;
+  }
+  for (const std::string_view response :
+       {"x = 6 = 5", "\\boxed{x = 6 = 5}", "So $a + b = 6 = 5$.", "\\boxed{p - q = 5}"}) {
+    EXPECT_EQ(Judge(response, "5").outcome, Outcome::kWrong) << response;
+  }
 }
 
 TEST(Math, AnAnswerAtTheEndOfATruncatedResponseDoesNotCount) {
