@@ -12,7 +12,8 @@
 //
 // Strict mode adds nothing. Both answers must have the same unit, percent sign, degree sign, base
 // and kind: 0.33 is not 1/3, 5 is not 5 cm, 50% is not 1/2, "1, 2" is not {1, 2}, x = 5 is not 5,
-// x > 3 is not (3, ∞), and "x = 1, y = 2" is not (1, 2).
+// x > 3 is not (3, ∞), and "x = 1, y = 2" is not (1, 2). Nor is a computation a numeral: 2 + 3 is
+// not 5 (restated.h).
 //
 // Lenient mode accepts these as equal as well:
 //   decimals     a decimal that rounds an exact value at its own digits, except 0.00: 0.33 and 1/3,

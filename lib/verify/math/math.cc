@@ -13,6 +13,7 @@
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/evaluate.h"
+#include "lib/verify/math/restated.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/parser.h"
 #include "lib/verify/verifiers.h"
@@ -239,19 +240,22 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
   return Answer{std::move(first.anchor), std::move(first.text), std::move(node), first.end};
 }
 
-// Returns 997 of a + b = r/2 = 997 outside of a box: a sentence may name what it computes. Null if
-// two members of the chain are different numbers.
+// Returns 997 of a + b = r/2 = 997 and t^7 of t^3 t^4 = t^7 outside of a box: a sentence may name
+// what it computes. Null if two members of the chain are different numbers, and for an equation
+// that is no identity, as y = 2x + 1 is not.
 const MathNode* LastMember(const Answer& given, MathComparison& how) {
   const MathNode& node = given.node;
   const bool chain = given.anchor != "boxed" && node.kind == MathKind::kRelation &&
                      node.text.find_first_not_of('=') == std::string::npos;
-  if (!chain) return nullptr;
+  if (!chain || !HasFreeSymbols(node)) return nullptr;
   const MathNode& last = node.parts.back();
-  if (HasFreeSymbols(last) || !HasFreeSymbols(node)) return nullptr;
-  const auto differs = [&](const MathNode& part) {
-    return !HasFreeSymbols(part) && CompareMath(part, last, how) == Sameness::kDifferent;
+  const bool closed = !HasFreeSymbols(last);
+  const auto agrees = [&](const MathNode& part) {
+    if (closed && HasFreeSymbols(part)) return true;
+    const Sameness sameness = CompareMath(part, last, how);
+    return closed ? sameness != Sameness::kDifferent : sameness == Sameness::kSame;
   };
-  return std::ranges::any_of(node.parts, differs) ? nullptr : &last;
+  return std::all_of(node.parts.begin(), node.parts.end() - 1, agrees) ? &last : nullptr;
 }
 
 // Returns the other readings of a comma between digits: "3,14" as 3.14, and "100,200" as two
@@ -335,6 +339,13 @@ bool IsTooVague(const Answer& given, const Answer& gold) {
   return near && !gold.near && !IsApproximation(gold.node) && !HasDecimals(given.node);
 }
 
+// Returns whether the response leaves to the verifier what it was asked to compute.
+bool IsRestated(const Answer& given, const Answer& gold, std::string_view prompt,
+                const MathComparison& how) {
+  return (!how.lenient() && LeavesComputation(given.source, gold.source)) ||
+         RepeatsQuestion(given.source, gold.source, prompt);
+}
+
 Verdict Compare(const Answer& given, const Answer& gold, MathComparison& how) {
   switch (CompareReadings(given, gold, how)) {
     case Sameness::kSame:
@@ -367,8 +378,9 @@ Verdict JudgeMath(const VerifyRequest& request, const RewardConfig& config) {
     given = Answer{std::move(later->anchor), later->number,
                    *ReadNode(later->number, CommaReading::kThousands), 0};
   }
-  Verdict verdict = IsTooVague(*given, *gold) ? Wrong(Shown(given->node), Shown(gold->node))
-                                              : Compare(*given, *gold, how);
+  Verdict verdict = IsTooVague(*given, *gold) || IsRestated(*given, *gold, request.prompt, how)
+                        ? Wrong(Shown(given->node), Shown(gold->node))
+                        : Compare(*given, *gold, how);
   verdict.anchor = given->anchor;
   return verdict;
 }

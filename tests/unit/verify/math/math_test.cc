@@ -261,6 +261,12 @@ TEST(Math, TheLastMemberOfAChainCountsUnlessTheChainIsFalse) {
   }
 }
 
+TEST(Math, AnIdentityGivesItsLastMember) {
+  EXPECT_EQ(Judge("So $t^3 \\cdot t^4 = t^7$.", "t^7").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("So $t^3 \\cdot t^5 = t^7$.", "t^7").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("So $x - p = 2 - 2p$.", "2 - 2p").outcome, Outcome::kWrong);
+}
+
 TEST(Math, AnAnswerAtTheEndOfATruncatedResponseDoesNotCount) {
   EXPECT_EQ(Judge("The answer is 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("#### 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
