@@ -100,7 +100,7 @@ std::string AdviseSize(const std::vector<SizeRemedy>& sizes, std::int64_t size) 
   }
   return fmt::format(
       "Another group size does not pay: by the difficulty of the recent prompts, groups of {} "
-      "have ACR {:.2f} instead of {:.2f}, but {:.2f} times the signal to noise per token.",
+      "have ACR {:.2f} instead of {:.2f}, but only {:.2f} times the signal to noise per token.",
       largest.size, largest.expected_acr, present->expected_acr, largest.signal_per_token);
 }
 
