@@ -26,8 +26,10 @@ constexpr const char* kTransferRoutes[] = {
 constexpr char kLoadAdapters[] = "/v1/load_lora_adapter";
 constexpr std::size_t kBeforeFault = 2;
 
+// Neighbours differ, so that a stop string of two tokens is not found one token earlier.
 std::int32_t TokenAt(const std::string& weights, std::size_t position) {
-  return static_cast<std::int32_t>(10 + MixSeed(HashText(weights), position) % 40);
+  const std::uint64_t pair = MixSeed(HashText(weights), position) % 20;
+  return static_cast<std::int32_t>(10 + 2 * pair + position % 2);
 }
 
 double LogprobAt(const std::string& weights, std::size_t position) {
