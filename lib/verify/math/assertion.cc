@@ -88,7 +88,7 @@ class LeftReader {
       if (!computed && IsSign(token, "=")) return Assertion::kNone;  // "= 40 to fill 240"
       if (Denies(tokens_, i - 1) && !DescribesSubject(i - 1, end, computed))
         return Assertion::kDenied;
-      if (Has(token, kHedgeWord)) return Assertion::kOpen;
+      if (Has(token, kHedgeWord) || IsOneOfSeveral(i - 1)) return Assertion::kOpen;
       const bool condition = Has(token, kConditionWord) || OneOf(token, {"since", "because"});
       if (condition && !computed) return Assertion::kNone;
       if (Has(token, kModalWord) && DoubtsBehind(i, end)) return Assertion::kOpen;
@@ -197,7 +197,7 @@ class LeftReader {
     const bool out =
         at_ > 1 && (IsWord(tokens_[at_ - 2], "up") || IsWord(tokens_[at_ - 2], "out") ||
                     IsWord(tokens_[at_ - 2], "down"));
-    if (Before(1 + (out ? 1 : 0), kToWord)) return Clause(at_ - 1);
+    if (Before(1 + (out ? 1 : 0), kToWord) || Before(1, kMeasureWord)) return Clause(at_ - 1);
     return measure_ ? std::optional(Clause(at_ - 1)) : Assertion::kNone;
   }
 
@@ -207,10 +207,19 @@ class LeftReader {
     return Skip(true);
   }
 
+  // "one possibility", "a possible answer", "I thought": not "the only possibility" or "the largest
+  // possible value".
+  bool IsOneOfSeveral(std::size_t i) const {
+    if (OneOf(tokens_[i], {"thought", "feeling", "estimate"})) return true;
+    return i > 0 && OneOf(tokens_[i], {"possibility", "candidate", "possible", "option"}) &&
+           OneOf(tokens_[i - 1], {"a", "one", "another"});
+  }
+
   // Whether the modal before `i` doubts: "could be 5", "might well equal 5", but not "could buy".
   bool DoubtsBehind(std::size_t i, std::size_t end) const {
     const bool can = IsWord(tokens_[i - 1], "can");
     while (i < end && (Has(tokens_[i], kPassiveWord) || OneOf(tokens_[i], {"as", "well"}))) ++i;
+    if (i < end && OneOf(tokens_[i], {"think", "say", "expect", "believe"})) return true;
     if (i >= end || !OneOf(tokens_[i], {"be", "equal", "have"})) return false;
     const bool be = IsWord(tokens_[i], "be");
     for (++i; i < end && Has(tokens_[i], kPassiveWord | kMeasureWord | kNearWord); ++i) {
@@ -292,7 +301,12 @@ class RightReader {
     if (token.text == "or") return BehindOr();
     if (token.text == "and")
       return ValueFollows(1) && !NextIs(1, "not") ? Assertion::kOpen : Assertion::kStated;
+    if (OneOf(token, {"not", "never"}) && !ValueFollows(2) && !computed_) return Assertion::kDenied;
+    if (OneOf(token, {"fail", "fails", "failed"})) return Assertion::kDenied;
     if ((classes & kContrastWord) != 0) return Assertion::kStated;
+    const bool operates = (token.text == "to" && NextIs(1, "the") && NextIs(2, "power")) ||
+                          (token.text == "per" && NextIs(1, "cent") && ValueFollows(2));
+    if (operates) return Assertion::kNone;
     if (token.text == "to") return ValueFollows(0) ? Assertion::kNone : Assertion::kStated;
     if (token.text == "at" && at_ + 1 < tokens_.size() &&
         OneOf(tokens_[at_ + 1], {"most", "least", "best", "worst", "minimum", "maximum"}))

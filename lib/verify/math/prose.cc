@@ -43,7 +43,9 @@ bool EndsSentence(std::string_view text, std::size_t at) {
   if (text[at] == '\n') return !GoesOn(text, at);
   if (std::string_view(".;!?").find(text[at]) == std::string_view::npos) return false;
   if (at > 0 && text[at - 1] == '\\') return false;  // \; and \! are blanks
-  if (text.substr(at + 1).starts_with(" Or ")) return false;
+  for (const std::string_view doubt : {" Or ", " Not sure", " I'm not sure", " I am not sure"}) {
+    if (text.substr(at + 1).starts_with(doubt)) return false;
+  }
   if (at > 0 && text.substr(at - 1).starts_with(".. ") && at + 2 < text.size() &&
       absl::ascii_islower(text[at + 2]))
     return false;  // an ellipsis
@@ -91,6 +93,8 @@ class ProseReader {
     if (c == '*' || c == '|') return StarOrBar(c);
     if (text_.substr(at_).starts_with("->") || text_.substr(at_).starts_with("=>"))
       return Sign("=", 2);
+    if (text_.substr(at_).starts_with(">=") || text_.substr(at_).starts_with("<="))
+      return Sign("<", 2);
     for (const auto& [character, sign] : kCharacterSigns) {
       if (text_.substr(at_).starts_with(character)) return Sign(sign, character.size());
     }

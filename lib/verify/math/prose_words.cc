@@ -34,7 +34,8 @@ constexpr WordList kLists[] = {
      "played study studies studied purchase purchases purchased lay lays laid serve serves served "
      "share shares shared build builds built send sends sent invite invites invited do does did "
      "compute computes computed calculate calculates calculated output outputs print prints "
-     "deduce derive derives end ends ended wind winds"},
+     "deduce derive derives end ends ended wind winds own owns "
+     "owned"},
     {kMeasureWord,
      "answer answers result results total totals sum sums value values number numbers integer "
      "amount product difference quotient ratio fraction probability percentage average mean "

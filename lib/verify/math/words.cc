@@ -95,11 +95,11 @@ constexpr Multiplier kMultipliers[] = {{"dozen", 12, 1},
 // Words that modify their neighbours. An answer with such a word in a place that no rule reads is a
 // text.
 constexpr std::string_view kOperatorWords[] = {
-    "squared", "cubed",    "over",       "divided",   "factorial", "less",   "more",
-    "greater", "fewer",    "least",      "most",      "than",      "mod",    "modulo",
-    "below",   "above",    "between",    "base",      "log",       "times",  "to",
-    "through", "until",    "up",         "under",     "about",     "almost", "choose",
-    "root",    "infinite", "infinitely", "remainder", "non",       "ish",    "by"};
+    "squared", "cubed", "over",    "divided", "factorial", "less",     "more",       "greater",
+    "fewer",   "least", "most",    "than",    "mod",       "modulo",   "below",      "above",
+    "between", "base",  "log",     "times",   "to",        "through",  "until",      "up",
+    "under",   "about", "almost",  "choose",  "root",      "infinite", "infinitely", "remainder",
+    "non",     "ish",   "upwards", "onwards", "by"};
 
 constexpr std::string_view kNumberWords[] = {
     "zero",     "one",     "two",     "three",     "four",     "five",    "six",
