@@ -5,10 +5,12 @@
 namespace buttress {
 
 void Partials::Add(const LeaseRef& lease, PartialCompletion part) {
-  if (tokens_ + static_cast<std::int64_t>(part.token_ids.size()) > kMostTokens) return;
+  const auto more = static_cast<std::int64_t>(part.token_ids.size());
+  if (tokens_ + more > kMostTokens || more > kMostOfAGroup) return;
   const auto group = groups_.find(lease.group_id);
   Kept* kept = nullptr;
   if (group != groups_.end()) {
+    if (CountTokens(group->second) + more > kMostOfAGroup) return;
     const auto found = group->second.find(part.completion);
     if (found != group->second.end()) kept = &found->second;
   }

@@ -15,8 +15,10 @@ namespace buttress {
 // Thread safety: none.
 class Partials {
  public:
-  // The tokens kept at most, 8 bytes each; a report that exceeds them is ignored.
+  // The tokens kept at most, 8 bytes each, and those of a group, whose lease is one message; a
+  // report that exceeds them is ignored.
   static constexpr std::int64_t kMostTokens = std::int64_t{1} << 25;
+  static constexpr std::int64_t kMostOfAGroup = std::int64_t{1} << 22;
 
   // Adds what the holder of `lease` has sampled. Ignores tokens that do not follow those that are
   // kept of the same lease, as after a restart: what is kept stays the start of the completion. A

@@ -95,6 +95,19 @@ TEST_F(SchedulerPartialsTest, ReportsOfUnknownCompletionsAndVersionsAreIgnored) 
   EXPECT_EQ(rig_->scheduler.GetStatus().kept_tokens, 0);
 }
 
+TEST(PartialsTest, AGroupIsKeptWithinTheSizeOfALease) {
+  Partials partials;
+  constexpr auto kHalf = static_cast<std::int32_t>(Partials::kMostOfAGroup / 2);
+  partials.Add({1, 1}, Tokens(0, 0, kHalf));
+  partials.Add({1, 1}, Tokens(1, 0, kHalf));
+  partials.Add({1, 1}, Tokens(1, kHalf, kHalf + 1));
+  EXPECT_EQ(partials.tokens(), Partials::kMostOfAGroup);
+  partials.Add({2, 1}, Tokens(0, 0, 10));
+  EXPECT_EQ(partials.tokens(), Partials::kMostOfAGroup + 10);
+  partials.Forget(1);
+  EXPECT_EQ(partials.tokens(), 10);
+}
+
 TEST_F(SchedulerPartialsTest, ARestartForgetsThem) {
   Start(OldTokens::kDrop);
   rig_->Admit();
