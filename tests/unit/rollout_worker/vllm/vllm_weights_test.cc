@@ -86,6 +86,27 @@ TEST(VllmWeightsTest, WithTheirCacheSamplesGoOnInTheirRequests) {
   EXPECT_THAT(server.control_calls(), ::testing::Contains("/pause?mode=keep&clear_cache=false"));
 }
 
+// Tokens that come after a second update count as the oldest weights that may have sampled them.
+TEST(VllmWeightsTest, WithTheirCacheSamplesGoOnThroughUpdatesWithoutATokenBetween) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}), false, InFlight::kKeepKv);
+  server.Drip(60);  // an update takes a few milliseconds
+  ASSERT_TRUE(engine->Submit(LongRequest()).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1)).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(2)).ok());
+  const EngineResult completion = PollFor(*engine, 1)[0];
+  EXPECT_EQ(completion.token_ids.size(), 60U);
+  EXPECT_EQ(server.completions().size(), 1U);
+  EXPECT_EQ(completion.segments.front(), (Segment{0, PolicyVersion()}));
+  const Segment& last = completion.segments.back();
+  EXPECT_EQ(last.version, ManifestOf(2).version);
+  EXPECT_EQ(std::vector<std::int32_t>(completion.token_ids.begin() + last.first_token,
+                                      completion.token_ids.end()),
+            ScriptedVllm::Tokens(ManifestOf(2).folder,
+                                 3 + static_cast<std::size_t>(last.first_token), 63));
+}
+
 // What comes between a pause and a proof that fails is of weights that nobody knows.
 TEST(VllmWeightsTest, WithTheirCacheSamplesKeepNoTokenOfUnprovenWeights) {
   ScriptedVllm server;
