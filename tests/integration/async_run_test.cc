@@ -1,0 +1,52 @@
+// Runs in every mode of run.async, with a worker that is killed: they end, and every token is
+// accounted for.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tests/support/runs/launched_run.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kSteps = 8;
+constexpr std::int64_t kRunMs = 100000;
+
+struct AsyncCase {
+  const char* in_flight;
+  const char* old_tokens;
+};
+
+class AsyncRunTest : public ::testing::TestWithParam<AsyncCase> {};
+
+TEST_P(AsyncRunTest, EndsWithEveryTokenAccountedFor) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  std::vector<std::string> flags = {"--no-eval"};
+  for (const std::string& setting :
+       {std::string("run.async.in_flight=") + GetParam().in_flight,
+        std::string("run.async.old_tokens=") + GetParam().old_tokens,
+        std::string("run.async.partial_ms=1"), std::string("run.batch.window=5"),
+        // Slow workers, so that weights arrive, and the kill comes, in the middle of groups.
+        std::string("local.worker.max_running=1")})
+    flags.insert(flags.end(), {"--set", setting});
+  LaunchedRun run(kSteps, flags);
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
+  const std::vector<pid_t> workers = run.Pids("rollout_worker");
+  ASSERT_FALSE(workers.empty()) << run.Text();
+  ASSERT_EQ(::kill(workers.back(), SIGKILL), 0);
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, AsyncRunTest,
+                         ::testing::Values(AsyncCase{"recompute", "train"},
+                                           AsyncCase{"keep_kv", "mask"}, AsyncCase{"drain", "mask"},
+                                           AsyncCase{"abort", "drop"}),
+                         [](const auto& test) { return std::string(test.param.in_flight); });
+
+}  // namespace
+}  // namespace buttress
