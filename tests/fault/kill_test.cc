@@ -58,9 +58,9 @@ TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) {
 // reported of them is not sampled again.
 TEST(KillTest, AnotherWorkerContinuesTheGroupsOfAKilledOne) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  constexpr int kKills = 10;
+  constexpr int kKills = 20;
   std::vector<std::string> flags = {"--no-eval"};
-  for (const char* setting : {"run.async.partial_ms=1", "run.sampling.group_size=16",
+  for (const char* setting : {"run.async.partial_ms=1", "run.sampling.group_size=96",
                               "local.worker.max_running=1", "local.launch.max_restarts=100"})
     flags.insert(flags.end(), {"--set", setting});
   LaunchedRun run(1000000, flags);
