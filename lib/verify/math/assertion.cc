@@ -151,15 +151,15 @@ class LeftReader {
     if ((classes & kHedgeWord) != 0) return Assertion::kOpen;
     if ((classes & (kConditionWord | kComparisonWord | kOperationWord)) != 0)
       return Assertion::kNone;
-    if ((classes & kNearWord) != 0) return Skip(near_ = true);
+    if ((classes & kNearWord) != 0) return SkipAs(near_);
     if ((classes & (kVerbWord | kSoWord)) != 0) return Clause(at_);
-    if ((classes & kMeasureWord) != 0) return Skip(measure_ = true);
-    if ((classes & kPassiveWord) != 0) return Skip(true);
+    if ((classes & kMeasureWord) != 0) return SkipAs(measure_);
+    if ((classes & kPassiveWord) != 0) return Skip();
     const bool person = (classes & kPersonWord) != 0 || token.capital;
-    if (person && Before(1, kVerbWord)) return Skip(true);
+    if (person && Before(1, kVerbWord)) return Skip();
     if (token.text == "with" && (measure_ || Before(1, kVerbWord) || Before(2, kVerbWord)))
       return Clause(at_ - 1);
-    if (token.text == "up" && Before(1, kVerbWord)) return Skip(true);
+    if (token.text == "up" && Before(1, kVerbWord)) return Skip();
     if (token.text == "as" && at_ > 1 && (IsParticiple(tokens_[at_ - 2]) || Before(2, kToWord)))
       return Clause(at_ - 1);
     if (token.text == "in" || token.text == "for" || token.text == "at")
@@ -169,9 +169,15 @@ class LeftReader {
     return measure_ && at_ == 1 ? std::optional(Stated()) : Assertion::kNone;
   }
 
-  std::optional<Assertion> Skip(bool) {
+  // Reads on before the word.
+  std::optional<Assertion> Skip() {
     --at_;
     return std::nullopt;
+  }
+
+  std::optional<Assertion> SkipAs(bool& seen) {
+    seen = true;
+    return Skip();
   }
 
   static bool IsParticiple(const ProseToken& token) {
@@ -204,7 +210,7 @@ class LeftReader {
   // "a total of 5"
   std::optional<Assertion> ReadOf() {
     if (!Before(1, kMeasureWord)) return Assertion::kNone;
-    return Skip(true);
+    return Skip();
   }
 
   // "one possibility", "a possible answer", "I thought": not "the only possibility" or "the largest
