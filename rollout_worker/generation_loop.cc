@@ -123,10 +123,11 @@ WaitReason GenerationLoop::CurrentWait(const EngineStats& stats) const {
 
 void GenerationLoop::HandleResult(EngineResult result) {
   metrics_.Count(result);
-  groups_.CountHandedOn(result.id, true);
   const FinishReason reason = result.finish_reason;
-  if (reason != FinishReason::kStop && reason != FinishReason::kLength)
+  if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
     groups_.CountCut(static_cast<std::int64_t>(result.token_ids.size()));
+    groups_.CountHandedOn(result.id, true);
+  }
   if (reason == FinishReason::kAbort && result.status.code() == StatusCode::kUnavailable) {
     if (!groups_.IsWanted(result.id)) return;
     Log(kWarn, "no server samples; the worker returns the lease",

@@ -35,14 +35,13 @@ bool Fits(const PartialCompletion& partial, const Lease& lease, std::int32_t voc
                              [vocab_size](std::int32_t id) { return id < vocab_size; });
 }
 
-// The finish reason that follows from the tokens alone.
-FinishReason EndOf(const PartialCompletion& partial, const SamplingParams& sampling) {
-  if (partial.ended()) return partial.finish_reason;
+// Whether the last token ends the completion, although the report does not say so.
+bool EndsUnsaid(const PartialCompletion& partial, const SamplingParams& sampling) {
+  if (partial.ended()) return false;
   const auto& stops = sampling.stop_token_ids;
-  if (partial.end() > sampling.min_tokens &&
-      std::ranges::find(stops, partial.token_ids.back()) != stops.end())
-    return FinishReason::kStop;
-  return partial.end() == sampling.max_tokens ? FinishReason::kLength : FinishReason::kUnspecified;
+  return partial.end() == sampling.max_tokens ||
+         (partial.end() > sampling.min_tokens &&
+          std::ranges::find(stops, partial.token_ids.back()) != stops.end());
 }
 
 // Tokens of one report: 8 bytes each, 1 MiB.
@@ -74,7 +73,8 @@ Result<WorkerLease> PrepareLease(Lease lease, std::vector<PartialCompletion> par
   WorkerLease work{std::move(lease), std::move(prompt_text)};
   for (PartialCompletion& partial : partials) {
     if (!Fits(partial, work.lease, tokenizer.vocab_size())) continue;
-    partial.finish_reason = EndOf(partial, work.lease.sampling);
+    if (EndsUnsaid(partial, work.lease.sampling)) partial.Cut(partial.end() - 1);
+    if (partial.token_ids.empty()) continue;
     work.begun.insert_or_assign(partial.completion, std::move(partial));
   }
   return work;
@@ -147,6 +147,7 @@ std::optional<ScoreRequest> HeldGroups::AddSampled(EngineResult result,
   const auto tokens = static_cast<std::int64_t>(result.token_ids.size());
   if (FindSampling(result.id) == nullptr) {
     tokens_.cut += tokens;
+    EndHandedOn(result.id, true);
     return std::nullopt;
   }
   Held& held = held_.at(result.id.group_id);

@@ -42,9 +42,9 @@ struct WorkerLease {
   SampleRequest RequestFor(std::int32_t index) const;
 };
 
-// Decodes the prompt. Of `partials` those are continued that fit the lease; one that has ended
-// without a report of it gets its finish_reason. kInvalidArgument if the tokenizer lacks one of the
-// prompt's tokens.
+// Decodes the prompt. Of `partials` those are continued that fit the lease; a last token that ends
+// one without a report of the end is sampled again. kInvalidArgument if the tokenizer lacks one of
+// the prompt's tokens.
 Result<WorkerLease> PrepareLease(Lease lease, std::vector<PartialCompletion> partials,
                                  const Tokenizer& tokenizer);
 
@@ -118,8 +118,8 @@ class HeldGroups {
   void CountCut(std::int64_t tokens);
   // Records that a completion which ended before it came here is taken for one of the engine.
   void CountReceived(std::int64_t tokens);
-  // Records that the engine has counted the tokens of a sample, or has never had it, after its
-  // lease was returned.
+  // Records that the tokens of a sample that has failed are counted, or that the engine has never
+  // had it. AddSampled does so for a sample that has finished.
   void CountHandedOn(const SampleId& id, bool sampled);
 
   // These functions return the samples that the engine should cancel.

@@ -33,7 +33,8 @@ void MaskOldTokens(const Lease& lease, int i, const EngineResult& sample, v1::Gr
     if (sample.segments[s].version.step >= lease.min_version.step) break;
     begin = s + 1 < sample.segments.size() ? sample.segments[s + 1].first_token : tokens;
   }
-  // A completion without young tokens is not continued, so there is one.
+  // A lease continues no completion that is old to its end. One that is nevertheless was sampled by
+  // a learner that went back, and the coordinator refuses the group.
   if (begin == 0 || begin == tokens) return;
   v1::TokenSpan& span = *group.add_trained_spans();
   span.set_completion(i);
