@@ -18,7 +18,7 @@ enum class ZeroVariancePolicy : std::uint8_t { kKeep, kMask, kResample, kVirtual
 template <>
 inline constexpr ChoiceRow<ZeroVariancePolicy> kChoices<ZeroVariancePolicy>[] = {
     {ZeroVariancePolicy::kKeep, "keep", "the estimator decides"},
-    {ZeroVariancePolicy::kMask, "mask", "in no loss, no denominator"},
+    {ZeroVariancePolicy::kMask, "mask", "in no loss"},
     {ZeroVariancePolicy::kResample, "resample", "replaced by other prompts, up to a cap"},
     {ZeroVariancePolicy::kVirtual, "virtual", "advantage: avspo"},
 };
@@ -32,6 +32,16 @@ inline constexpr ChoiceRow<SelectionMode> kChoices<SelectionMode>[] = {
     {SelectionMode::kGreso, "greso", "constant again and again"},
     {SelectionMode::kSpeed, "speed", "constant last time"},
     {SelectionMode::kMopps, "mopps", "far from a success rate"},
+};
+
+// Which completions the loss of a step is divided by, where groups without a signal are masked or
+// replaced.
+enum class StepDenominator : std::uint8_t { kDrawn, kKept };
+
+template <>
+inline constexpr ChoiceRow<StepDenominator> kChoices<StepDenominator>[] = {
+    {StepDenominator::kDrawn, "drawn", "all that were sampled for it"},
+    {StepDenominator::kKept, "kept", "those in the loss: DAPO's recipe"},
 };
 
 // Dynamic sampling of DAPO (arXiv 2503.14476), with bounds that the paper does not have. The cap is

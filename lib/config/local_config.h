@@ -273,7 +273,9 @@ struct WorkerConfig {
       "device: cuda: the GPU, counted from 0; -1: launch gives each worker its own, after those of "
       "the learner; a worker of srun or mpirun takes that of its local rank",
       AtLeast(-1));
-    v("threads", threads, "torch threads of the embedded engine", AtLeast(1));
+    v("threads", threads,
+      "torch threads of the embedded engine; 0 = the cores of the machine that launch leaves it",
+      AtLeast(0));
     v("max_running", max_running, "samples decoded together at most", AtLeast(1));
     v("kv_cache_tokens", kv_cache_tokens,
       "bound of the key-value cache, in tokens over all running samples", AtLeast(1));

@@ -54,12 +54,23 @@ inline constexpr ChoiceRow<MathMode> kChoices<MathMode>[] = {
 inline constexpr std::string_view kMathAnchors[] = {
     "boxed", "final answer is", "####", "answer:", "whole", "last expression"};
 
+// Which sign separates the decimals of a number: 1.5 or 1,5.
+enum class DecimalMark : std::uint8_t { kPoint, kComma };
+
+template <>
+inline constexpr ChoiceRow<DecimalMark> kChoices<DecimalMark>[] = {
+    {DecimalMark::kPoint, "point"},
+    {DecimalMark::kComma, "comma"},
+};
+
 struct MathConfig {
   MathMode mode = MathMode::kLenient;
+  DecimalMark decimal = DecimalMark::kPoint;
   std::vector<std::string> anchors{std::begin(kMathAnchors), std::end(kMathAnchors)};
 
   void Visit(auto& v) {
     v("mode", mode, "when two answers are the same");
+    v("decimal", decimal, "sign before the decimals of a number");
     v("anchors", anchors, "places where the answer of a response is looked for, in this order");
   }
 };
@@ -118,6 +129,7 @@ struct CodeConfig {
   std::int64_t disk_mb = 16;
   std::int64_t output_kb = 64;
   std::int64_t processes = 16;
+  double tolerance = 1e-6;
 
   void Visit(auto& v) {
     v("language", language, "language of the responses");
@@ -140,6 +152,10 @@ struct CodeConfig {
       Between(1, 1 << 20));
     v("processes", processes,
       "processes and threads of a program, the sandbox's own three included", Between(4, 4096));
+    v("tolerance", tolerance,
+      "how far a floating-point number may be from the expected one, relative where that is above "
+      "1",
+      AtLeast(0));
   }
 };
 
@@ -200,6 +216,20 @@ struct RewardNoiseConfig {
   }
 };
 
+// Controls: answers whose verdict is known, scored by the run's verifiers while it trains.
+struct ControlConfig {
+  std::int64_t per_step = 1;
+  double steps_to_false_alarm = 10000;
+
+  void Visit(auto& v) {
+    v("per_step", per_step, "reference and spoiled answers scored at each step; 0 = none",
+      Between(0, 64));
+    v("steps_to_false_alarm", steps_to_false_alarm,
+      "controls after which a sound verifier raises an alarm by chance, on average at least",
+      AtLeast(10));
+  }
+};
+
 struct RewardConfig {
   std::string verifier = "exact";
   std::map<std::string, std::string> by_source;
@@ -210,6 +240,7 @@ struct RewardConfig {
   MathConfig math;
   SecondVerifierConfig second;
   RewardNoiseConfig noise;
+  ControlConfig controls;
   FormatConfig format;
   LengthConfig length;
   CodeConfig code;
@@ -233,6 +264,7 @@ struct RewardConfig {
     v("math", math, "mathematical answers (verifier: math)");
     v("second", second, "a second verifier for a share of the completions");
     v("noise", noise, "errors that are made on purpose, to study those of verifiers");
+    v("controls", controls, "answers of known verdict that watch the verifiers");
     v("format", format, "verifier format");
     v("length", length, "verifiers length and overlong");
     v("code", code, "verifier code");

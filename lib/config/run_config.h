@@ -122,6 +122,7 @@ struct BatchConfig {
   MiniBatchOf mini_batch = MiniBatchOf::kPrompts;
   double kl_stop = 0.0;
   ZeroVariancePolicy zero_variance = ZeroVariancePolicy::kKeep;
+  StepDenominator denominator = StepDenominator::kDrawn;
   ResampleConfig resample;
 
   void Visit(auto& v) {
@@ -143,6 +144,8 @@ struct BatchConfig {
       "those after it are left out of the step; never the first; 0 = off",
       AtLeast(0));
     v("zero_variance", zero_variance, "groups whose rewards are all equal");
+    v("denominator", denominator,
+      "zero_variance: mask, resample: the completions that the loss of a step is divided by");
     v("resample", resample, "zero_variance: resample");
   }
 };
