@@ -91,6 +91,30 @@ TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
               0.02);  // recorded log-probs are uniform around it
 }
 
+// With eps far above the gradients, an update is lr * gradient / eps.
+TEST_F(TrainerTest, TheGradientNormIsCutToTheBoundBeforeTheUpdate) {
+  run.optim.eps = 1e3;
+  run.optim.lr = 1e3;
+  const auto moved = [this](double clip_grad) {
+    run.optim.clip_grad = clip_grad;
+    model = SmallModel();
+    Make();
+    const auto before = Parameters();
+    const double norm = Step(1).measured.grad_norm;
+    const auto after = Parameters();
+    double squares = 0;
+    for (std::size_t i = 0; i < before.size(); ++i)
+      squares += (after[i] - before[i]).square().sum().item<double>();
+    return std::pair(norm, std::sqrt(squares));
+  };
+  const auto [norm, whole] = moved(0);
+  EXPECT_NEAR(whole, norm, 1e-3 * norm);
+  const auto [same, half] = moved(norm / 2);
+  EXPECT_NEAR(same, norm, 1e-6 * norm);  // what is reported is the gradient as it was
+  EXPECT_NEAR(half, norm / 2, 1e-3 * norm);
+  EXPECT_NEAR(moved(2 * norm).second, whole, 1e-6 * norm);
+}
+
 TEST_F(TrainerTest, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
   Make();
   const StepState whole = Step(1);

@@ -108,6 +108,14 @@ TEST(AlarmsTest, ResponsesThatAreAllAlikeRaiseAnAlarmAtTheFifthStep) {
   EXPECT_THAT(monitor.Observe(alike), ElementsAre(Alarm::kResponsesAlike));
 }
 
+TEST(AlarmsTest, TheShareOfDistinctResponsesHasTheFloorOfTheSetting) {
+  AlarmConfig config;
+  config.distinct_floor = 0.1;
+  AlarmMonitor monitor{config};
+  const StepMeasurements alike = Step({.entropy = 1, .distinct_share = 0.2});
+  for (int step = 1; step < 10; ++step) EXPECT_THAT(monitor.Observe(alike), IsEmpty()) << step;
+}
+
 // Steps of a healthy run, but for one measurement.
 StepMeasurements Healthy(double StepMeasurements::*value, double is) {
   StepMeasurements step = Step({.entropy = 1});
