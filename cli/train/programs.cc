@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,12 @@ void Add(const fs::path& path, const std::string& run_name, const char* role,
 }
 
 }  // namespace
+
+std::int64_t WorkerThreads(const LocalSettings& local, std::int64_t cores) {
+  const LaunchConfig& launch = local.launch;
+  const std::int64_t left = cores - launch.learner_ranks * local.learner.threads;
+  return std::max<std::int64_t>(1, left / std::max<std::int64_t>(1, launch.workers));
+}
 
 RunPrograms::RunPrograms(const RunFile& file, const RunConfig& config, std::optional<Fleet> fleet,
                          std::function<void(const std::string&)> say)
@@ -104,6 +111,10 @@ std::vector<std::string> RunPrograms::CommandLine(std::vector<std::string> argv,
 std::vector<std::string> RunPrograms::WorkerCommandLine(std::int64_t worker) const {
   if (fleet_) return fleet_->WorkerCommand(config_, worker);
   std::vector<std::string> own = {"local.worker.id=w" + std::to_string(worker)};
+  if (config_.local.worker.threads == 0)
+    own.push_back(
+        "local.worker.threads=" +
+        std::to_string(WorkerThreads(config_.local, std::thread::hardware_concurrency())));
   if (!worker_gpus_.empty())
     own.push_back("local.worker.gpu=" +
                   std::to_string(worker_gpus_[static_cast<std::size_t>(worker)]));

@@ -3,6 +3,7 @@
 // file_sd_configs of Prometheus.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,6 +17,10 @@
 #include "lib/config/run_config.h"
 
 namespace buttress {
+
+// The threads of each worker on a machine with so many cores, where local.worker.threads is 0: what
+// the ranks of the learner leave, shared out, and at least one.
+std::int64_t WorkerThreads(const LocalSettings& local, std::int64_t cores);
 
 // Not thread-safe.
 class RunPrograms {

@@ -32,5 +32,15 @@ TEST(TargetsFileTest, EveryBoundAddressIsATarget) {
   EXPECT_THAT(*ReadFile(path), ::testing::HasSubstr("127.0.0.1:4"));
 }
 
+TEST(WorkerThreadsTest, WorkersShareTheCoresThatTheLearnerLeaves) {
+  LocalSettings local;
+  local.launch.workers = 3;
+  local.launch.learner_ranks = 2;
+  local.learner.threads = 4;
+  EXPECT_EQ(WorkerThreads(local, 32), 8);
+  EXPECT_EQ(WorkerThreads(local, 13), 1);
+  EXPECT_EQ(WorkerThreads(local, 2), 1);
+}
+
 }  // namespace
 }  // namespace buttress
