@@ -139,10 +139,12 @@ bool HasLeft(const Status& status) {
   return status.ok() || status.code() == StatusCode::kCancelled || IsNothingToLearn(status);
 }
 
-Result<std::unique_ptr<Transformer>> LoadModel(const ModelPathConfig& model, ModelDevice device,
+// In a deterministic run the log-probs of unchanged weights are those of the sampler, bit by bit.
+Result<std::unique_ptr<Transformer>> LoadModel(const RunSettings& run, ModelDevice device,
                                                const UnitShare& share) {
-  auto loaded = Transformer::Load(model.path, model.dtype, device, share);
+  auto loaded = Transformer::Load(run.model.path, run.model.dtype, device, share);
   if (!loaded.ok()) return AsInput(loaded.status()).Annotate("run.model.path");
+  if (run.deterministic) (*loaded)->ComputeRowWise();
   return loaded;
 }
 
@@ -173,7 +175,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
                          JoinPath(config.local.out, "learner")};
   BUTTRESS_ASSIGN_OR_RETURN(options.learner.zero, PlanRankMemory(config, own, control));
   const UnitShare share = ShareOf(tensors, options.learner.zero, local.expert_parallel);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model, LoadModel(config.run.model, own.device, share));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, LoadModel(config.run, own.device, share));
   BUTTRESS_RETURN_IF_ERROR(CheckFinite(model->held_values(),
                                        "the start model " + config.run.model.path,
                                        "take another one, or write its weights again"));
@@ -185,7 +187,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   if (config.run.algorithm.kl_coef > 0) {
     if (!config.run.lora.on()) {
       const bool stored = local.reference == ReferencePlace::kDisk;
-      BUTTRESS_ASSIGN_OR_RETURN(start_model, LoadModel(config.run.model, own.device,
+      BUTTRESS_ASSIGN_OR_RETURN(start_model, LoadModel(config.run, own.device,
                                                        stored ? UnitShare{.stored = true} : share));
     }
     reference = config.run.lora.on() ? model.get() : start_model.get();

@@ -445,7 +445,6 @@ GeneratorOptions OptionsOf(const WorkerConfig& worker) {
   GeneratorOptions options;
   options.max_running = worker.max_running;
   options.kv_cache_tokens = worker.kv_cache_tokens;
-  options.batch_invariant = worker.batch_invariant;
   return options;
 }
 
@@ -466,10 +465,12 @@ Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
   const at::ScalarType dtype = ScalarTypeOf(model.dtype);
   BUTTRESS_ASSIGN_OR_RETURN(const auto weights,
                             StoredWeights::Open(model.path, config, dtype, place));
-  auto decoder = std::make_unique<CachedDecoder>(config, dtype, place, worker.batch_invariant);
+  const std::int64_t threads =
+      worker.threads > 0 ? worker.threads : std::max(1U, std::thread::hardware_concurrency());
+  auto decoder = std::make_unique<CachedDecoder>(config, dtype, place);
   decoder->SetWeights(weights);
   return std::unique_ptr<InferenceEngine>(std::make_unique<EmbeddedEngine>(
-      std::move(decoder), OptionsOf(worker), static_cast<int>(worker.threads), std::move(initial),
+      std::move(decoder), OptionsOf(worker), static_cast<int>(threads), std::move(initial),
       tokenizer, in_flight));
 }
 

@@ -255,7 +255,6 @@ struct WorkerConfig {
   std::int64_t threads = 1;
   std::int64_t max_running = 256;
   std::int64_t kv_cache_tokens = 262144;
-  bool batch_invariant = false;
   WeightTransportKind weights = WeightTransportKind::kShared;
   std::string weights_dir;
   std::string listen = "127.0.0.1:0";
@@ -274,13 +273,12 @@ struct WorkerConfig {
       "the learner; a worker of srun or mpirun takes that of its local rank",
       AtLeast(-1));
     v("threads", threads,
-      "torch threads of the embedded engine; 0 = the cores of the machine that launch leaves it",
+      "torch threads of the embedded engine; 0 = what the learner of a launch leaves of the cores, "
+      "shared by its workers; without launch all cores",
       AtLeast(0));
     v("max_running", max_running, "samples decoded together at most", AtLeast(1));
     v("kv_cache_tokens", kv_cache_tokens,
       "bound of the key-value cache, in tokens over all running samples", AtLeast(1));
-    v("batch_invariant", batch_invariant,
-      "embedded: the same bits whatever else is in the batch; slower");
     v("weights", weights, "how new weights arrive");
     v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
     v("listen", listen, "address of the Weights port that other workers may fetch from");

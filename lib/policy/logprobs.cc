@@ -12,7 +12,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "lib/policy/cpu/for_rows.h"
+#include "lib/policy/cpu/packed_linear.h"
+#include "lib/policy/decode/sampler.h"
 #include "lib/policy/layers/embedding_and_head.h"
 
 namespace buttress {
@@ -46,6 +50,28 @@ struct SoftmaxSums {
   }
 };
 
+// Operations for one logit of a score.
+constexpr std::int64_t kScoreWork = 8;
+
+// Sets scores_3M to the log-prob, the log of the sum and the entropy of each row.
+void ScoreRows(const at::Tensor& logits_MV, const at::Tensor& targets_M1, double temperature,
+               const at::Tensor& scores_3M) {
+  const std::int64_t V = logits_MV.size(1);
+  const at::Tensor targets = targets_M1.contiguous();
+  ForShares(logits_MV.size(0), kScoreWork * V, [&](std::int64_t first, std::int64_t rows) {
+    std::vector<float> weights;
+    for (std::int64_t r = first; r < first + rows; ++r) {
+      const TokenScore score =
+          ScoreToken(logits_MV.const_data_ptr<float>() + r * logits_MV.stride(0), V, temperature,
+                     targets.const_data_ptr<std::int64_t>()[r], weights);
+      float* to = scores_3M.mutable_data_ptr<float>() + r;
+      to[0] = score.logprob;
+      to[scores_3M.stride(0)] = score.logsum;
+      to[2 * scores_3M.stride(0)] = score.entropy;
+    }
+  });
+}
+
 // LibTorch's matrix products on CPUs round to the dtype of their factors.
 void AddProduct(const at::Tensor& sum_MD, const at::Tensor& grad_Mv, const at::Tensor& head_vD) {
   if (grad_Mv.scalar_type() == at::kFloat) {
@@ -74,6 +100,10 @@ HeadPass::HeadPass(const Transformer& model, const at::Tensor& hidden_MD,
   const bool keep =
       at::GradMode::is_enabled() && rows * model.weights().head_VD.size(0) <= options.kept_logits;
   const at::NoGradGuard no_grad;
+  if (model.row_wise() && HasRowProduct(model.weights().head_VD)) {
+    ScoreRowWise(keep);
+    return;
+  }
   const at::Tensor zeros_M1 = at::zeros({rows, 1}, hidden_MD_.options().dtype(at::kFloat));
   SoftmaxSums sums{at::full_like(zeros_M1, kLowest), zeros_M1.to(at::kDouble), at::Tensor()};
   if (options.entropy != EntropyMode::kNone) sums.moment = zeros_M1.to(at::kDouble);
@@ -91,6 +121,31 @@ HeadPass::HeadPass(const Transformer& model, const at::Tensor& hidden_MD,
   output_.logprobs_M = (target_M1 - sums.max - log_M1).to(at::kFloat).squeeze(1);
   if (sums.moment.defined())
     output_.entropy_M = (log_M1 - sums.moment / sums.sum).to(at::kFloat).squeeze(1);
+}
+
+// Scores some rows at a time with all of the vocabulary, as the sampler of a decoder does.
+void HeadPass::ScoreRowWise(bool keep) {
+  const at::Tensor& head_VD = model_.weights().head_VD;
+  const std::int64_t V = head_VD.size(0);
+  const std::int64_t M = hidden_MD_.size(0);
+  const auto options = hidden_MD_.options().dtype(at::kFloat);
+  at::Tensor scores_3M = at::empty({3, M}, options);
+  const std::int64_t most = keep ? M : std::max<std::int64_t>(1, kBlockLogits / V);
+  for (std::int64_t first = 0; first < M; first += most) {
+    const std::int64_t some = std::min(most, M - first);
+    const at::Tensor logits_rV =
+        CapLogits(RowProduct(hidden_MD_.narrow(0, first, some), head_VD, {}, at::kFloat),
+                  model_.config().logit_cap);
+    ScoreRows(logits_rV, targets_M1_.narrow(0, first, some), options_.temperature,
+              scores_3M.narrow(1, first, some));
+    if (!keep) continue;
+    if (options_.temperature != 1.0) logits_rV.div_(options_.temperature);
+    for (const Block& block : Blocks())
+      kept_.push_back(logits_rV.narrow(1, block.first, block.count));
+  }
+  output_.logprobs_M = scores_3M[0];
+  lse_M1_ = scores_3M[1].unsqueeze(1);
+  if (options_.entropy != EntropyMode::kNone) output_.entropy_M = scores_3M[2];
 }
 
 std::vector<HeadPass::Block> HeadPass::Blocks() const {

@@ -74,6 +74,7 @@ class HeadPass {
     std::int64_t count = 0;
   };
 
+  void ScoreRowWise(bool keep);
   std::vector<Block> Blocks() const;
   at::Tensor Logits(const Block& block) const;
   at::Tensor GradLogits(const OutputGradient& gradient, const Block& block);

@@ -10,6 +10,7 @@
 #include "lib/policy/adapters/adapted_products.h"
 #include "lib/policy/context_group.h"
 #include "lib/policy/context_heads.h"
+#include "lib/policy/cpu/row_attention.h"
 #include "lib/policy/device_copy.h"
 #include "lib/policy/layers/attention.h"
 #include "lib/policy/layers/block.h"
@@ -24,7 +25,7 @@ namespace {
 // The rows of packed sequences, which attend to the rows of their sequence and of its prefix.
 class PackedRows final : public BlockRows {
  public:
-  explicit PackedRows(const PackedLayout& layout) : layout_(layout) {}
+  PackedRows(const PackedLayout& layout, bool row_wise) : layout_(layout), row_wise_(row_wise) {}
 
   const at::Tensor& positions_N() const override { return layout_.positions_N; }
 
@@ -32,15 +33,19 @@ class PackedRows final : public BlockRows {
 
   at::Tensor Attend(const AttentionSpec& spec, std::size_t /*layer*/,
                     const at::Tensor& qkv) override {
-    if (layout_.context == nullptr) return CausalAttention(layout_, qkv, spec);
+    if (layout_.context == nullptr) return AttendRows(spec, qkv);
     ContextGroup& context = *layout_.context;
     const at::Tensor of_heads = ExchangeRowsForHeads(context, spec, layout_.offsets.back(), qkv);
-    return ExchangeHeadsForRows(
-        context, CausalAttention(layout_, of_heads, HeadsOfRank(spec, context.size())));
+    return ExchangeHeadsForRows(context, AttendRows(HeadsOfRank(spec, context.size()), of_heads));
   }
 
  private:
+  at::Tensor AttendRows(const AttentionSpec& spec, const at::Tensor& qkv) const {
+    return row_wise_ ? RowAttention(layout_, qkv, spec) : CausalAttention(layout_, qkv, spec);
+  }
+
   const PackedLayout& layout_;
+  const bool row_wise_;
 };
 
 std::vector<ParameterUnit> UnitsOf(const NamedTensors& parameters, const DecoderWeights& weights,
@@ -228,7 +233,7 @@ at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,
 
 at::Tensor Transformer::RunAttention(std::size_t block, const PackedLayout& layout,
                                      const at::Tensor& hidden_ND) {
-  PackedRows rows(layout);
+  PackedRows rows(layout, row_wise_);
   const LayerWeights& w = used_[block];
   return WithProducts(block, [&](const BlockProducts& products) {
     return AttentionForward(config_.blocks[block], block, w, products, ropes_, rows, hidden_ND);
@@ -242,14 +247,15 @@ at::Tensor Transformer::RunMlp(std::size_t block, const at::Tensor& middle_ND) c
 }
 
 at::Tensor Transformer::WithProducts(std::size_t block, const ProductsUser& use) const {
-  const ParameterProducts products(used_[block], peers_);
+  const ParameterProducts products(used_[block], peers_, row_wise_);
   if (!use_adapters_ && start_adapters_) {
-    return use(
-        AdaptedProducts(products, start_adapters_->layers[block], start_adapters_->config.scale()));
+    return use(AdaptedProducts(products, start_adapters_->layers[block],
+                               start_adapters_->config.scale(), row_wise_));
   }
   if (!adapters_ || !use_adapters_) return use(products);
   const HeldUnit adapters = Hold(unit_of_adapters(block));
-  return use(AdaptedProducts(products, adapters_->layers[block], adapters_->config.scale()));
+  return use(
+      AdaptedProducts(products, adapters_->layers[block], adapters_->config.scale(), row_wise_));
 }
 
 void Transformer::Adapt(Adapters adapters, bool keep) {

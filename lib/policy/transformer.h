@@ -160,6 +160,12 @@ class Transformer {
 
   const UnitShare& share() const { return share_; }
 
+  // Makes passes give the hidden states and log-probs of a CachedDecoder with the same weights, bit
+  // by bit: products, attention and softmax go row by row, as those of a decoder do. On CPUs.
+  void ComputeRowWise() { row_wise_ = true; }
+
+  bool row_wise() const { return row_wise_; }
+
   // Returns the logits [N, V] of hidden states [N, D], in float32. Differentiable for float32
   // parameters.
   at::Tensor Logits(const at::Tensor& hidden_ND) const;
@@ -219,6 +225,7 @@ class Transformer {
   std::unique_ptr<UnitGatherer> stored_units_;  // of a model of UnitShare::stored
   std::optional<Adapters> adapters_, start_adapters_;
   bool use_adapters_ = true;
+  bool row_wise_ = false;
   std::vector<RopeTable> ropes_;
   const at::Device device_;
 };

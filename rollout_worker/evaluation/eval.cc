@@ -48,9 +48,9 @@ class ModelSampler : public EvalSampler {
   ModelSampler(Transformer& model, const Tokenizer& tokenizer, const WorkerConfig& worker)
       : model_(model),
         tokenizer_(tokenizer),
-        generator_(model, {.max_running = worker.max_running,
-                           .kv_cache_tokens = worker.kv_cache_tokens,
-                           .batch_invariant = worker.batch_invariant}) {}
+        generator_(model,
+                   {.max_running = worker.max_running, .kv_cache_tokens = worker.kv_cache_tokens}) {
+  }
 
   Status Add(std::uint64_t key, const Prompt& prompt, const SamplingParams& sampling) override {
     return generator_.Add(key, prompt.token_ids, sampling, &tokenizer_);

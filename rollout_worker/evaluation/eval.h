@@ -38,9 +38,9 @@ EvalOptions EvalOptionsOf(const RunConfig& config);
 
 // Samples completions of each prompt and scores them as in training. Prompts that `results` has are
 // not repeated; its settings are all that decides a verdict, weights and prompts by their SHA-256.
-// The result is a function of folder, file, options and machine, and of where it was interrupted:
-// other batches round differently, unless worker.batch_invariant. Errors of EvalFile. Throws the
-// exceptions of LibTorch. Of a server, errors as OpenAiSampler, and its model counts by its name.
+// The result is a function of folder, file, options and machine, and on a GPU of where it was
+// interrupted: other batches round differently. Errors of EvalFile. Throws the exceptions of
+// LibTorch. Of a server, errors as OpenAiSampler, and its model counts by its name.
 Result<EvalResult> Evaluate(const EvalOptions& options);
 
 // Runs the command line, where `argv[0]` is "eval", and returns the exit code.

@@ -28,7 +28,6 @@ struct GenerateFlags {
   std::map<std::string, std::string> template_arguments;
   std::int64_t max_running = 64;
   std::int64_t kv_cache_tokens = 262144;
-  bool batch_invariant = false;
 };
 
 // Tokenizer and template, read when the first row has text or stop strings.
@@ -67,9 +66,8 @@ class Generation {
       : flags_(flags),
         model_(model),
         encoder_(flags.model.model, flags.template_arguments),
-        generator_(model, {.max_running = flags.max_running,
-                           .kv_cache_tokens = flags.kv_cache_tokens,
-                           .batch_invariant = flags.batch_invariant}) {}
+        generator_(model,
+                   {.max_running = flags.max_running, .kv_cache_tokens = flags.kv_cache_tokens}) {}
 
   Status Run() {
     // Queues every row before the first step, so that every run decodes the same batches.
@@ -183,8 +181,6 @@ void AddFlags(CLI::App& app, GenerateFlags& flags) {
   app.add_option("--kv-cache-tokens", flags.kv_cache_tokens, "bound of the key-value cache")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("--batch-invariant", flags.batch_invariant,
-               "the same bits whatever else is in the file; slower, --device cpu alone");
 }
 
 }  // namespace
@@ -196,11 +192,6 @@ int RunGenerate(int argc, char** argv) {
   flags.sampling.seed = 1;
   AddFlags(app, flags);
   return RunCommand(app, argc, argv, [&]() -> Status {
-    if (flags.batch_invariant && flags.model.device != ComputeDevice::kCpu) {
-      return InvalidArgument(
-          "--batch-invariant needs --device cpu; on a GPU the bits of a completion depend on what "
-          "else is in the batch");
-    }
     BUTTRESS_ASSIGN_OR_RETURN(const auto model, flags.model.Load());
     return Generation(flags, *model).Run();
   });

@@ -92,7 +92,7 @@ void StartOnDevice(LaunchedRun& run) {
           "checkpoint_interval: " + std::to_string(kInterval) + "\n  deterministic: true");
   Replace(yaml, "max_age: 1", "max_age: 0, window: 1");
   Replace(yaml, "  learner: {",
-          "  worker: {batch_invariant: true}\n  learner: {device: cuda, collective: nccl, ");
+          "  worker: {drain_ms: 10000}\n  learner: {device: cuda, collective: nccl, ");
   ASSERT_TRUE(WriteFileAtomic(run.yaml(), yaml).ok());
   run.Start();
 }

@@ -49,7 +49,6 @@ void MakeDeterministic(const LaunchedRun& run, const Variant& variant) {
   Replace(yaml, "checkpoint_interval: 5",
           "checkpoint_interval: " + std::to_string(kInterval) + "\n  deterministic: true");
   Replace(yaml, "max_age: 1", "max_age: 0, window: 1");
-  Replace(yaml, "  launch: {", "  worker: {batch_invariant: true}\n  launch: {");
   ASSERT_TRUE(WriteFileAtomic(run.yaml(), yaml).ok());
 }
 

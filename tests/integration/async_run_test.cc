@@ -42,6 +42,31 @@ TEST_P(AsyncRunTest, EndsWithEveryTokenAccountedFor) {
   ExpectAccountsBalance(run, kSteps * 8);
 }
 
+// Without staleness a run is on-policy to the last bit: whoever sampled, the learner finds the
+// log-probs of the sampler, and the weights do not depend on the number of workers.
+TEST(SynchronousRunTest, StalenessZeroIsOnPolicyBitByBit) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  std::string weights;
+  for (const char* workers : {"1", "3"}) {
+    LaunchedRun run(kSteps,
+                    {"--no-eval", "--set", "run.deterministic=true", "--set", "run.batch.max_age=0",
+                     "--set", std::string("local.launch.workers=") + workers});
+    run.Start();
+    ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+    const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+    ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+    ASSERT_EQ(steps->size(), static_cast<std::size_t>(kSteps));
+    for (const StepMeasurements& step : *steps) {
+      EXPECT_EQ(step.kl, 0) << "step " << step.step;
+      EXPECT_EQ(step.kl_k1, 0) << "step " << step.step;
+    }
+    EXPECT_GT(steps->back().grad_norm, 0);
+    const std::string trained = TextOf(JoinPath(run.out(), "model/model.safetensors"));
+    EXPECT_TRUE(weights.empty() || weights == trained);
+    weights = trained;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, AsyncRunTest,
                          ::testing::Values(AsyncCase{"recompute", "train"},
                                            AsyncCase{"keep_kv", "mask"}, AsyncCase{"drain", "mask"},

@@ -145,9 +145,8 @@ TEST(EvalRunTest, EvaluationsDoNotChangeWhatIsTrained) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   std::string weights;
   for (const char* every : {"0", "1"}) {
-    LaunchedRun run(
-        4, {"--no-eval", "--set", "run.deterministic=true", "--set", "run.batch.max_age=0", "--set",
-            "local.worker.batch_invariant=true", "--set", std::string("run.eval.every=") + every});
+    LaunchedRun run(4, {"--no-eval", "--set", "run.deterministic=true", "--set",
+                        "run.batch.max_age=0", "--set", std::string("run.eval.every=") + every});
     run.Start();
     ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
     EXPECT_EQ(RowsOf(run).empty(), *every == '0');

@@ -143,9 +143,8 @@ TEST(ReferenceRunTest, AStartModelOnTheDiskTrainsTheSameWeights) {
   for (const char* reference : {"device", "disk"}) {
     LaunchedRun run(
         2, {"--no-eval", "--set", "run.deterministic=true", "--set", "run.batch.max_age=0", "--set",
-            "local.worker.batch_invariant=true", "--set", "run.algorithm.kl_coef=0.05", "--set",
-            "run.algorithm.kl_in=reward", "--set", "local.learner.zero=3", "--set",
-            std::string("local.learner.reference=") + reference});
+            "run.algorithm.kl_coef=0.05", "--set", "run.algorithm.kl_in=reward", "--set",
+            "local.learner.zero=3", "--set", std::string("local.learner.reference=") + reference});
     run.Start();
     ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
     const std::string trained = TextOf(JoinPath(run.out(), "model/model.safetensors"));

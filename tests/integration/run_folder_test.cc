@@ -175,11 +175,9 @@ void ExpectForkedSteps(const std::string& out, int first, int last) {
 TEST(RunFolderTest, ANewRunFromACheckpointRepeatsTheStepsOfADeterministicRun) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   constexpr int kShort = 9;
-  const std::vector<std::string> same = {"--set", "run.deterministic=true",
-                                         "--set", "run.batch.max_age=0",
-                                         "--set", "local.worker.batch_invariant=true",
-                                         "--set", "run.checkpoints.keep_last=9",
-                                         "--set", "run.algorithm.advantage=grpo"};
+  const std::vector<std::string> same = {
+      "--set", "run.deterministic=true",      "--set", "run.batch.max_age=0",
+      "--set", "run.checkpoints.keep_last=9", "--set", "run.algorithm.advantage=grpo"};
   std::vector<std::string> arguments = same;
   arguments.emplace_back("--no-eval");
   LaunchedRun run(kShort, arguments);

@@ -92,11 +92,9 @@ void CheckDeterministic(const RunConfig& config, Rules& rules) {
                 "deterministic",
                 "needs local.worker.engine: embedded; the numbers of " + ToText(worker.engine) +
                     " depend on what else it runs");
-  rules.Require(
-      !config.run.deterministic || worker.engine != EngineKind::kEmbedded || worker.batch_invariant,
-      "deterministic",
-      "needs local.worker.batch_invariant: true; without it a token's log-prob depends "
-      "on what else is in the batch");
+  rules.Require(!config.run.deterministic || worker.device == ComputeDevice::kCpu, "deterministic",
+                "needs local.worker.device: cpu; on a GPU the bits of a log-prob depend on what "
+                "else is in the batch");
 }
 
 void CheckZeroVariance(const RunSettings& run, Rules& rules) {

@@ -31,12 +31,6 @@ void CheckPrograms(const LocalSettings& local, Rules& rules) {
                 "learner.collective",
                 "is for one rank, local.launch.learner_ranks asks for more; use mpi, or nccl "
                 "where GPUs are");
-  // On a GPU attention is padded to the longest sequence of the batch, and products choose their
-  // kernel by its size.
-  rules.Require(!local.worker.batch_invariant || local.worker.device == ComputeDevice::kCpu,
-                "worker.batch_invariant",
-                "needs local.worker.device: cpu; on a GPU the bits of a sample depend on what else "
-                "is in the batch");
   rules.Require(local.worker.drain_ms <= local.launch.stop_timeout_ms, "worker.drain_ms",
                 "at most local.launch.stop_timeout_ms, after which launch kills the worker");
 }

@@ -16,13 +16,27 @@ at::Tensor Columns(const at::Tensor& outputs, std::int64_t first, const at::Tens
   return outputs.narrow(1, first, b_Or.size(0));
 }
 
-// scale * (x A^T) B^T in float32, [N, outs]; each of the adapters in columns of its own.
-at::Tensor Delta(const at::Tensor& x, at::TensorList a, at::TensorList b,
-                 const std::vector<std::int64_t>& firsts, double scale, std::int64_t outs) {
+// The adapters of a joint product, each with columns of its own from firsts[i] on.
+struct Joint {
+  std::vector<std::int64_t> firsts;
+  double scale;
+  std::int64_t outs;
+  bool row_wise;
+};
+
+// scale * (x A^T) B^T in float32, [N, outs].
+at::Tensor Delta(const at::Tensor& x, at::TensorList a, at::TensorList b, const Joint& joint) {
   const at::Tensor x_NI = x.to(at::kFloat);
-  const at::Tensor delta = at::zeros({x.size(0), outs}, x_NI.options());
-  for (std::size_t i = 0; i < firsts.size(); ++i)
-    Columns(delta, firsts[i], b[i]).addmm_(at::mm(x_NI, a[i].t()), b[i].t(), 1, scale);
+  const at::Tensor delta = at::zeros({x.size(0), joint.outs}, x_NI.options());
+  for (std::size_t i = 0; i < joint.firsts.size(); ++i) {
+    at::Tensor columns = Columns(delta, joint.firsts[i], b[i]);
+    if (joint.row_wise && HasRowProduct(a[i]) && HasRowProduct(b[i])) {
+      const at::Tensor inner_Nr = RowProduct(x_NI, a[i], {}, at::kFloat);
+      columns.add_(RowProduct(inner_Nr, b[i], {}, at::kFloat), joint.scale);
+    } else {
+      columns.addmm_(at::mm(x_NI, a[i].t()), b[i].t(), 1, joint.scale);
+    }
+  }
   return delta;
 }
 
@@ -31,14 +45,14 @@ class AdapterFunction : public torch::autograd::Function<AdapterFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base,
                             const at::Tensor& x, at::TensorList a, at::TensorList b,
-                            const std::vector<std::int64_t>& firsts, double scale) {
+                            const Joint& joint) {
     torch::autograd::variable_list saved = {x};
     saved.insert(saved.end(), a.begin(), a.end());
     saved.insert(saved.end(), b.begin(), b.end());
     ctx->save_for_backward(saved);
-    ctx->saved_data["firsts"] = firsts;
-    ctx->saved_data["scale"] = scale;
-    return Delta(x, a, b, firsts, scale, base.size(1)).add_(base).to(base.scalar_type());
+    ctx->saved_data["firsts"] = joint.firsts;
+    ctx->saved_data["scale"] = joint.scale;
+    return Delta(x, a, b, joint).add_(base).to(base.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
@@ -60,7 +74,7 @@ class AdapterFunction : public torch::autograd::Function<AdapterFunction> {
     torch::autograd::variable_list result = {grads[0], grad_x.to(saved[0].scalar_type())};
     result.insert(result.end(), grad_a.begin(), grad_a.end());
     result.insert(result.end(), grad_b.begin(), grad_b.end());
-    result.resize(result.size() + 2);  // of `firsts` and `scale`
+    result.emplace_back();  // of `joint`
     return result;
   }
 };
@@ -70,21 +84,18 @@ class AdapterFunction : public torch::autograd::Function<AdapterFunction> {
 at::Tensor AdaptedProducts::Adapted(const at::Tensor& base, const at::Tensor& x,
                                     std::initializer_list<Part> parts) const {
   std::vector<at::Tensor> a, b;
-  std::vector<std::int64_t> firsts;
+  Joint joint = {{}, scale_, base.size(1), row_wise_};
   for (const Part& part : parts) {
     if (!part.adapter.a_rI.defined()) continue;
     a.push_back(part.adapter.a_rI);
     b.push_back(part.adapter.b_Or);
     const std::int64_t n = part.widths_before_end;
-    firsts.push_back(n == 0 ? 0 : base.size(1) - n * b.back().size(0));
+    joint.firsts.push_back(n == 0 ? 0 : base.size(1) - n * b.back().size(0));
   }
   if (a.empty()) return base;
   if (at::GradMode::is_enabled())
-    return AdapterFunction::apply(base, x, at::TensorList(a), at::TensorList(b), firsts, scale_);
-  const auto delta = [&](const at::Tensor& tile) {
-    return Delta(tile, a, b, firsts, scale_, base.size(1));
-  };
-  return ApplyInTiles(x, tile_rows_, delta).add_(base).to(base.scalar_type());
+    return AdapterFunction::apply(base, x, at::TensorList(a), at::TensorList(b), joint);
+  return Delta(x, a, b, joint).add_(base).to(base.scalar_type());
 }
 
 at::Tensor AdaptedProducts::Qkv(const at::Tensor& x_ND) const {

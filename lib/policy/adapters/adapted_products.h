@@ -13,14 +13,14 @@
 namespace buttress {
 
 // Adds scale * (x A^T) B^T to the products of `base`, in float32, and rounds once. Differentiable
-// in x, A, B and what `base` is differentiable in. With tile_rows > 0, which excludes gradients,
-// the bits of a row do not depend on the number of rows (ApplyInTiles).
+// in x, A, B and what `base` is differentiable in. With `row_wise`, the bits of a row do not depend
+// on the other rows (RowProduct).
 class AdaptedProducts final : public BlockProducts {
  public:
   // The arguments must outlive it. REQUIRES: one MLP if it has an adapter.
   AdaptedProducts(const BlockProducts& base, const LayerAdapters& adapters, double scale,
-                  std::int64_t tile_rows = 0)
-      : base_(base), adapters_(adapters), scale_(scale), tile_rows_(tile_rows) {}
+                  bool row_wise = false)
+      : base_(base), adapters_(adapters), scale_(scale), row_wise_(row_wise) {}
 
   at::Tensor Qkv(const at::Tensor& x_ND) const override;
   at::Tensor Out(const at::Tensor& attended) const override;
@@ -46,7 +46,7 @@ class AdaptedProducts final : public BlockProducts {
   const BlockProducts& base_;
   const LayerAdapters& adapters_;
   const double scale_;
-  const std::int64_t tile_rows_;
+  const bool row_wise_;
 };
 
 }  // namespace buttress

@@ -1,6 +1,7 @@
-// CPU kernels for the head of a decoder: products of bfloat16 matrices with sums and results in
-// float32, for the few rows of decoding, where reading the weight takes most of the time.
-// layer_kernels.h describes what all kernels have in common.
+// CPU kernels for matrix products in which every row of the result depends on its own row of the
+// input alone, bit by bit: the linear layers and the head of a decoder, and the learner where it
+// has to give the bits of the decoder. They are fast for the few rows of decoding, where reading
+// the weight takes most of the time. layer_kernels.h describes what all kernels have in common.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +10,38 @@
 
 namespace buttress {
 
-// The rows of a weight [V, D] that one block holds. A block of 64 rows w has the layout
-// [D / 2, 64, 2]: w[0][0], w[0][1], w[1][0], w[1][1], ..., w[0][2], w[0][3], ...
+// The rows of a weight [V, D] that one block holds. A block of 64 rows w has the layout [D, 64] in
+// float32: w[0][0], w[1][0], ..., w[0][1], ..., and [D / 2, 64, 2] in bfloat16: w[0][0], w[0][1],
+// w[1][0], w[1][1], ..., w[0][2], w[0][3], ...
 inline constexpr std::int64_t kBlockRows = 64;
 
 // Sets block [kBlockRows * D] to `rows` <= kBlockRows rows of the weight and zeros for the others.
-// D is even.
+// In bfloat16 D is even.
+void PackBlock(const float* weight, std::int64_t rows, std::int64_t D, float* block);
 void PackBlock(const Bf16* weight, std::int64_t rows, std::int64_t D, Bf16* block);
 
-// Sets out[r][c] to the sum of x[r][i] * w[c][i] over i < D, for kBlockRows values c. Rows of x
-// are D values apart, D even, and those of `out` are `stride` values apart.
+// Sets out[r][c] to the sum of x[r][i] * w[c][i] over i < D plus bias[c], unless it is null, for
+// `columns` <= kBlockRows values c. Sums are in float32 and rounded once. Rows of x are D values
+// apart, and those of `out` `stride` values.
+template <class T, class Out>
 struct BlockProductArgs {
-  const Bf16* x;
-  const Bf16* block;
-  float* out;
+  const T* x;
+  const T* block;
+  const T* bias;
+  Out* out;
   std::int64_t rows;
   std::int64_t D;
+  std::int64_t columns;
   std::int64_t stride;
 };
 
-void BlockProduct(const BlockProductArgs& args);
+void BlockProduct(const BlockProductArgs<float, float>& args);
+void BlockProduct(const BlockProductArgs<Bf16, Bf16>& args);
+void BlockProduct(const BlockProductArgs<Bf16, float>& args);
 
-// What BlockProduct runs on processors without AVX-512 BF16.
-void PlainBlockProduct(const BlockProductArgs& args);
+// What they run on processors without AVX-512, or its instruction for bfloat16.
+void PlainBlockProduct(const BlockProductArgs<float, float>& args);
+void PlainBlockProduct(const BlockProductArgs<Bf16, Bf16>& args);
+void PlainBlockProduct(const BlockProductArgs<Bf16, float>& args);
 
 }  // namespace buttress

@@ -1,11 +1,10 @@
+// Shapes: R rows, I inputs, O outputs, B blocks of outputs.
 #include "lib/policy/cpu/packed_linear.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/types.h>
 
 #include <algorithm>
-#include <optional>
-#include <string_view>
+#include <vector>
 
 #include "lib/policy/cpu/block_product.h"
 #include "lib/policy/cpu/for_rows.h"
@@ -15,150 +14,143 @@
 namespace buttress {
 namespace {
 
-// MKL sums the products of narrower float32 matrices in an order that depends on the row. Zeros
-// make a matrix wide enough.
-constexpr std::int64_t kMinColumns = 12;
+// The rows that a thread multiplies with a block at a time, where there are few blocks.
+constexpr std::int64_t kRowsAtOnce = 48;
 
-at::Tensor WithMinColumns(const at::Tensor& x) {
-  const std::int64_t missing = kMinColumns - x.size(-1);
-  return missing > 0 ? at::constant_pad_nd(x, {0, missing}) : x;
-}
+std::int64_t BlocksOf(std::int64_t outs) { return (outs + kBlockRows - 1) / kBlockRows; }
 
-// ATen declares no C++ functions for the operators of oneDNN; the dispatcher finds them by name.
-template <class Signature>
-auto FindOperator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
+// The arguments of a product, over the rows of x.
+struct Operands {
+  const at::Tensor& x_RI;
+  const at::Tensor& bias_O;
+  at::Tensor& out_RO;
 
-bool BlockedBf16Works() {
-  static const bool works =
-      at::hasMKLDNN() && FindOperator<bool()>("mkldnn::_is_mkldnn_bf16_supported").call();
-  return works;
-}
+  // Multiplies rows [first, first + rows) with block `b`.
+  template <class T, class Out>
+  void Multiply(const T* block, std::int64_t b, std::int64_t first, std::int64_t rows) const {
+    const std::int64_t column = b * kBlockRows;
+    BlockProduct(BlockProductArgs<T, Out>{
+        .x = Rows<T>(x_RI, first),
+        .block = block,
+        .bias =
+            bias_O.defined() ? static_cast<const T*>(bias_O.const_data_ptr()) + column : nullptr,
+        .out = MutableRows<Out>(out_RO, first) + column,
+        .rows = rows,
+        .D = x_RI.size(1),
+        .columns = std::min(kBlockRows, out_RO.size(1) - column),
+        .stride = out_RO.stride(0)});
+  }
 
-at::Tensor Reorder(const at::Tensor& weight) {
-  static const auto reorder =
-      FindOperator<at::Tensor(const at::Tensor&, std::optional<c10::SymInt>)>(
-          "mkldnn::_reorder_linear_weight");
-  return reorder.call(weight, std::nullopt);
-}
-
-at::Tensor BlockedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  using Signature = at::Tensor(
-      const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
-      c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
-  static const auto linear = FindOperator<Signature>("mkldnn::_linear_pointwise");
-  return linear.call(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, "none",
-                     c10::List<std::optional<at::Scalar>>(), std::nullopt);
-}
-
-// Returns the blocks of the weight, [ceil(V / kBlockRows), kBlockRows * D].
-at::Tensor Blocks(const at::Tensor& weight_VD) {
-  const std::int64_t V = weight_VD.size(0);
-  const std::int64_t D = weight_VD.size(1);
-  const std::int64_t count = (V + kBlockRows - 1) / kBlockRows;
-  at::Tensor blocks = at::empty({count, kBlockRows * D}, weight_VD.options());
-  ForShares(count, kBlockRows * D, [&](std::int64_t first, std::int64_t some) {
-    for (std::int64_t b = first; b < first + some; ++b) {
-      const std::int64_t row = b * kBlockRows;
-      PackBlock(Rows<Bf16>(weight_VD, row), std::min(kBlockRows, V - row), D,
-                MutableRows<Bf16>(blocks, b));
+  // Calls `use` with values of the types of x and of the outputs.
+  template <class Use>
+  void WithTypes(const Use& use) const {
+    if (x_RI.scalar_type() == at::kFloat) {
+      use(float(), float());
+    } else if (out_RO.scalar_type() == at::kFloat) {
+      use(Bf16(), float());
+    } else {
+      use(Bf16(), Bf16());
     }
-  });
+  }
+};
+
+// Returns the blocks of the weight, [B, kBlockRows * I].
+at::Tensor Blocks(const at::Tensor& weight_OI) {
+  const std::int64_t O = weight_OI.size(0);
+  const std::int64_t I = weight_OI.size(1);
+  at::Tensor blocks = at::empty({BlocksOf(O), kBlockRows * I}, weight_OI.options());
+  ForRows(weight_OI, BlocksOf(O), kBlockRows * I,
+          [&](auto tag, std::int64_t first, std::int64_t some) {
+            using T = decltype(tag);
+            for (std::int64_t b = first; b < first + some; ++b) {
+              const std::int64_t row = b * kBlockRows;
+              PackBlock(Rows<T>(weight_OI, row), std::min(kBlockRows, O - row), I,
+                        MutableRows<T>(blocks, b));
+            }
+          });
   return blocks;
 }
 
-at::Tensor Product(const at::Tensor& x_RD, const at::Tensor& blocks) {
-  const std::int64_t R = x_RD.size(0);
-  const std::int64_t D = x_RD.size(1);
-  const std::int64_t stride = blocks.size(0) * kBlockRows;
-  at::Tensor out = at::empty({R, stride}, x_RD.options().dtype(at::kFloat));
-  ForShares(blocks.size(0), R * D * kBlockRows, [&](std::int64_t first, std::int64_t some) {
-    for (std::int64_t b = first; b < first + some; ++b) {
-      BlockProduct({.x = Rows<Bf16>(x_RD, 0),
-                    .block = Rows<Bf16>(blocks, b),
-                    .out = MutableRows<float>(out, 0) + b * kBlockRows,
-                    .rows = R,
-                    .D = D,
-                    .stride = stride});
-    }
+// Divides blocks and rows among the threads.
+at::Tensor Product(const at::Tensor& x, const at::Tensor& blocks, const at::Tensor& bias_O,
+                   std::int64_t outs, at::ScalarType dtype) {
+  const at::Tensor x_RI = x.contiguous();
+  const std::int64_t R = x_RI.size(0);
+  at::Tensor out_RO = at::empty({R, outs}, x_RI.options().dtype(dtype));
+  const Operands operands = {x_RI, bias_O, out_RO};
+  const std::int64_t parts = (R + kRowsAtOnce - 1) / kRowsAtOnce;
+  const std::int64_t work = x_RI.size(1) * kBlockRows * std::min(R, kRowsAtOnce);
+  operands.WithTypes([&]<class T, class Out>(T, Out) {
+    ForShares(blocks.size(0) * parts, work, [&](std::int64_t first, std::int64_t some) {
+      for (std::int64_t i = first; i < first + some; ++i) {
+        const std::int64_t row = i % parts * kRowsAtOnce;
+        operands.template Multiply<T, Out>(Rows<T>(blocks, i / parts), i / parts, row,
+                                           std::min(kRowsAtOnce, R - row));
+      }
+    });
   });
-  return out;
+  return out_RO;
 }
 
 }  // namespace
+
+bool HasRowProduct(const at::Tensor& weight_OI) {
+  return HasRowKernels(weight_OI) &&
+         (weight_OI.scalar_type() == at::kFloat || weight_OI.size(1) % 2 == 0);
+}
+
+// Packs each block when its turn comes, which costs as much as a few rows.
+at::Tensor RowProduct(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias_O,
+                      at::ScalarType dtype) {
+  const at::Tensor x_RI = x.contiguous();
+  const at::Tensor weight_OI = weight.contiguous();
+  const std::int64_t R = x_RI.size(0);
+  const std::int64_t O = weight_OI.size(0);
+  const std::int64_t I = weight_OI.size(1);
+  at::Tensor out_RO = at::empty({R, O}, x_RI.options().dtype(dtype));
+  const Operands operands = {x_RI, bias_O, out_RO};
+  operands.WithTypes([&]<class T, class Out>(T, Out) {
+    ForShares(BlocksOf(O), R * I * kBlockRows, [&](std::int64_t first, std::int64_t some) {
+      std::vector<T> block(static_cast<std::size_t>(kBlockRows * I));
+      for (std::int64_t b = first; b < first + some; ++b) {
+        const std::int64_t row = b * kBlockRows;
+        PackBlock(Rows<T>(weight_OI, row), std::min(kBlockRows, O - row), I, block.data());
+        operands.template Multiply<T, Out>(block.data(), b, 0, R);
+      }
+    });
+  });
+  return out_RO;
+}
 
 PackedLinear::PackedLinear(const std::vector<at::Tensor>& weights,
                            const std::vector<at::Tensor>& biases) {
   const at::Tensor all = Joined(weights).detach();
   if (!biases.empty()) bias_ = at::cat(biases).detach();
   outs_ = all.size(0);
-  form_ = Form::kPlain;
-  if (HasRowKernels(all) && all.scalar_type() == at::kFloat) form_ = Form::kTransposed;
-  if (HasRowKernels(all) && all.scalar_type() == at::kBFloat16 && BlockedBf16Works())
-    form_ = Form::kBlocked;
-  switch (form_) {
-    case Form::kPlain:
-      weight_ = all;
-      break;
-    case Form::kTransposed:
-      weight_ = WithMinColumns(all.t()).contiguous();
-      if (bias_.defined()) bias_ = WithMinColumns(bias_);
-      break;
-    case Form::kBlocked:
-      weight_ = Reorder(all);
-      break;
+  if (HasRowProduct(all)) {
+    blocks_ = Blocks(all.contiguous());
+  } else {
+    weight_ = all;
   }
 }
 
-at::Tensor PackedLinear::ApplyOnce(const at::Tensor& x) const {
-  switch (form_) {
-    case Form::kPlain:
-      return at::linear(x, weight_, bias_);
-    case Form::kTransposed:
-      return (bias_.defined() ? at::addmm(bias_, x, weight_) : at::mm(x, weight_))
-          .narrow(1, 0, outs_)
-          .contiguous();
-    case Form::kBlocked:
-      return BlockedLinear(x, weight_, bias_);
-  }
-  return {};
-}
-
-at::Tensor PackedLinear::Apply(const at::Tensor& x, std::int64_t tile_rows) const {
-  return ApplyInTiles(x, tile_rows, [this](const at::Tensor& tile) { return ApplyOnce(tile); });
-}
-
-at::Tensor ApplyInTiles(const at::Tensor& x, std::int64_t tile_rows,
-                        const std::function<at::Tensor(const at::Tensor& tile)>& apply) {
-  if (tile_rows == 0 || x.size(0) == tile_rows) return apply(x);
-  std::vector<at::Tensor> outs;
-  for (std::int64_t first = 0; first < x.size(0); first += tile_rows) {
-    const std::int64_t rows = std::min(tile_rows, x.size(0) - first);
-    at::Tensor tile = x.narrow(0, first, rows);
-    if (rows < tile_rows) tile = at::constant_pad_nd(tile, {0, 0, 0, tile_rows - rows});
-    outs.push_back(apply(tile.contiguous()).narrow(0, 0, rows));
-  }
-  return at::cat(outs);
+at::Tensor PackedLinear::Apply(const at::Tensor& x) const {
+  return blocks_.defined() ? Product(x, blocks_, bias_, outs_, x.scalar_type())
+                           : at::linear(x, weight_, bias_);
 }
 
 PackedHead::PackedHead(const at::Tensor& head_VD) : V_(head_VD.size(0)) {
   const at::Tensor head = head_VD.detach();
-  if (head.scalar_type() == at::kFloat) {
-    linear_.emplace(std::vector<at::Tensor>{head}, std::vector<at::Tensor>{});
-  } else if (HasRowKernels(head) && head.size(1) % 2 == 0) {
+  if (HasRowProduct(head)) {
     blocks_ = Blocks(head.contiguous());
   } else {
     head_VD_ = head;
   }
 }
 
-// The kernel computes each row by itself; tiles would only add work.
-at::Tensor PackedHead::Logits(const at::Tensor& hidden_RD, std::int64_t tile_rows) const {
-  if (linear_) return linear_->Apply(hidden_RD, tile_rows);
-  if (blocks_.defined()) return Product(hidden_RD.contiguous(), blocks_).narrow(1, 0, V_);
-  return ApplyInTiles(hidden_RD, tile_rows,
-                      [this](const at::Tensor& tile) { return HeadLogits(tile, head_VD_); });
+at::Tensor PackedHead::Logits(const at::Tensor& hidden_RD) const {
+  return blocks_.defined() ? Product(hidden_RD, blocks_, at::Tensor(), V_, at::kFloat)
+                           : HeadLogits(hidden_RD, head_VD_);
 }
 
 }  // namespace buttress

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "lib/policy/cpu/vector.h"
 
@@ -73,71 +74,62 @@ BUTTRESS_INLINE void CapScores(float* scores, std::int64_t excluded, std::int64_
   for (std::int64_t p = 0; p < excluded; ++p) scores[p] = -INFINITY;
 }
 
-// Computes values c to c + kLanes of the output, the weighted sum over the positions, in registers.
-// `blocks` begins with the block of weights[0].
+// Adds the weighted values of `count` positions of a block to `sum` [C].
 template <class T>
-BUTTRESS_INLINE void MixLanes(const PagedLayer<T>& cache, const std::int32_t* blocks,
-                              std::int64_t length, std::int64_t j, std::int64_t c,
-                              const float* weights, T* out) {
-  Lanes sums[4] = {};
-  Lanes value;
-  const std::int64_t C = cache.C;
-  for (std::int64_t first = 0; first < length; first += kCacheBlock) {
-    const T* values =
-        cache.values + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock + c;
-    const float* w = weights + first;
-    if (first + kCacheBlock <= length) {
-      for (int p = 0; p < kCacheBlock; ++p) {
-        LoadLanes(values + p * C, value);
-        sums[p % 4] += value * w[p];
-      }
-    } else {
-      for (std::int64_t p = 0; p < length - first; ++p) {
-        LoadLanes(values + p * C, value);
-        sums[0] += value * w[p];
-      }
+BUTTRESS_INLINE void MixBlock(const T* values, std::int64_t C, const float* weights,
+                              std::int64_t count, float* sum) {
+  std::int64_t c = 0;
+  for (; c + kLanes <= C; c += kLanes) {
+    Lanes sums[2] = {};
+    Lanes value;
+    LoadLanes(sum + c, sums[0]);
+    for (std::int64_t p = 0; p < count; ++p) {
+      LoadLanes(values + p * C + c, value);
+      sums[p % 2] += value * weights[p];
     }
+    StoreLanes(sums[0] + sums[1], sum + c);
   }
-  StoreLanes((sums[0] + sums[1]) + (sums[2] + sums[3]), out + c);
+  for (; c < C; ++c) {
+    for (std::int64_t p = 0; p < count; ++p) sum[c] += weights[p] * Get(values[p * C + c]);
+  }
 }
 
-// Computes value c of the output, for values beyond the last multiple of kLanes.
-template <class T>
-BUTTRESS_INLINE void MixOne(const PagedLayer<T>& cache, const std::int32_t* blocks,
-                            std::int64_t length, std::int64_t j, std::int64_t c,
-                            const float* weights, T* out) {
-  float sum = 0;
-  for (std::int64_t p = 0; p < length; ++p) {
-    const std::int64_t row =
-        (blocks[p / kCacheBlock] * cache.K + j) * kCacheBlock + p % kCacheBlock;
-    sum += weights[p] * Get(cache.values[row * cache.C + c]);
-  }
-  Put(out[c], sum);
-}
-
+// The query heads that share a key-value head read its blocks together. A head's result does not
+// depend on the others.
 template <class T>
 BUTTRESS_INLINE void AttendBody(const PagedLayer<T>& cache, const PagedRow& row,
                                 const PagedScores& spec, const T* q, T* out, float* scratch) {
   const std::int64_t C = cache.C;
-  const std::int64_t groups = spec.H / cache.K;
+  const std::int64_t heads = spec.H / cache.K;
   const std::int32_t* blocks = row.blocks + row.begin / kCacheBlock;
   const std::int64_t excluded = row.begin % kCacheBlock;  // before `begin` in its block
   const std::int64_t length = row.end - row.begin + excluded;
-  float* query = scratch;
-  float* scores = query + C;
-  for (std::int64_t h = 0; h < spec.H; ++h, q += C, out += C) {
-    const std::int64_t j = h / groups;
+  const std::int64_t room = (length + kCacheBlock - 1) / kCacheBlock * kCacheBlock;
+  float* queries = scratch;           // [heads, C]
+  float* sums = queries + heads * C;  // [heads, C]
+  float* scores = sums + heads * C;   // [heads, room]
+  const auto at = [&](const T* all, std::int64_t position, std::int64_t j) {
+    return all + (blocks[position / kCacheBlock] * cache.K + j) * C * kCacheBlock;
+  };
+  for (std::int64_t j = 0; j < cache.K; ++j, q += heads * C, out += heads * C) {
 #pragma omp simd
-    for (std::int64_t c = 0; c < C; ++c) query[c] = Get(q[c]) * spec.scale;
+    for (std::int64_t c = 0; c < heads * C; ++c) queries[c] = Get(q[c]) * spec.scale;
     for (std::int64_t first = 0; first < length; first += kCacheBlock) {
-      ScoreBlock(cache.keys + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock, query,
-                 C, scores + first);
+      for (std::int64_t h = 0; h < heads; ++h)
+        ScoreBlock(at(cache.keys, first, j), queries + h * C, C, scores + h * room + first);
     }
-    CapScores(scores, excluded, length, spec.score_cap);
-    Softmax(scores, length);
-    std::int64_t c = 0;
-    for (; c + kLanes <= C; c += kLanes) MixLanes(cache, blocks, length, j, c, scores, out);
-    for (; c < C; ++c) MixOne(cache, blocks, length, j, c, scores, out);
+    for (std::int64_t h = 0; h < heads; ++h) {
+      CapScores(scores + h * room, excluded, length, spec.score_cap);
+      Softmax(scores + h * room, length);
+    }
+    std::memset(sums, 0, static_cast<std::size_t>(heads * C) * sizeof(float));
+    for (std::int64_t first = 0; first < length; first += kCacheBlock) {
+      const std::int64_t count = std::min(kCacheBlock, length - first);
+      for (std::int64_t h = 0; h < heads; ++h)
+        MixBlock(at(cache.values, first, j), C, scores + h * room + first, count, sums + h * C);
+    }
+#pragma omp simd
+    for (std::int64_t c = 0; c < heads * C; ++c) Put(out[c], sums[c]);
   }
 }
 
@@ -164,8 +156,8 @@ BUTTRESS_KERNEL void AttendRow(const PagedLayer<Bf16>& cache, const PagedRow& ro
   AttendBody(cache, row, spec, q, out, scratch);
 }
 
-std::int64_t AttendScratch(std::int64_t C, std::int64_t end) {
-  return C + (end + kCacheBlock - 1) / kCacheBlock * kCacheBlock;
+std::int64_t AttendScratch(std::int64_t heads, std::int64_t C, std::int64_t end) {
+  return heads * (2 * C + (end / kCacheBlock + 2) * kCacheBlock);
 }
 
 }  // namespace buttress

@@ -37,8 +37,8 @@ struct PagedRow {
 };
 
 // out [H, C] = softmax(s) v over the positions of the row, where s = scale q k^T, or
-// cap tanh(scale q k^T / cap) if score_cap is not 0. `scratch` has room for AttendScratch(C, end)
-// floats.
+// cap tanh(scale q k^T / cap) if score_cap is not 0. `scratch` has room for
+// AttendScratch(H / K, C, end) floats.
 struct PagedScores {
   std::int64_t H;
   float scale;
@@ -49,6 +49,6 @@ void AttendRow(const PagedLayer<float>& cache, const PagedRow& row, const PagedS
                const float* q, float* out, float* scratch);
 void AttendRow(const PagedLayer<Bf16>& cache, const PagedRow& row, const PagedScores& spec,
                const Bf16* q, Bf16* out, float* scratch);
-std::int64_t AttendScratch(std::int64_t C, std::int64_t end);
+std::int64_t AttendScratch(std::int64_t heads, std::int64_t C, std::int64_t end);
 
 }  // namespace buttress

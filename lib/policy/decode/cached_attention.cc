@@ -84,7 +84,7 @@ at::Tensor KernelAttention(std::span<const CacheRow> rows, const at::Tensor& qkv
     for (std::int64_t r = first; r < first + some; ++r) {
       const CacheRow& row = rows[static_cast<std::size_t>(r)];
       const std::int64_t end = row.position + 1;
-      const auto needed = static_cast<std::size_t>(AttendScratch(shape.C, end));
+      const auto needed = static_cast<std::size_t>(AttendScratch(shape.H / shape.K, shape.C, end));
       if (scratch.size() < needed) scratch.resize(2 * needed);
       const std::int64_t begin = shape.windowed(end) ? end - shape.window : 0;
       AttendRow(paged, {row.blocks, begin, end}, scores, Rows<T>(qkv, r), MutableRows<T>(out, r),

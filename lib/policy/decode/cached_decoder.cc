@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "lib/policy/adapters/adapted_products.h"
+#include "lib/policy/cpu/for_rows.h"
 #include "lib/policy/cpu/packed_linear.h"
 #include "lib/policy/decode/cached_attention.h"
 #include "lib/policy/layers/attention.h"
@@ -16,8 +17,6 @@
 
 namespace buttress {
 namespace {
-
-constexpr std::int64_t kTileRows = 32;
 
 // Rows whose keys and values are stored in the cache. They attend to the cache, or to one another.
 class CachedRows final : public BlockRows {
@@ -81,27 +80,20 @@ LayerWeights NormsOf(const LayerWeights& block) {
   return norms;
 }
 
-// Fewer columns of A or rows of B would be summed in an order that depends on the number of rows.
-constexpr std::int64_t kMinTiledRank = 16;
-
-// A copy on `device`. Zeros make the rank `least` at least.
-Adapter CopyOf(const Adapter& adapter, std::int64_t least, at::Device device) {
+Adapter CopyOf(const Adapter& adapter, at::Device device) {
   if (!adapter.a_rI.defined()) return {};
-  const std::int64_t missing = std::max<std::int64_t>(0, least - adapter.a_rI.size(0));
-  return {at::constant_pad_nd(adapter.a_rI.detach(), {0, 0, 0, missing}).to(device),
-          at::constant_pad_nd(adapter.b_Or.detach(), {0, missing}).to(device)};
+  return {adapter.a_rI.detach().clone().to(device), adapter.b_Or.detach().clone().to(device)};
 }
 
 }  // namespace
 
 struct CachedDecoder::Products final : BlockProducts {
-  Products(const LayerWeights& w, std::int64_t rows)
+  explicit Products(const LayerWeights& w)
       : qkv({w.q_weight, w.k_weight, w.v_weight},
             w.q_bias.defined() ? std::vector<at::Tensor>{w.q_bias, w.k_bias, w.v_bias}
                                : std::vector<at::Tensor>{}),
         out({w.o_weight},
-            w.o_bias.defined() ? std::vector<at::Tensor>{w.o_bias} : std::vector<at::Tensor>{}),
-        tile_rows(rows) {
+            w.o_bias.defined() ? std::vector<at::Tensor>{w.o_bias} : std::vector<at::Tensor>{}) {
     if (w.router_weight.defined())
       router.emplace(std::vector<at::Tensor>{w.router_weight.to(at::kFloat)},
                      std::vector<at::Tensor>{});
@@ -112,25 +104,22 @@ struct CachedDecoder::Products final : BlockProducts {
     }
   }
 
-  at::Tensor Qkv(const at::Tensor& x) const override { return qkv.Apply(x, tile_rows); }
+  at::Tensor Qkv(const at::Tensor& x) const override { return qkv.Apply(x); }
 
-  at::Tensor Out(const at::Tensor& x) const override { return out.Apply(x, tile_rows); }
+  at::Tensor Out(const at::Tensor& x) const override { return out.Apply(x); }
 
-  at::Tensor Router(const at::Tensor& x) const override {
-    return router->Apply(x.to(at::kFloat), tile_rows);
-  }
+  at::Tensor Router(const at::Tensor& x) const override { return router->Apply(x.to(at::kFloat)); }
 
   at::Tensor GateUp(std::size_t mlp, const at::Tensor& x) const override {
-    return gate_up[mlp].Apply(x, tile_rows);
+    return gate_up[mlp].Apply(x);
   }
 
   at::Tensor Down(std::size_t mlp, const at::Tensor& x) const override {
-    return down[mlp].Apply(x, tile_rows);
+    return down[mlp].Apply(x);
   }
 
   PackedLinear qkv;
   PackedLinear out;
-  std::int64_t tile_rows;
   std::optional<PackedLinear> router;
   std::vector<PackedLinear> gate_up;  // by MLP
   std::vector<PackedLinear> down;     // by MLP
@@ -144,18 +133,16 @@ struct CachedDecoder::Weights {
   std::optional<PackedHead> head;
 };
 
-CachedDecoder::CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device,
-                             bool batch_invariant)
+CachedDecoder::CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device)
     : config_(std::move(config)),
       dtype_(dtype),
       device_(device),
-      tile_rows_(batch_invariant ? kTileRows : 0),
       ropes_(RopeTables(config_, device_)),
       adapters_(config_.blocks.size()) {}
 
-CachedDecoder::CachedDecoder(const Transformer& model, bool batch_invariant)
+CachedDecoder::CachedDecoder(const Transformer& model)
     : CachedDecoder(model.config(), model.weights().embedding_VD.scalar_type(),
-                    model.weights().embedding_VD.device(), batch_invariant) {
+                    model.weights().embedding_VD.device()) {
   SetWeights(model);
 }
 
@@ -178,7 +165,7 @@ std::shared_ptr<const CachedDecoder::Weights> CachedDecoder::Pack(const WeightPa
   for (std::size_t i = 0; i < config_.blocks.size(); ++i) {
     const LayerWeights block = parts.Block(i);
     weights->norms.push_back(NormsOf(block));
-    weights->products.emplace_back(block, tile_rows_);
+    weights->products.emplace_back(block);
   }
   weights->final_norm_D = parts.FinalNorm().clone();
   weights->embedding_VD = parts.Embedding().detach();
@@ -189,8 +176,7 @@ std::shared_ptr<const CachedDecoder::Weights> CachedDecoder::Pack(const WeightPa
 
 void CachedDecoder::SetAdapters(const Adapters& adapters) {
   const at::NoGradGuard no_grad;
-  const std::int64_t least = tile_rows_ > 0 ? kMinTiledRank : 0;
-  const auto copy = [&](const Adapter& adapter) { return CopyOf(adapter, least, device_); };
+  const auto copy = [&](const Adapter& adapter) { return CopyOf(adapter, device_); };
   std::vector<LayerAdapters> copies;
   for (const LayerAdapters& layer : adapters.layers) {
     copies.push_back({copy(layer.q), copy(layer.k), copy(layer.v), copy(layer.o), copy(layer.gate),
@@ -214,7 +200,7 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows,
   }
   at::Tensor hidden_RD =
       ScaleEmbeddings(config_, weights_->embedding_VD.index_select(0, tokens.to(device_)));
-  const bool packed = !lengths.empty() && tile_rows_ == 0;
+  const bool packed = !lengths.empty() && !HasRowKernels(hidden_RD);
   PackedLayout layout;
   if (packed) {
     layout = LayOut(lengths, {}, device_);
@@ -222,7 +208,8 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows,
   }
   CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);
   for (std::size_t i = 0; i < config_.blocks.size(); ++i) {
-    const AdaptedProducts adapted(weights_->products[i], adapters_[i], adapter_scale_, tile_rows_);
+    const AdaptedProducts adapted(weights_->products[i], adapters_[i], adapter_scale_,
+                                  /*row_wise=*/true);
     hidden_RD =
         BlockForward(config_.blocks[i], i, weights_->norms[i], adapted, ropes_, batch, hidden_RD);
   }
@@ -232,7 +219,7 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows,
 at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
   const at::NoGradGuard no_grad;
   const at::Tensor normed = RmsNorm(hidden_RD, weights_->final_norm_D, config_.final_norm);
-  return CapLogits(weights_->head->Logits(normed, tile_rows_), config_.logit_cap).to(at::kCPU);
+  return CapLogits(weights_->head->Logits(normed), config_.logit_cap).to(at::kCPU);
 }
 
 }  // namespace buttress

@@ -27,17 +27,18 @@ struct CacheRow {
 };
 
 // Keeps the weights in a layout that is fast for small batches, and of the embedding and the norms
-// what the checkpoint has. Not thread-safe, but for Pack.
+// what the checkpoint has. On CPUs the bits of a row depend on the tokens of its sequence alone,
+// and are those of a row-wise Transformer. Not thread-safe, but for Pack.
 class CachedDecoder {
  public:
   // All weights in the layout of the decoder.
   struct Weights;
 
   // Without weights, which SetWeights must give it before it runs.
-  CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device, bool batch_invariant);
+  CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device);
 
   // With the weights of `model`.
-  CachedDecoder(const Transformer& model, bool batch_invariant);
+  explicit CachedDecoder(const Transformer& model);
 
   ~CachedDecoder();
   CachedDecoder(const CachedDecoder&) = delete;
@@ -60,14 +61,13 @@ class CachedDecoder {
   void SetAdapters(const Adapters& adapters);
 
   // Stores the keys and values of the rows, and returns their hidden states [R, D] before the last
-  // norm. The rows are whole sequences of `lengths`, one after another, which attend to their own
-  // rows: this is fast for many rows. Without lengths, and if the decoder is batch-invariant, rows
-  // attend to the cache, where the positions before a row are, unless they are among the rows.
+  // norm. Rows attend to the cache, where the positions before a row are, unless they are among the
+  // rows. With `lengths` the rows are whole sequences, one after another, which on a GPU attend to
+  // their own rows: this is fast for many.
   at::Tensor Run(std::span<const CacheRow> rows, const std::vector<std::int64_t>& lengths,
                  KvCache& cache);
 
-  // Returns the logits [R, V] of hidden states from Run, on the CPU, in float32. Rows may be more
-  // than V values apart.
+  // Returns the logits [R, V] of hidden states from Run, on the CPU, in float32.
   at::Tensor Logits(const at::Tensor& hidden_RD);
 
   const ModelConfig& config() const { return config_; }
@@ -83,7 +83,6 @@ class CachedDecoder {
   const ModelConfig config_;
   const at::ScalarType dtype_;
   const at::Device device_;
-  const std::int64_t tile_rows_;  // rows of a tile; 0 for no tiles
   std::vector<RopeTable> ropes_;
   std::shared_ptr<const Weights> weights_;  // null if there are none
   std::vector<LayerAdapters> adapters_;     // by layer

@@ -95,7 +95,7 @@ struct Generator::Pass {
 Generator::Generator(Transformer& model, GeneratorOptions options)
     : options_(options),
       model_(&model),
-      own_decoder_(std::make_unique<CachedDecoder>(model, options.batch_invariant)),
+      own_decoder_(std::make_unique<CachedDecoder>(model)),
       decoder_(*own_decoder_),
       config_(decoder_.config()),
       cache_(config_, decoder_.dtype(), decoder_.device(), BlocksFor(options.kv_cache_tokens)) {}

@@ -26,9 +26,6 @@ namespace buttress {
 struct GeneratorOptions {
   std::int64_t max_running = 256;         // sequences decoded together
   std::int64_t kv_cache_tokens = 262144;  // capacity of the cache, over all running sequences
-  // Computes rows in tiles of a fixed shape, so that the bits of a sequence do not depend on the
-  // other sequences of the batch.
-  bool batch_invariant = false;
 };
 
 struct GeneratedSequence {
@@ -54,7 +51,7 @@ class Generator {
   // With a decoder of its own for `model`, which must outlive the generator.
   Generator(Transformer& model, GeneratorOptions options);
 
-  // With `decoder`, which must outlive the generator and be batch-invariant as `options` says.
+  // With `decoder`, which must outlive the generator.
   Generator(CachedDecoder& decoder, GeneratorOptions options);
   ~Generator();
   Generator(const Generator&) = delete;

@@ -14,7 +14,32 @@ namespace {
 // suffice.
 constexpr std::int64_t kFirstSorted = 64;
 
+float ScaleOf(double temperature) { return static_cast<float>(1.0 / temperature); }
+
+// Every log-prob is this one.
+float LogProb(double weight, double total) { return static_cast<float>(std::log(weight / total)); }
+
 }  // namespace
+
+TokenScore ScoreToken(const float* logits, std::int64_t V, double temperature, std::int64_t token,
+                      std::vector<float>& weights) {
+  const float scale = ScaleOf(temperature);
+  weights.resize(static_cast<std::size_t>(V));
+  std::vector<double> sums(static_cast<std::size_t>((V + kSumRun - 1) / kSumRun));
+  const float top = ExpRow(logits, scale, weights.data(), sums.data(), V);
+  const double total = std::accumulate(sums.begin(), sums.end(), 0.0);
+  double moment = 0;
+  for (std::int64_t i = 0; i < V; ++i) {
+    const float weight = weights[static_cast<std::size_t>(i)];
+    if (weight > 0) moment += static_cast<double>(weight * ((logits[i] - top) * scale));
+  }
+  const auto drawn = static_cast<double>(weights[static_cast<std::size_t>(token)]);
+  const auto shift = static_cast<double>((logits[token] - top) * scale);
+  const double log_total = std::log(total);
+  return {drawn > 0 ? LogProb(drawn, total) : static_cast<float>(shift - log_total),
+          static_cast<float>(static_cast<double>(top * scale) + log_total),
+          static_cast<float>(log_total - moment / total)};
+}
 
 SampledToken Sampler::Sample(const float* logits, std::int64_t V, const SamplingParams& params,
                              double uniform, std::span<const std::int32_t> masked) {
@@ -27,7 +52,7 @@ SampledToken Sampler::Sample(const float* logits, std::int64_t V, const Sampling
   weights_.resize(static_cast<std::size_t>(V));
   sums_.resize(static_cast<std::size_t>((V + kSumRun - 1) / kSumRun));
   const bool greedy = params.temperature == 0;
-  const float scale = greedy ? 1.0f : static_cast<float>(1.0 / params.temperature);
+  const float scale = greedy ? 1.0f : ScaleOf(params.temperature);
   ExpRow(logits, scale, weights_.data(), sums_.data(), V);
   const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
   if (!std::isfinite(total) || total <= 0) return {};
@@ -39,7 +64,7 @@ SampledToken Sampler::Sample(const float* logits, std::int64_t V, const Sampling
 SampledToken Sampler::SelectBest(double total) const {
   const auto best = std::max_element(weights_.begin(), weights_.end());
   return {static_cast<std::int32_t>(best - weights_.begin()),
-          static_cast<float>(std::log(static_cast<double>(*best) / total))};
+          LogProb(static_cast<double>(*best), total)};
 }
 
 // Finds the run of weights that contains the quantile, then the token in it. If rounding carries
@@ -61,8 +86,7 @@ SampledToken Sampler::DrawAny(double total, double uniform) const {
     --drawn;
     while (weights_[drawn] <= 0) --drawn;
   }
-  return {static_cast<std::int32_t>(drawn),
-          static_cast<float>(std::log(static_cast<double>(weights_[drawn]) / total))};
+  return {static_cast<std::int32_t>(drawn), LogProb(static_cast<double>(weights_[drawn]), total)};
 }
 
 SampledToken Sampler::DrawKept(const SamplingParams& params, double total, double uniform) {
@@ -108,7 +132,7 @@ SampledToken Sampler::DrawKept(const SamplingParams& params, double total, doubl
     if (left < weight(id)) break;
     left -= weight(id);
   }
-  return {token, static_cast<float>(std::log(weight(token) / mass))};
+  return {token, LogProb(weight(token), mass)};
 }
 
 }  // namespace buttress

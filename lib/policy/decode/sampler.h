@@ -15,6 +15,19 @@ struct SampledToken {
   float logprob = 0;  // under the distribution sampled from, in nats; at temperature 1 if greedy
 };
 
+// What a distribution says of a token: the log-prob that Sampler gives it where it keeps all
+// tokens, bit by bit, the logarithm of the sum that it is divided by, and the entropy, in nats.
+struct TokenScore {
+  float logprob = 0;
+  float logsum = 0;
+  float entropy = 0;
+};
+
+// Scores `token` under softmax(logits [V] / temperature). `weights` has room for V values. NaN if a
+// logit is NaN or +infinity.
+TokenScore ScoreToken(const float* logits, std::int64_t V, double temperature, std::int64_t token,
+                      std::vector<float>& weights);
+
 // Keeps its scratch memory between rows. Not thread-safe.
 class Sampler {
  public:

@@ -71,21 +71,22 @@ at::Tensor ScaleEmbeddings(const ModelConfig& config, const at::Tensor& rows_ND)
 }
 
 at::Tensor ParameterProducts::Qkv(const at::Tensor& x_ND) const {
-  if (!w_.q_bias.defined()) return Linear(x_ND, {w_.q_weight, w_.k_weight, w_.v_weight});
-  return Linear(x_ND, {w_.q_weight, w_.k_weight, w_.v_weight}, {w_.q_bias, w_.k_bias, w_.v_bias});
+  const std::vector<at::Tensor> weights = {w_.q_weight, w_.k_weight, w_.v_weight};
+  if (!w_.q_bias.defined()) return Linear(x_ND, weights, {}, row_wise_);
+  return Linear(x_ND, weights, {w_.q_bias, w_.k_bias, w_.v_bias}, row_wise_);
 }
 
 at::Tensor ParameterProducts::Out(const at::Tensor& attended) const {
-  return w_.o_bias.defined() ? Linear(attended, {w_.o_weight}, {w_.o_bias})
-                             : Linear(attended, {w_.o_weight});
+  if (!w_.o_bias.defined()) return Linear(attended, {w_.o_weight}, {}, row_wise_);
+  return Linear(attended, {w_.o_weight}, {w_.o_bias}, row_wise_);
 }
 
 at::Tensor ParameterProducts::Router(const at::Tensor& x_ND) const {
-  return Linear(x_ND.to(at::kFloat), {w_.router_weight.to(at::kFloat)});
+  return Linear(x_ND.to(at::kFloat), {w_.router_weight.to(at::kFloat)}, {}, row_wise_);
 }
 
 at::Tensor ParameterProducts::GateUp(std::size_t mlp, const at::Tensor& x_ND) const {
-  return Linear(x_ND, {w_.mlps[mlp].gate_weight, w_.mlps[mlp].up_weight});
+  return Linear(x_ND, {w_.mlps[mlp].gate_weight, w_.mlps[mlp].up_weight}, {}, row_wise_);
 }
 
 const std::vector<MlpWeights>* ParameterProducts::grouped() const {
@@ -96,7 +97,7 @@ const std::vector<MlpWeights>* ParameterProducts::grouped() const {
 }
 
 at::Tensor ParameterProducts::Down(std::size_t mlp, const at::Tensor& gated_NF) const {
-  return Linear(gated_NF, {w_.mlps[mlp].down_weight});
+  return Linear(gated_NF, {w_.mlps[mlp].down_weight}, {}, row_wise_);
 }
 
 at::Tensor AttentionForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,

@@ -39,11 +39,13 @@ class BlockProducts {
   virtual ExpertPeers* peers() const { return nullptr; }
 };
 
-// Multiplies with the parameters. Differentiable. `weights` must outlive it.
+// Multiplies with the parameters, row by row as Linear does with `row_wise`. Differentiable.
+// `weights` must outlive it.
 class ParameterProducts final : public BlockProducts {
  public:
-  explicit ParameterProducts(const LayerWeights& weights, ExpertPeers* peers = nullptr)
-      : w_(weights), peers_(peers) {}
+  explicit ParameterProducts(const LayerWeights& weights, ExpertPeers* peers = nullptr,
+                             bool row_wise = false)
+      : w_(weights), peers_(peers), row_wise_(row_wise) {}
 
   at::Tensor Qkv(const at::Tensor& x_ND) const override;
   at::Tensor Out(const at::Tensor& attended) const override;
@@ -58,6 +60,7 @@ class ParameterProducts final : public BlockProducts {
  private:
   const LayerWeights& w_;
   ExpertPeers* const peers_;
+  const bool row_wise_;
 };
 
 // The rows of a pass, and what their queries attend to: the rows of packed sequences, or a cache.

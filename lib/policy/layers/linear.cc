@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include "lib/policy/cpu/for_rows.h"
+#include "lib/policy/cpu/packed_linear.h"
 
 namespace buttress {
 namespace {
@@ -20,7 +21,9 @@ bool Adjacent(const std::vector<at::Tensor>& parts) {
 }
 
 // MKL multiplies with a transposed weight 1.2 times as fast; the copy costs as much as a few rows.
-at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   bool row_wise) {
+  if (row_wise && HasRowProduct(weight)) return RowProduct(x, weight, bias, x.scalar_type());
   if (!HasRowKernels(x) || x.scalar_type() != at::kFloat) return at::linear(x, weight, bias);
   const at::Tensor transposed = weight.t().contiguous();
   return bias.defined() ? at::addmm(bias, x, transposed) : at::mm(x, transposed);
@@ -29,7 +32,7 @@ at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
-                            at::TensorList weights, at::TensorList biases) {
+                            at::TensorList weights, at::TensorList biases, bool row_wise) {
     const at::Tensor weight = Joined(weights.vec());
     const at::Tensor bias = biases.empty() ? at::Tensor() : Joined(biases.vec());
     std::vector<std::int64_t> outs;
@@ -39,7 +42,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     ctx->save_for_backward({trained ? x : at::Tensor(), weight});
     ctx->saved_data["outs"] = outs;
     ctx->saved_data["biased"] = !biases.empty();
-    return Product(x, weight, bias);
+    return Product(x, weight, bias, row_wise);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
@@ -49,7 +52,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto outs = ctx->saved_data["outs"].toIntVector();
     torch::autograd::variable_list result = {at::mm(grad, saved[1])};
     if (!saved[0].defined()) {
-      result.resize(1 + outs.size() * (ctx->saved_data["biased"].toBool() ? 2 : 1));
+      result.resize(2 + outs.size() * (ctx->saved_data["biased"].toBool() ? 2 : 1));
       return result;
     }
     const auto weight_grads = at::mm(grad.t(), saved[0]).split_with_sizes(outs);
@@ -58,6 +61,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
       const auto bias_grads = grad.sum(0).split_with_sizes(outs);
       result.insert(result.end(), bias_grads.begin(), bias_grads.end());
     }
+    result.emplace_back();  // of row_wise
     return result;
   }
 };
@@ -137,10 +141,10 @@ at::Tensor Joined(const std::vector<at::Tensor>& parts) {
 }
 
 at::Tensor Linear(const at::Tensor& x, const std::vector<at::Tensor>& weights,
-                  const std::vector<at::Tensor>& biases) {
+                  const std::vector<at::Tensor>& biases, bool row_wise) {
   if (at::GradMode::is_enabled())
-    return LinearFunction::apply(x, at::TensorList(weights), at::TensorList(biases));
-  return Product(x, Joined(weights), biases.empty() ? at::Tensor() : Joined(biases));
+    return LinearFunction::apply(x, at::TensorList(weights), at::TensorList(biases), row_wise);
+  return Product(x, Joined(weights), biases.empty() ? at::Tensor() : Joined(biases), row_wise);
 }
 
 }  // namespace buttress

@@ -9,8 +9,11 @@ namespace buttress {
 
 // Maps x [N, in] to [N, outs], the outputs of the layers with `weights` [out, in] side by side.
 // `biases` is empty or has one for each layer. Differentiable.
+//
+// With `row_wise` and weights that HasRowProduct, gives the bits of PackedLinear, in which a row
+// does not depend on the others.
 at::Tensor Linear(const at::Tensor& x, const std::vector<at::Tensor>& weights,
-                  const std::vector<at::Tensor>& biases = {});
+                  const std::vector<at::Tensor>& biases = {}, bool row_wise = false);
 
 // Multiplies the rows x [N, in] of groups, which follow one another and end before rows ends_G
 // (int32, on the device), each with the layers of its group: weights[g] as in Linear. Returns

@@ -42,7 +42,7 @@ void AddNumbers(Transformer& model, const nlohmann::json& request, Named& result
 // Adds the log-probs of each sequence as the decoder with the cache computes them.
 void AddEngineLogprobs(Transformer& model, const nlohmann::json& request, Named& results) {
   const at::NoGradGuard no_grad;
-  CachedDecoder decoder(model, /*batch_invariant=*/false);
+  CachedDecoder decoder(model);
   std::vector<at::Tensor> all;
   for (const auto& sequence : request["sequences"]) {
     const auto tokens = sequence.get<std::vector<std::int64_t>>();

@@ -64,8 +64,7 @@ TEST(GeneratorTest, LogprobsEqualTheLearnersAloneAndInABatch) {
 // Tokens depend on the seed and their index only, so that it does not matter who sampled the first.
 TEST(GeneratorTest, ASequenceThatBeginsWithTokensContinuesAsIfItHadSampledThem) {
   const auto model = GoldenModel("qwen2_tiny");
-  const GeneratorOptions options = {
-      .max_running = 4, .kv_cache_tokens = 1024, .batch_invariant = true};
+  const GeneratorOptions options = {.max_running = 4, .kv_cache_tokens = 1024};
   const auto prompt = PromptOf(3, 20);
   Generator first(*model, options);
   ASSERT_TRUE(first.Add(0, prompt, Sampling(5, 40)).ok());
@@ -195,27 +194,24 @@ void AddSharing(Generator& generator) {
 // The cache holds about three sequences: the others wait, before or after they have tokens.
 TEST(GeneratorTest, ACacheThatIsTooSmallForTheBatchChangesNoCompletion) {
   const auto model = GoldenModel("qwen2_tiny");
-  for (const bool batch_invariant : {false, true}) {
-    Generator roomy(*model, {.kv_cache_tokens = 65536, .batch_invariant = batch_invariant});
-    AddSharing(roomy);
-    const auto expected = RunAll(roomy);
-    Generator small(*model, {.kv_cache_tokens = 400, .batch_invariant = batch_invariant});
-    AddSharing(small);
-    std::map<std::uint64_t, GeneratedSequence> done;
-    std::int64_t preempted = 0;
-    while (done.size() < kSharing) {
-      const std::int64_t waiting = small.waiting();
-      for (auto& sequence : small.Step()) done[sequence.key] = std::move(sequence);
-      preempted += std::max<std::int64_t>(0, small.waiting() - waiting);
-    }
-    EXPECT_GT(preempted, 0);
-    for (const auto& [key, sequence] : done) {
-      EXPECT_EQ(sequence.token_ids.size(), 100U);
-      EXPECT_LT(TeacherForcedError(*model, SharedPrompt(key), sequence, 0.8), 1e-4);
-      if (!batch_invariant) continue;  // else the bits depend on how they were computed
-      EXPECT_EQ(sequence.token_ids, expected.at(key).token_ids) << key;
-      EXPECT_EQ(sequence.logprobs, expected.at(key).logprobs) << key;
-    }
+  Generator roomy(*model, {.kv_cache_tokens = 65536});
+  AddSharing(roomy);
+  const auto expected = RunAll(roomy);
+  Generator small(*model, {.kv_cache_tokens = 400});
+  AddSharing(small);
+  std::map<std::uint64_t, GeneratedSequence> done;
+  std::int64_t preempted = 0;
+  while (done.size() < kSharing) {
+    const std::int64_t waiting = small.waiting();
+    for (auto& sequence : small.Step()) done[sequence.key] = std::move(sequence);
+    preempted += std::max<std::int64_t>(0, small.waiting() - waiting);
+  }
+  EXPECT_GT(preempted, 0);
+  for (const auto& [key, sequence] : done) {
+    EXPECT_EQ(sequence.token_ids.size(), 100U);
+    EXPECT_LT(TeacherForcedError(*model, SharedPrompt(key), sequence, 0.8), 1e-4);
+    EXPECT_EQ(sequence.token_ids, expected.at(key).token_ids) << key;
+    EXPECT_EQ(sequence.logprobs, expected.at(key).logprobs) << key;
   }
 }
 
@@ -225,29 +221,26 @@ TEST(GeneratorTest, ALongPromptDoesNotStopTheSequencesThatDecode) {
   config.max_positions = 2048;
   const auto model = Transformer::Random(config, ModelDtype::kFloat32, {}, 3);
   ASSERT_TRUE(model.ok());
-  for (const bool batch_invariant : {false, true}) {
-    Generator generator(**model, {.batch_invariant = batch_invariant});
-    ASSERT_TRUE(generator.Add(1, PromptOf(1, 20), Sampling(1, 4)).ok());
-    ASSERT_TRUE(generator.Add(2, PromptOf(2, 20), Sampling(2, 9)).ok());
-    ASSERT_TRUE(generator.Step().empty());
-    const auto prompt = PromptOf(3, 1300);
-    ASSERT_TRUE(generator.Add(3, prompt, Sampling(3, 5)).ok());
-    std::map<std::uint64_t, GeneratedSequence> done;
-    std::map<std::uint64_t, int> ended;  // by key, the step in which it ended
-    for (int step = 2; done.size() < 3; ++step) {
-      for (auto& sequence : generator.Step()) {
-        ended[sequence.key] = step;
-        done[sequence.key] = std::move(sequence);
-      }
+  Generator generator(**model, {});
+  ASSERT_TRUE(generator.Add(1, PromptOf(1, 20), Sampling(1, 4)).ok());
+  ASSERT_TRUE(generator.Add(2, PromptOf(2, 20), Sampling(2, 9)).ok());
+  ASSERT_TRUE(generator.Step().empty());
+  const auto prompt = PromptOf(3, 1300);
+  ASSERT_TRUE(generator.Add(3, prompt, Sampling(3, 5)).ok());
+  std::map<std::uint64_t, GeneratedSequence> done;
+  std::map<std::uint64_t, int> ended;  // by key, the step in which it ended
+  for (int step = 2; done.size() < 3; ++step) {
+    for (auto& sequence : generator.Step()) {
+      ended[sequence.key] = step;
+      done[sequence.key] = std::move(sequence);
     }
-    // One token a step; the long prompt takes the steps 2 to 4.
-    EXPECT_THAT(ended, ::testing::ElementsAre(std::pair(1, 4), std::pair(2, 9), std::pair(3, 8)));
-    EXPECT_LT(TeacherForcedError(**model, prompt, done.at(3), 0.8), 1e-4);
-    if (!batch_invariant) continue;
-    Generator alone(**model, {.batch_invariant = true});
-    ASSERT_TRUE(alone.Add(3, prompt, Sampling(3, 5)).ok());
-    EXPECT_EQ(RunAll(alone).at(3).logprobs, done.at(3).logprobs);
   }
+  // One token a step; the long prompt takes the steps 2 to 4.
+  EXPECT_THAT(ended, ::testing::ElementsAre(std::pair(1, 4), std::pair(2, 9), std::pair(3, 8)));
+  EXPECT_LT(TeacherForcedError(**model, prompt, done.at(3), 0.8), 1e-4);
+  Generator alone(**model, {});
+  ASSERT_TRUE(alone.Add(3, prompt, Sampling(3, 5)).ok());
+  EXPECT_EQ(RunAll(alone).at(3).logprobs, done.at(3).logprobs);
 }
 
 TEST(GeneratorTest, PreemptedSequencesContinueUnderNewWeights) {
@@ -275,10 +268,9 @@ TEST(GeneratorTest, PreemptedSequencesContinueUnderNewWeights) {
 
 // Prompts within a block, of whole blocks, and of blocks and a part; more sequences behind one of
 // them than one pass takes.
-void ExpectManyContinueUnderNewWeights(bool batch_invariant) {
+void ExpectManyContinueUnderNewWeights() {
   const auto model = GoldenModel("qwen2_tiny");
-  Generator generator(
-      *model, {.max_running = 400, .kv_cache_tokens = 32768, .batch_invariant = batch_invariant});
+  Generator generator(*model, {.max_running = 400, .kv_cache_tokens = 32768});
   std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
   for (const auto& [length, samples] : {std::pair{5, 4}, {16, 3}, {32, 1}, {100, 320}}) {
     for (int i = 0; i < samples; ++i) {
@@ -304,16 +296,13 @@ void ExpectManyContinueUnderNewWeights(bool batch_invariant) {
 }
 
 TEST(GeneratorTest, ManySequencesContinueUnderNewWeights) {
-  for (const bool batch_invariant : {false, true}) {
-    ExpectManyContinueUnderNewWeights(batch_invariant);
-    const PortableOnly operators_of_gpus;
-    ExpectManyContinueUnderNewWeights(batch_invariant);
-  }
+  ExpectManyContinueUnderNewWeights();
+  const PortableOnly operators_of_gpus;
+  ExpectManyContinueUnderNewWeights();
 }
 
-TEST(GeneratorTest, BatchInvariantModeGivesTheSameBitsAloneAndInABatch) {
-  const GeneratorOptions options = {
-      .max_running = 64, .kv_cache_tokens = 65536, .batch_invariant = true};
+TEST(GeneratorTest, ACompletionHasTheSameBitsAloneAndInABatch) {
+  const GeneratorOptions options = {.max_running = 64, .kv_cache_tokens = 65536};
   for (const std::string name : {"qwen2_untied", "qwen3_moe"}) {
     const auto model = GoldenModel(name);
     const auto prompt_of = [](std::uint64_t key) {
@@ -486,7 +475,7 @@ TEST(GeneratorTest, TheDecoderReadsPlainWeightsWhereTheyAre) {
   for (const auto& [name, tensor] : model->parameters())
     weights += static_cast<std::int64_t>(tensor.nbytes());
   const LiveBytes bytes;
-  const CachedDecoder decoder(*model, /*batch_invariant=*/false);
+  const CachedDecoder decoder(*model);
   EXPECT_LT(bytes.now(), weights / 4);  // the tables of the rotations
 }
 

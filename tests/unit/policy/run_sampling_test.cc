@@ -43,11 +43,13 @@ const std::map<std::string, TriedSetting>& TriedSettings() {
   return settings;
 }
 
-// Samples with the settings, and returns the largest difference from the learner's log-probs.
-double WorstDifference(const std::vector<std::string>& overrides) {
+// Samples with the settings, and returns the largest difference from the log-probs of a learner,
+// which computes row by row or not.
+double WorstDifference(const std::vector<std::string>& overrides, bool row_wise) {
   const auto config = ParseRunConfig(kRun, "run.yaml", overrides);
   EXPECT_TRUE(config.ok()) << config.status().ToString();
   const auto model = GoldenModel("qwen2_untied");
+  if (row_wise) model->ComputeRowWise();
   const ByteTokenizer tokenizer;
   auto sampling = SamplingOfRun(config->run.sampling, model->config(), tokenizer);
   EXPECT_TRUE(sampling.ok()) << sampling.status().ToString();
@@ -85,7 +87,8 @@ TEST(RunSamplingTest, TheRatioOfAnUnchangedPolicyIsOneForEverySettingThatARunAcc
       std::vector<std::string> overrides = {section + "max_tokens=40",
                                             section + name + "=" + value};
       if (name != "temperature") overrides.push_back(section + "temperature=0.7");
-      EXPECT_LT(WorstDifference(overrides), 1e-4) << name << " = " << value;
+      EXPECT_LT(WorstDifference(overrides, false), 1e-4) << name << " = " << value;
+      EXPECT_EQ(WorstDifference(overrides, true), 0) << name << " = " << value;
     }
     for (const std::string& value : setting.refused) {
       const auto config = ParseRunConfig(kRun, "run.yaml", {section + name + "=" + value});

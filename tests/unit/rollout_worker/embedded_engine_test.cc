@@ -190,23 +190,20 @@ TEST_F(EmbeddedEngineTest, NewWeightsServeSamplesSubmittedAfterThem) {
 TEST_F(EmbeddedEngineTest, AdaptersServeSamplesSubmittedAfterThem) {
   const auto model = Transformer::Load(GoldenFolder(), ModelDtype::kFloat32, {});
   ASSERT_TRUE(StartAdapters({.rank = 2}, 1, **model).ok());
-  for (const bool batch_invariant : {false, true}) {
-    worker_.batch_invariant = batch_invariant;
-    const auto engine = MakeEngine();
-    WeightManifest manifest;
-    for (std::uint64_t step = 1; step <= 2; ++step) {
-      {
-        const at::NoGradGuard no_grad;
-        for (const auto& [name, tensor] : (*model)->parameters())
-          at::Tensor(tensor).add_(0.05 * static_cast<double>(step));
-      }
-      manifest.version = Version(step);
-      manifest.folder = (folder_ / "adapters").string();
-      ASSERT_TRUE(SaveModelFolder(**model, GoldenFolder(), manifest.folder).ok());
-      ASSERT_TRUE(engine->UpdateWeights(manifest).ok());
-      ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
-      ExpectLogprobsOf(**model, Collect(*engine, 1)[0]);
+  const auto engine = MakeEngine();
+  WeightManifest manifest;
+  for (std::uint64_t step = 1; step <= 2; ++step) {
+    {
+      const at::NoGradGuard no_grad;
+      for (const auto& [name, tensor] : (*model)->parameters())
+        at::Tensor(tensor).add_(0.05 * static_cast<double>(step));
     }
+    manifest.version = Version(step);
+    manifest.folder = (folder_ / "adapters").string();
+    ASSERT_TRUE(SaveModelFolder(**model, GoldenFolder(), manifest.folder).ok());
+    ASSERT_TRUE(engine->UpdateWeights(manifest).ok());
+    ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
+    ExpectLogprobsOf(**model, Collect(*engine, 1)[0]);
   }
 }
 
@@ -316,7 +313,6 @@ TEST_F(EmbeddedEngineTest, AWrongFolderChangesNothing) {
 // A file that ends too early fails while samples are in flight, which continue as if nothing had
 // been tried.
 TEST_F(EmbeddedEngineTest, ADamagedFileLeavesTheSamplesInFlightAlone) {
-  worker_.batch_invariant = true;
   const auto engine = MakeEngine();
   const auto submit = [&] {
     for (int i = 0; i < 12; ++i) ASSERT_TRUE(engine->Submit(Request(i, 200)).ok());

@@ -199,7 +199,6 @@ TEST_F(EvalTest, AnEvaluationContinuesWhereItWasStopped) {
   std::vector<std::string> answers(kPrompts.size(), Answer(kPrompts[0]));
   WritePrompts(answers);
   options_.sampling.temperature = 1;
-  options_.worker.batch_invariant = true;
   options_.completions = 4;
   const auto whole = Evaluate(options_);
   ASSERT_TRUE(whole.ok()) << whole.status().ToString();

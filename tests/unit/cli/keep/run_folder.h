@@ -82,7 +82,6 @@ class RunFolder {
     if (deterministic) {
       config.run.batch.max_age = 0;
       config.run.batch.window = 1;
-      config.local.worker.batch_invariant = true;
     }
     config.local.out = path();
     EXPECT_TRUE(WriteFileAtomic(StoredConfigPath(path()), PrintRunConfig(config)).ok());
