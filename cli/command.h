@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "lib/base/report/status.h"
 
@@ -14,6 +15,16 @@ namespace buttress {
 // Declares the options of a command on `app` and returns the function that runs the command after
 // the options are parsed. That function returns kCancelled after an interrupt and a clean stop.
 using AddCommand = std::function<Status()> (*)(CLI::App& app);
+
+// The status of a command that a condition of the user ends (--fail-if). Its exit code is 1.
+inline Status ConditionHolds(const std::string& condition) {
+  return FailedPrecondition("the condition holds: " + condition);
+}
+
+inline bool IsConditionHolds(const Status& status) {
+  return status.code() == StatusCode::kFailedPrecondition &&
+         status.message().starts_with("the condition holds: ");
+}
 
 struct CommandEntry {
   const char* name;

@@ -138,7 +138,7 @@ int Run(int argc, char** argv) {
   const Status status = run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "buttress: %s\n", status.message().c_str());
-  return CommandExitCode(status);
+  return IsConditionHolds(status) ? 1 : CommandExitCode(status);
 }
 
 }  // namespace

@@ -4,25 +4,37 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/command.h"
+#include "cli/explain/condition.h"
 #include "cli/explain/report.h"
 #include "cli/explain/step_source.h"
 #include "cli/python/python_program.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
+#include "lib/base/os/shutdown.h"
 
 namespace buttress {
 namespace {
+
+constexpr std::string_view kNoGroups = " holds no group with a reward yet";
 
 struct ExplainFlags {
   std::string path;
   std::string html;
   StepSourceOptions source;
   CauseRules rules;
+  std::vector<std::string> fail_if;
+  std::int64_t watch = 0;
   bool json = false;
 };
 
@@ -74,25 +86,39 @@ std::string PagePath(const ExplainFlags& flags) {
   return run.empty() ? "" : JoinPath(run, "explain.html");
 }
 
-Status ExplainGroups(const ExplainFlags& flags) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<StepSource> source,
-                            OpenSteps(flags.path, flags.source));
-  BUTTRESS_ASSIGN_OR_RETURN(const Report report, ReadAll(*source, flags));
-  if (report.all.groups == 0)
-    return InvalidArgument(flags.path + " holds no group with a reward yet");
-  const ReportHead head = {flags.path, source->description(), source->remarks()};
-  std::fputs((flags.json ? ReportJson(head, report) : ReportText(head, report)).c_str(), stdout);
-  const std::string page = PagePath(flags);
-  if (page.empty()) return OkStatus();
-  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(page, ReportHtml(head, report)));
-  std::fprintf(flags.json ? stderr : stdout, "\npage with plots: %s\n", page.c_str());
+// kFailedPrecondition names the first condition that holds (ConditionHolds).
+Status Check(const std::vector<Condition>& conditions, const ReportHead& head,
+             const Report& report) {
+  if (conditions.empty()) return OkStatus();
+  const auto summary = nlohmann::ordered_json::parse(ReportJson(head, report))["summary"];
+  for (const Condition& condition : conditions) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool holds, Holds(condition, summary));
+    if (holds) return ConditionHolds(condition.text);
+  }
   return OkStatus();
 }
 
+Status ExplainGroups(const ExplainFlags& flags, const std::vector<Condition>& conditions) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<StepSource> source,
+                            OpenSteps(flags.path, flags.source));
+  BUTTRESS_ASSIGN_OR_RETURN(const Report report, ReadAll(*source, flags));
+  if (report.all.groups == 0) return InvalidArgument(flags.path + std::string(kNoGroups));
+  const ReportHead head = {flags.path, source->description(), source->remarks()};
+  std::fputs((flags.json ? ReportJson(head, report) : ReportText(head, report)).c_str(), stdout);
+  const std::string page = PagePath(flags);
+  if (!page.empty()) {
+    BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(page, ReportHtml(head, report)));
+    std::fprintf(flags.json ? stderr : stdout, "\npage with plots: %s\n", page.c_str());
+  }
+  std::fflush(stdout);
+  return Check(conditions, head, report);
+}
+
 // What holds no groups may be a log of metrics.
-Status Run(const ExplainFlags& flags) {
-  Status groups = ExplainGroups(flags);
-  if (groups.code() != StatusCode::kInvalidArgument || !RunFolderOf(flags.path).empty())
+Status ExplainOnce(const ExplainFlags& flags, const std::vector<Condition>& conditions) {
+  Status groups = ExplainGroups(flags, conditions);
+  if (groups.code() != StatusCode::kInvalidArgument || !RunFolderOf(flags.path).empty() ||
+      !conditions.empty())
     return groups;
   std::vector<std::string> arguments = {flags.path};
   if (flags.json) arguments.emplace_back("--json");
@@ -105,6 +131,23 @@ Status Run(const ExplainFlags& flags) {
   if (!answer.contains("report")) return groups;
   fmt::print("{}", answer["report"].get<std::string>());
   return OkStatus();
+}
+
+// With --watch, reports again and again until a condition holds or the user interrupts it.
+Status Run(const ExplainFlags& flags) {
+  std::vector<Condition> conditions;
+  for (const std::string& text : flags.fail_if) {
+    BUTTRESS_ASSIGN_OR_RETURN(Condition condition, ParseCondition(text));
+    conditions.push_back(std::move(condition));
+  }
+  if (flags.watch == 0) return ExplainOnce(flags, conditions);
+  InstallShutdownHandlers();
+  while (true) {
+    if (isatty(STDOUT_FILENO) != 0) std::fputs("\033[H\033[2J", stdout);
+    const Status status = ExplainOnce(flags, conditions);
+    if (!status.ok() && !status.message().ends_with(kNoGroups)) return status;
+    if (WaitForShutdown(std::chrono::seconds(flags.watch))) return Cancelled("interrupted");
+  }
 }
 
 }  // namespace
@@ -135,6 +178,12 @@ std::function<Status()> AddExplain(CLI::App& app) {
                  "age in steps above which an earlier visit of a prompt says nothing about it")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--fail-if", flags->fail_if,
+                 "end with status 1 if a number of the summary (--json) is so: 'acr > 0.6', "
+                 "'causes.never right >= 10'; may be repeated");
+  app.add_option("--watch", flags->watch,
+                 "report again after so many seconds, until a --fail-if holds or Ctrl-C")
+      ->check(CLI::Range(1, 86400));
   app.add_flag("--skip-bad", flags->source.skip_bad,
                "leave bad rows out instead of stopping with a list of them");
   return [flags] { return Run(*flags); };

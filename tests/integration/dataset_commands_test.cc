@@ -145,6 +145,23 @@ TEST_F(DatasetCommandsTest, ExplainReadsParquetAndLogsAndSaysWhatIsNeither) {
   EXPECT_THAT(text, HasSubstr("metrics.jsonl: the fields loss, lr belong to no known dump: verl"));
 }
 
+// Both groups of two are constant.
+TEST_F(DatasetCommandsTest, ExplainEndsWithStatusOneWhereAConditionHolds) {
+  std::string rows;
+  for (const char* prompt : {"a", "a", "b", "b"})
+    rows += std::string(R"({"step": 1, "prompt": ")") + prompt +
+            R"(", "completion": "x", "reward": 1})" + "\n";
+  const std::string dump = Write("rows.jsonl", rows);
+  EXPECT_EQ(Run("buttress", {"explain", dump, "--fail-if", "acr < 1"}), 0) << output();
+  EXPECT_EQ(Run("buttress", {"explain", dump, "--watch", "600", "--fail-if", "acr < 1", "--fail-if",
+                             "acr >= 1"}),
+            1)
+      << output();
+  EXPECT_THAT(output(), HasSubstr("the condition holds: acr >= 1"));
+  EXPECT_EQ(Run("buttress", {"explain", dump, "--fail-if", "arc > 1"}), 2);
+  EXPECT_THAT(output(), HasSubstr("the report has no number arc; it has "));
+}
+
 TEST_F(DatasetCommandsTest, SettingsAreFoundByWords) {
   ASSERT_EQ(Run("coordinator", {"--describe-config", "group_size"}), 0) << output();
   EXPECT_THAT(output(), HasSubstr("run.sampling.group_size  (8)"));
