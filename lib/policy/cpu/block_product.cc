@@ -31,19 +31,36 @@ struct Sums {
   alignas(64) float values[2 * kTileRows][kBlockRows];
 };
 
-// Writes the sums of `rows` rows from `first` on.
 template <class T, class Out>
-BUTTRESS_INLINE void WriteSums(Sums& sums, const BlockProductArgs<T, Out>& a, std::int64_t first,
-                               std::int64_t rows) {
+BUTTRESS_INLINE void WriteBody(const Sums& sums, const BlockProductArgs<T, Out>& a,
+                               std::int64_t first, std::int64_t rows) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* from = sums.values[r];
     Out* to = a.out + (first + r) * a.stride;
     if (a.bias != nullptr) {
+#pragma omp simd
       for (std::int64_t c = 0; c < a.columns; ++c) Put(to[c], from[c] + Get(a.bias[c]));
     } else {
+#pragma omp simd
       for (std::int64_t c = 0; c < a.columns; ++c) Put(to[c], from[c]);
     }
   }
+}
+
+// Write the sums of `rows` rows from `first` on.
+BUTTRESS_KERNEL void WriteSums(const Sums& sums, const BlockProductArgs<float, float>& a,
+                               std::int64_t first, std::int64_t rows) {
+  WriteBody(sums, a, first, rows);
+}
+
+BUTTRESS_KERNEL void WriteSums(const Sums& sums, const BlockProductArgs<Bf16, Bf16>& a,
+                               std::int64_t first, std::int64_t rows) {
+  WriteBody(sums, a, first, rows);
+}
+
+BUTTRESS_KERNEL void WriteSums(const Sums& sums, const BlockProductArgs<Bf16, float>& a,
+                               std::int64_t first, std::int64_t rows) {
+  WriteBody(sums, a, first, rows);
 }
 
 BUTTRESS_INLINE void SumRow(const float* x, const float* block, std::int64_t D, float* to) {
