@@ -5,7 +5,9 @@
 
 namespace buttress {
 
+extern const std::string_view kPythonAsserts;   // code/asserts.py
 extern const std::string_view kPythonHarness;   // code/harness.py
+extern const std::string_view kPythonValues;    // code/values.py
 extern const std::string_view kPythonWorker;    // remote/python_worker.py
 extern const std::string_view kSandboxEscapes;  // sandbox/escapes.py
 

@@ -104,13 +104,19 @@ bool HasText(const json& row, const char* name) {
 Status ReadObject(const json& row, CodeTests& tests) {
   if (row.contains("inputs")) return ReadColumns(row, tests);
   if (HasText(row, "test_setup_code")) tests.setup = row["test_setup_code"].get<std::string>();
+  if (row.contains("test_imports")) {
+    const std::optional<std::string> imports = TextOf(row["test_imports"]);
+    if (!imports) return InvalidArgument("'test_imports' is neither a text nor a list of lines");
+    tests.setup = *imports + "\n" + tests.setup;
+  }
   if (row.contains("test_list")) return ReadAsserts(row["test_list"], tests);
   if (row.contains("asserts")) return ReadAsserts(row["asserts"], tests);
   if (!HasText(row, "test") || !HasText(row, "entry_point"))
     return InvalidArgument(
         "none of 'inputs', 'test_list', 'asserts', and 'test' with 'entry_point'");
-  tests.asserts.push_back(row["test"].get<std::string>() + "\ncheck(" +
-                          row["entry_point"].get<std::string>() + ")\n");
+  tests.entry = row["entry_point"].get<std::string>();
+  tests.asserts.push_back(row["test"].get<std::string>() + "\ncheck(" + tests.entry + ")\n");
+  if (HasText(row, "prompt")) tests.before = row["prompt"].get<std::string>();
   return OkStatus();
 }
 

@@ -8,11 +8,12 @@
 //              line.
 //   asserts    {"test_list": ["assert add(1, 2) == 3", ...], "test_setup_code": "..."}    (MBPP;
 //              "asserts" is a synonym of "test_list")
-//              {"test": "def check(candidate): ...", "entry_point": "add"}    (HumanEval)
+//              {"test": "def check(candidate): ...", "entry_point": "add"}    (HumanEval, whose
+//              "prompt", if it is there as well, is code that the response continues)
 //
-// For programs and calls the expected values stay outside the sandbox. Asserts run in the
-// interpreter of the response, so that a response that takes over the interpreter could pass them.
-// Asserts are for data that has no other form of test.
+// Expected values never enter the process of the response. For programs and calls they stay outside
+// the sandbox. Asserts run in a process of their own, to which the values of the response come as
+// JSON (asserts.py).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -40,7 +41,9 @@ struct CodeTests {
   std::vector<CallTest> calls;
   std::string function;  // the one that the calls call
   std::vector<std::string> asserts;
-  std::string setup;  // of the asserts; runs before the response
+  std::string setup;   // runs before each assert
+  std::string entry;   // the function that the asserts are about, if it is known
+  std::string before;  // runs before the response
 
   std::size_t size() const { return programs.size() + calls.size() + asserts.size(); }
 };

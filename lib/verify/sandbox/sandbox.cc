@@ -42,7 +42,7 @@ constexpr std::int64_t kDyingMs = 5000;
 constexpr std::int64_t kStartingMs = 30000;
 // How long a program may exceed a total unseen.
 constexpr std::int64_t kLookMs = 50;
-// How many times its wall time a program may take on a busy machine.
+// How many times its time a program may take on a busy machine.
 constexpr std::int64_t kPatience = 10;
 constexpr int kCpuSignalExit = 128 + SIGXCPU;
 
@@ -241,8 +241,12 @@ Activity ActivityOf(const std::string& root) {
 // limit.
 class Watch {
  public:
-  Watch(pid_t pid, const Streams& streams, const SandboxLimits& limits)
-      : pid_(pid), limits_(limits), deadline_ms_(RealClock().MonotonicMs() + kStartingMs) {
+  Watch(pid_t pid, const Streams& streams, const SandboxRun& run)
+      : pid_(pid),
+        limits_(run.limits),
+        take_(run.take),
+        total_ms_((run.take ? run.limits.total : run.limits.wall).count()),
+        deadline_ms_(RealClock().MonotonicMs() + kStartingMs) {
     ends_[0] = {streams.output.read.get(), POLLIN, 0};
     ends_[1] = {streams.errors.read.get(), POLLIN, 0};
     ends_[2] = {streams.status.read.get(), POLLIN, 0};
@@ -285,13 +289,25 @@ class Watch {
   void Read() {
     const std::size_t bounds[] = {limits_.output_bytes, limits_.output_bytes, kStatusBytes};
     for (std::size_t i = 0; i < ends_.size(); ++i) {
-      if (ends_[i].fd < 0 || ReadSome(ends_[i].fd, bounds[i], texts_[i])) continue;
-      if (texts_[i].size() > bounds[i]) {
+      if (ends_[i].fd < 0) continue;
+      const bool open = ReadSome(ends_[i].fd, bounds[i], texts_[i]);
+      const bool full = texts_[i].size() > bounds[i];
+      if (i == 0) Take();
+      if (open || (full && texts_[i].size() <= bounds[i])) continue;
+      if (full) {
         texts_[i].resize(bounds[i]);
         if (!killed_) Kill(SandboxEnd::kOutput);
       }
       ends_[i].fd = -1;
     }
+  }
+
+  void Take() {
+    if (!take_ || killed_ || texts_[0].empty()) return;
+    const std::size_t before = texts_[0].size();
+    const bool goes_on = take_(texts_[0]);
+    if (texts_[0].size() < before) piece_ms_ = used_ms_;
+    if (!goes_on) Kill(SandboxEnd::kStopped);
   }
 
   // The time of the program begins with the first process of its namespace.
@@ -301,7 +317,7 @@ class Watch {
     if (!first_) return;
     looked_ms_ = RealClock().MonotonicMs();
     handle_ = OwnedFd(static_cast<int>(::syscall(SYS_pidfd_open, *first_, 0)));
-    if (!killed_) deadline_ms_ = looked_ms_ + kPatience * limits_.wall.count();
+    if (!killed_) deadline_ms_ = looked_ms_ + kPatience * total_ms_;
   }
 
   void CheckTotals() {
@@ -309,7 +325,8 @@ class Watch {
     if (!first_ || killed_ || now_ms < looked_ms_ + kLookMs) return;
     CountTime(now_ms);
     looked_ms_ = now_ms;
-    if (used_ms_ >= limits_.wall.count()) return Kill(SandboxEnd::kWallTime);
+    if (used_ms_ >= total_ms_ || used_ms_ - piece_ms_ >= limits_.wall.count())
+      return Kill(SandboxEnd::kWallTime);
     if (MemoryOf(*first_, limits_.memory_bytes) > limits_.memory_bytes)
       return Kill(SandboxEnd::kMemory);
     for (const char* folder : {"tmp", "work"}) {
@@ -343,12 +360,15 @@ class Watch {
 
   const pid_t pid_;
   const SandboxLimits& limits_;
+  const std::function<bool(std::string&)>& take_;
+  const std::int64_t total_ms_;
   std::int64_t deadline_ms_;
   std::optional<pid_t> first_;
   OwnedFd handle_;  // of the first process
   std::int64_t looked_ms_ = 0;
   std::int64_t cpu_ms_ = 0;  // at the last look
   std::int64_t used_ms_ = 0;
+  std::int64_t piece_ms_ = 0;  // what was used before the piece began
   bool killed_ = false;
   SandboxEnd end_ = SandboxEnd::kExited;
   std::array<pollfd, 3> ends_;
@@ -382,7 +402,7 @@ Result<SandboxResult> Sandbox::Run(const SandboxRun& run) const {
     return InvalidArgument(fmt::format("more than {} files in a sandbox", kMaxFiles));
   BUTTRESS_ASSIGN_OR_RETURN(Streams streams, MakeStreams());
   BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Start(options_, run, streams));
-  Watch watch(pid, streams, run.limits);
+  Watch watch(pid, streams, run);
   const bool closed = watch.UntilClosed();
   KillAndReap(pid);
   if (!closed)

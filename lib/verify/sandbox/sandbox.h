@@ -21,6 +21,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,11 +37,12 @@ struct SandboxOptions {
 
 struct SandboxLimits {
   std::int64_t cpu_seconds = 2;           // per process
-  std::chrono::milliseconds wall{4000};   // that the whole run may use (SandboxResult::used)
+  std::chrono::milliseconds wall{4000};   // that a piece of the run may use (SandboxRun::take)
+  std::chrono::milliseconds total{4000};  // that all pieces together may use, where there are more
   std::int64_t memory_bytes = 512 << 20;  // address space per process, and memory of all together
   std::int64_t disk_bytes = 16 << 20;     // per file, and for /tmp and /work each
   std::int64_t files = 4096;              // in /tmp and /work each
-  std::size_t output_bytes = 64 << 10;    // for stdout and stderr each
+  std::size_t output_bytes = 64 << 10;    // for stdout of a piece and for stderr
   std::int64_t processes = 16;            // including the sandbox's own three
 };
 
@@ -54,16 +56,29 @@ struct SandboxRun {
   std::vector<SandboxFile> files;  // readable and executable, not writable
   std::string_view input;          // the content of stdin
   SandboxLimits limits;
+  // Called with the output that has arrived. Removes the pieces that are whole from its front, each
+  // of which ends a piece of the run, and returns whether the run shall go on. Without it the run
+  // is one piece.
+  std::function<bool(std::string& output)> take = nullptr;
 };
 
-// kStarved: ten times `wall` has passed, and the program did not get to use `wall` of it, because
-// the machine is too busy.
-enum class SandboxEnd { kExited, kCpuTime, kWallTime, kStarved, kOutput, kMemory, kFiles };
+// kStarved: ten times the time of the run has passed, and the program did not get to use it,
+// because the machine is too busy. kStopped: `take` has ended the run.
+enum class SandboxEnd {
+  kExited,
+  kCpuTime,
+  kWallTime,
+  kStarved,
+  kOutput,
+  kMemory,
+  kFiles,
+  kStopped
+};
 
 struct SandboxResult {
   SandboxEnd end = SandboxEnd::kExited;
   int exit_code = 0;   // set if end is kExited; 128 + signal if a signal ended the program
-  std::string output;  // stdout, at most output_bytes
+  std::string output;  // stdout, at most output_bytes, without what `take` has removed
   std::string errors;  // stderr, at most output_bytes
   // From the start of the program to its end, without the time in which it waited for a CPU or a
   // disk and without the last moment, at most 50 ms.

@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kRefused[] = {
     // other machines and other programs
     "socket", "connect", "bind", "listen", "accept", "accept4", "ptrace", "process_vm_readv",
-    "process_vm_writev", "process_madvise", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
-    "kcmp", "perf_event_open", "bpf", "userfaultfd",
+    "process_vm_writev", "process_madvise", "pidfd_getfd", "pidfd_send_signal", "kcmp",
+    "perf_event_open", "bpf", "userfaultfd",
     // namespaces and mounts
     "unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount",
     "fspick", "open_tree", "move_mount", "mount_setattr", "name_to_handle_at", "open_by_handle_at",

@@ -91,20 +91,59 @@ TEST_F(CodeTest, AssertsPassOrFail) {
       Outcome::kCorrect);
 }
 
-TEST_F(CodeTest, ResponsesThatCheatFail) {
-  for (const std::string_view cheat :
-       {"import os\nos._exit(0)", "import sys\nsys.exit(0)", "quit()",
-        "def add(a, b):\n  import os\n  os._exit(0)",
-        "print('0 0\\n1 1')\ndef add(a, b): return None",
-        "import builtins\nbuiltins.AssertionError = None\ndef add(a, b): return 0",
-        "def add(a, b):\n  raise SystemExit(0)",
-        "class Any:\n  def __eq__(self, other): return True\ndef add(a, b): return Any()"}) {
-    EXPECT_EQ(Judge(cheat, kCalls).outcome, Outcome::kWrong) << cheat;
-    EXPECT_EQ(Judge(cheat, kSums).outcome, Outcome::kWrong) << cheat;
-    if (cheat.find("__eq__") != std::string_view::npos)
-      continue;  // asserts cannot see this one: tests.h
-    EXPECT_EQ(Judge(cheat, kAsserts).outcome, Outcome::kWrong) << cheat;
-  }
+TEST_F(CodeTest, AssertsSeeValuesOfPython) {
+  const auto passes = [&](std::string_view response, const std::string& text) {
+    return Judge(response, json{{"test_list", {text}}}.dump()).outcome == Outcome::kCorrect;
+  };
+  constexpr std::string_view kEcho = "def f(x): return x";
+  for (const std::string value : {"(1, 2)", "{1, 2}", "{1: (2, [3])}", "b'x'", "2j", "None",
+                                  "'\\n'", "range(3)", "10 ** 30", "float('inf')"})
+    EXPECT_TRUE(passes(kEcho, "assert f(" + value + ") == " + value)) << value;
+  EXPECT_FALSE(passes(kEcho, "assert f((1, 2)) == [1, 2]"));
+  EXPECT_FALSE(passes(kEcho, "assert f(True) == 1"));
+  EXPECT_TRUE(passes(kEcho, "assert f([0.1 + 0.2, 1]) == [0.3, 1.0] and not f(1) == 2"));
+  EXPECT_FALSE(passes(kEcho, "assert f(0.3001) == 0.3"));
+  EXPECT_TRUE(passes("def f(n):\n  for i in range(n): yield i\n  raise ValueError('end')",
+                     "try:\n  assert False, list(f(3))\nexcept ValueError as e:\n"
+                     "  assert str(e) == 'end'"));
+  EXPECT_TRUE(passes("def sum(a, b): return 6", "assert sum(10, 15) == 6"));
+}
+
+TEST_F(CodeTest, AssertsUseObjectsOfTheResponse) {
+  const json setup{{"test_list", {"assert total(root) == 3"}},
+                   {"test_setup_code", "root = Node(1)\nroot.next = Node(2)"},
+                   {"test_imports", {"import math"}}};
+  EXPECT_EQ(Judge("class Node:\n  def __init__(self, v): self.v, self.next = v, None\n"
+                  "def total(n): return n.v + total(n.next) if n else 0",
+                  setup.dump())
+                .given,
+            "1 of 1 tests");
+  const json check{{"prompt", "def encode(s):\n  return s[::-1]\ndef decode(s):\n  pass\n"},
+                   {"test", "def check(f):\n  assert f(encode('ab')) == 'ab'\n"},
+                   {"entry_point", "decode"}};
+  EXPECT_EQ(Judge("def decode(s): return s[::-1]", check.dump()).given, "1 of 1 tests");
+  const Verdict unusable =
+      Judge("def f(g): return g(1)", R"({"test_list": ["assert f(lambda x: x) == 1"]})");
+  EXPECT_EQ(unusable.outcome, Outcome::kUnscorable);
+  EXPECT_THAT(unusable.unscorable_reason, HasSubstr("gives a function to the response"));
+  EXPECT_EQ(Judge(kAdd, R"({"test_list": ["assert ("]})").outcome, Outcome::kUnscorable);
+}
+
+TEST_F(CodeTest, EachTestHasAProcessOfItsOwn) {
+  EXPECT_EQ(
+      Judge("seen = []\ndef add(a, b):\n  seen.append(a)\n  return a + b + len(seen) - 1", kCalls)
+          .outcome,
+      Outcome::kCorrect);
+  EXPECT_EQ(Judge("import sys, threading\n"
+                  "def run(): print(sum(map(int, open(0).read().split())))\n"
+                  "threading.Thread(target=run).start()\nsys.exit(1)",
+                  kSums)
+                .given,
+            "2 of 2 tests");
+  EXPECT_EQ(Judge("def f(x: List[int]) -> Optional[int]: return Counter(x).most_common(1)[0][0]",
+                  R"({"fn_name": "f", "inputs": [[[1, 2, 2]]], "outputs": [2]})")
+                .outcome,
+            Outcome::kCorrect);
 }
 
 TEST_F(CodeTest, TimeInTheProgramIsTheProgramsAndTimeOfTheCompilerIsNot) {
