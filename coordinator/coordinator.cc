@@ -66,6 +66,8 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
   for (const auto& [name, source] : run.data.sources) {
     if (source.max_tokens) terms.max_tokens[name] = static_cast<std::int32_t>(*source.max_tokens);
   }
+  terms.controls = {run.reward.controls.per_step, run.batch.prompts,
+                    run.reward.controls.steps_to_false_alarm};
   terms.max_hold_ms = run.lease_ms / kHoldsPerLease;
   return terms;
 }

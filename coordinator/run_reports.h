@@ -7,6 +7,7 @@
 #include <string>
 
 #include "buttress/v1/coordinator.pb.h"
+#include "coordinator/controls.h"
 #include "lib/base/os/clock.h"
 
 namespace buttress {
@@ -33,7 +34,8 @@ class ReceivedSteps {
 struct RunReports {
   static constexpr std::size_t kMostWorkers = std::size_t{1} << 16;
 
-  explicit RunReports(std::string out) : steps(std::move(out)) {}
+  RunReports(std::string out, const ControlOptions& options)
+      : steps(std::move(out)), controls(options) {}
 
   // Keeps the newest times of a registered worker.
   void Take(const std::string& worker_id, const v1::WorkerTime& time) {
@@ -54,6 +56,7 @@ struct RunReports {
   double ledger_seconds = 0;                      // of them, writing payloads and ledger
   std::map<std::string, v1::WorkerTime> workers;  // by id
   ReceivedSteps steps;
+  Controls controls;
 };
 
 }  // namespace buttress

@@ -100,17 +100,23 @@ Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credential
   return transport;
 }
 
-Result<std::unique_ptr<ScoringPool>> StartScoring(const RunConfig& all, const Tokenizer& tokenizer,
-                                                  Metrics& metrics) {
+struct Scoring {
+  std::unique_ptr<ScoringPool> pool;
+  std::unique_ptr<ControlScorer> controls;
+};
+
+Result<Scoring> StartScoring(const RunConfig& all, const Tokenizer& tokenizer, Metrics& metrics) {
   RewardConfig config = all.run.reward;
   config.python.output = RewardOutputPath(all.local.out);
-  BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(config));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::shared_ptr<const VerifierSet> verifiers,
+                            VerifierSet::Make(config));
   ScoringOptions options;
   options.threads = static_cast<std::size_t>(config.threads);
   options.timeout = std::chrono::milliseconds(config.timeout_ms);
   BUTTRESS_ASSIGN_OR_RETURN(options.second, SecondVerifier::Make(config, metrics));
   options.noise = RewardNoise::Make(config.noise, all.run.seed, metrics);
-  return ScoringPool::Start(std::move(verifiers), tokenizer, options, metrics);
+  return Scoring{ScoringPool::Start(verifiers, tokenizer, options, metrics),
+                 std::make_unique<ControlScorer>(verifiers, config, options.noise)};
 }
 
 }  // namespace
@@ -136,7 +142,7 @@ Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceE
                             LoadCredentials(local.security, Program::kWorker));
   Metrics metrics("worker");
   WorkerMetrics worker_metrics(metrics);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto scoring, StartScoring(config, tokenizer, metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const Scoring scoring, StartScoring(config, tokenizer, metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights,
                             OpenWeights(local, credentials, worker_id, worker_metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address,
@@ -158,9 +164,9 @@ Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceE
   WorkerRegistration registration(std::move(self));
   CoordinatorSession control(control_client, registration);
   CoordinatorSession submissions(submit_client, registration);
-  Worker worker(
-      {control, submissions, engine, *scoring, *weights.fetcher, tokenizer, worker_metrics},
-      WorkerOptions::From(config, worker_id));
+  Worker worker({control, submissions, engine, *scoring.pool, *scoring.controls, *weights.fetcher,
+                 tokenizer, worker_metrics},
+                WorkerOptions::From(config, worker_id));
   return worker.Run();
 }
 

@@ -119,6 +119,7 @@ Result<bool> Worker::Exchange() {
   v1::ExchangeRequest request;
   ReportPartials(request);
   groups_.Fill(request);
+  parts_.controls.Report(request);
   request.set_draining(draining);
   request.set_capacity(draining || unable ? 0 : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
@@ -128,6 +129,7 @@ Result<bool> Worker::Exchange() {
   const Result<v1::ExchangeResponse> response = parts_.control.Exchange(request);
   if (!response.ok()) return response.status();
   groups_.MarkReported(request);
+  parts_.controls.MarkReported(request);
   const bool news = Apply(*response);
   if (news) news_ms_ = RealClock().MonotonicMs();
   const GroupCounts counts = groups_.counts();
@@ -213,6 +215,7 @@ void Worker::AddLease(const v1::Lease& proto) {
   const LeaseRef ref = FromProto(proto.ref());
   Result<WorkerLease> work = Prepare(proto, parts_.tokenizer);
   if (work.ok()) {
+    if (proto.control()) parts_.controls.Score(work->lease, work->prompt_text);
     Cancel(groups_.RevokeOlder(ref));
     groups_.Add(*std::move(work));
     return;

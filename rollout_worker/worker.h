@@ -45,6 +45,7 @@
 #include "rollout_worker/coordinator_session.h"
 #include "rollout_worker/generation_loop.h"
 #include "rollout_worker/held_groups.h"
+#include "rollout_worker/scoring/controls.h"
 #include "rollout_worker/submitter.h"
 #include "rollout_worker/weight_updater.h"
 
@@ -74,6 +75,7 @@ struct WorkerParts {
   CoordinatorSession& submissions;
   InferenceEngine& engine;
   ScoringPool& scoring;
+  ControlScorer& controls;
   WeightFetcher& fetcher;
   const Tokenizer& tokenizer;
   WorkerMetrics& metrics;

@@ -11,8 +11,8 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/prepare/verify.h"
+#include "lib/verify/audit/controls.h"
 #include "lib/verify/audit/variants.h"
-#include "lib/verify/math/answer.h"
 
 namespace buttress {
 namespace {
@@ -20,15 +20,6 @@ namespace {
 constexpr std::size_t kMisses = 10;  // near misses per answer
 
 enum Check { kGold, kNothing, kPerturbed, kFormats, kBothWays, kChecks };
-
-std::string Boxed(std::string_view answer) { return "\\boxed{" + std::string(answer) + "}"; }
-
-// Returns the answer without the solution around it, or "" if it holds none.
-std::string BareAnswer(const std::string& answer) {
-  const std::vector<std::string> anchors(std::begin(kMathAnchors), std::end(kMathAnchors));
-  const std::vector<AnswerCandidate> found = FindAnswers(answer, /*truncated=*/false, anchors);
-  return found.empty() || found.front().joined ? "" : found.front().text;
-}
 
 Verdict VerdictOf(const VerifyRow& row, const Verifier& verifier, const std::string& response,
                   const std::string& answer) {
@@ -41,9 +32,6 @@ Verdict VerdictOf(const VerifyRow& row, const Verifier& verifier, const std::str
 }
 
 using nlohmann::ordered_json;
-
-// The verifiers that search a text for an answer. The others compare the whole response.
-constexpr std::string_view kExtracting[] = {"math", "number"};
 
 struct AuditFlags {
   VerifierFlags verifier;
@@ -131,9 +119,7 @@ void PrintNoise(const LabelNoise& noise, bool as_json) {
 
 Status Audit(const AuditFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<VerifierSet> verifiers, flags.verifier.Make());
-  const bool extracts =
-      std::ranges::find(kExtracting, flags.verifier.verifier) != std::end(kExtracting);
-  VerifierAudit audit(extracts);
+  VerifierAudit audit(SearchesText(flags.verifier.verifier));
   BUTTRESS_RETURN_IF_ERROR(flags.verifier.ForEachRow(
       [&](const VerifyRow& row) { audit.Add(row, verifiers->For(row.source)); }));
   for (const AuditCheck& check : audit.checks()) {

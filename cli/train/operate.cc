@@ -22,6 +22,7 @@
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
+#include "lib/experience/types.h"
 #include "lib/ledger/reader.h"
 #include "lib/ledger/token_account.h"
 #include "lib/measure/steps_file.h"
@@ -113,6 +114,34 @@ nlohmann::ordered_json TokensJson(const TokenAccount& tokens) {
           {"stale", tokens.stale},         {"cut", tokens.cut},         {"parked", tokens.parked}};
 }
 
+// "controls of math: 2 of 12 failed, ALARM; last: the answer \boxed{7} is judged wrong", with its
+// line feed.
+std::string ControlText(const v1::ControlTally& tally) {
+  const std::string name = tally.source().empty() ? "controls" : "controls of " + tally.source();
+  if (tally.controls() == 0) return name + ": no control possible\n";
+  std::string text = fmt::format("{}: {} of {} failed{}", name, tally.failed(), tally.controls(),
+                                 tally.alarm() ? ", ALARM" : "");
+  if (tally.has_newest_failure()) {
+    const v1::ControlVerdict& failure = tally.newest_failure();
+    const std::string& reason = failure.reason();
+    text += fmt::format("; last: {} answer {} is judged {}{}", failure.gold() ? "the" : "a spoiled",
+                        failure.response(), OutcomeName(static_cast<Outcome>(failure.outcome())),
+                        reason.empty() ? "" : " (" + reason + ")");
+  }
+  return text + "\n";
+}
+
+nlohmann::ordered_json ControlsJson(const v1::GetRunStatusResponse& run) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const v1::ControlTally& tally : run.controls()) {
+    json[tally.source()] = {{"controls", tally.controls()},
+                            {"failed", tally.failed()},
+                            {"statistic", tally.statistic()},
+                            {"alarm", tally.alarm()}};
+  }
+  return json;
+}
+
 // The link of the run's page; empty where this machine cannot read it.
 std::string PageLink(const LocalSettings& local) {
   const Result<std::string> link = ReadFile(PageLinkPath(local.out));
@@ -184,6 +213,7 @@ void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
         run.drawn_length(), run.planned_length());
   }
   fmt::print("{}", SkippedText(SkippedPromptsOf(run)));
+  for (const v1::ControlTally& tally : run.controls()) fmt::print("{}", ControlText(tally));
   for (const v1::WorkerStatus& worker : run.workers()) fmt::print("{}\n", WorkerLine(worker));
   fmt::print("starts: coordinator {}, learner {}\n", run.coordinator_epoch(), run.learner_epoch());
   if (!page.empty()) fmt::print("page, a link for one browser: {}\n", page);
@@ -246,6 +276,7 @@ void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
       {"continued_tokens", run.continued_tokens()},
       {"sources", SourcesJson(run)},
       {"skipped", SkippedPromptsOf(run)},
+      {"controls", ControlsJson(run)},
       {"workers", workers},
       {"coordinator_epoch", run.coordinator_epoch()},
       {"learner_epoch", run.learner_epoch()},

@@ -41,7 +41,7 @@ CoordinatorLoop::CoordinatorLoop(Parts parts)
               std::move(parts.disk), parts.keep_payloads, parts.last_plan}),
       clock_(parts.clock),
       queue_(kMostCalls + 1),
-      reports_(std::move(parts.out)) {
+      reports_(std::move(parts.out), terms_.controls) {
   Publish();  // so that a scrape before the first turn reads the ledger's counts
   thread_ = std::thread([this] { Run(); });
 }

@@ -24,6 +24,7 @@ struct RunTerms {
   SamplingParams sampling;
   // Of sources whose completions have another bound than `sampling`.
   std::map<std::string, std::int32_t> max_tokens = {};
+  ControlOptions controls = {};
   std::int64_t max_hold_ms = 10000;  // bound of a long poll: its caller renews leases between calls
 };
 

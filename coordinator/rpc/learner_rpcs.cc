@@ -223,6 +223,8 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
     if (reply->plan) {
       if (turn.changes.plans.size() > plans_before) ObserveStaleness(turn, *reply->plan);
       *response->mutable_plan() = ToProto(*reply->plan);
+      for (const auto& [source, tally] : turn.reports.controls.tallies())
+        *response->mutable_plan()->add_controls() = tally;
     }
     const bool ends = reply->finished || reply->stopping || turn.draining;
     if (reply->plan || ends || last) return OkStatus();

@@ -110,6 +110,8 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
   response.set_kept_tokens(static_cast<std::uint64_t>(status.kept_tokens));
   response.set_continued_tokens(
       static_cast<std::uint64_t>(turn.scheduler.events().tokens_continued));
+  for (const auto& [source, tally] : turn.reports.controls.tallies())
+    *response.add_controls() = tally;
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,

@@ -75,6 +75,7 @@ Result<v1::Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
   lease.set_ttl_ms(static_cast<std::uint32_t>(granted.ttl_ms));
   for (const PartialCompletion& partial : granted.partials)
     *lease.add_partials() = ToProto(partial);
+  lease.set_control(turn.reports.controls.Wants(granted.ref.group_id));
   turn.leased_prompts[granted.ref.group_id] = PromptDigest(prompt.token_ids);
   return lease;
 }
@@ -231,6 +232,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
     const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
     if (!reply.ok()) return reply.status();
     if (request->has_time()) turn.reports.Take(request->worker_id(), request->time());
+    turn.reports.controls.Take(*request, turn.metrics.metrics);
 
     response->Clear();
     BUTTRESS_RETURN_IF_ERROR(AddLeases(turn, *reply, *response));

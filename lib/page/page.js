@@ -254,7 +254,8 @@ function showClasses(status) {
   const skipped = Object.entries(status ? status.skipped_by_source : {}).sort()
     .map(([source, {reasons}]) => [source, Object.entries(reasons).filter(([, n]) => Number(n) > 0)])
     .filter(([, reasons]) => reasons.length > 0);
-  draw('classes', [rows, skipped], () => rows
+  const controls = (status && status.controls || []).filter(tally => Number(tally.controls) > 0);
+  draw('classes', [rows, skipped, controls], () => rows
     .filter((_, i) => i === 0 || rows.length > 2)
     .flatMap(([source, message]) => {
       const counts = countsOf(message);
@@ -266,7 +267,10 @@ function showClasses(status) {
         bar(parts), legend];
     }).concat(skipped.map(([source, reasons]) => element('div', {className: 'muted'},
       `prompts ${source ? `of ${source} ` : ''}passed over: ` +
-        reasons.map(([reason, count]) => `${count} ${reason}`).join(', ')))));
+        reasons.map(([reason, count]) => `${count} ${reason}`).join(', '))),
+    controls.map(tally => element('div', {className: tally.alarm ? 'alarm active' : 'muted'},
+      `controls${tally.source ? ` of ${tally.source}` : ''}: ${tally.failed} of ${tally.controls} ` +
+        `answers of known verdict misjudged${tally.alarm ? ': do not trust the verifier' : ''}`))));
 }
 
 const FATES = [['trained', 'green'], ['masked', 'grey'], ['stale', 'amber'], ['cut', 'red'],

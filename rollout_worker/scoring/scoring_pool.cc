@@ -79,7 +79,7 @@ bool InBounds(const Verdict& verdict, double reward) {
 
 class ThreadedScoringPool : public ScoringPool {
  public:
-  ThreadedScoringPool(std::unique_ptr<const VerifierSet> verifiers, const Tokenizer& tokenizer,
+  ThreadedScoringPool(std::shared_ptr<const VerifierSet> verifiers, const Tokenizer& tokenizer,
                       const ScoringOptions& options, Metrics& metrics, const Clock& clock)
       : verifiers_(std::move(verifiers)),
         tokenizer_(tokenizer),
@@ -257,7 +257,7 @@ class ThreadedScoringPool : public ScoringPool {
     Log(kWarn, "no verdict, " + reason, {{"group", id.group_id}, {"index", id.index}});
   }
 
-  const std::unique_ptr<const VerifierSet> verifiers_;
+  const std::shared_ptr<const VerifierSet> verifiers_;
   const Tokenizer& tokenizer_;
   const ScoringOptions options_;
   std::atomic<std::int64_t> steps_ = -1;  // of the run; -1: unknown
@@ -274,7 +274,7 @@ class ThreadedScoringPool : public ScoringPool {
 
 }  // namespace
 
-std::unique_ptr<ScoringPool> ScoringPool::Start(std::unique_ptr<const VerifierSet> verifiers,
+std::unique_ptr<ScoringPool> ScoringPool::Start(std::shared_ptr<const VerifierSet> verifiers,
                                                 const Tokenizer& tokenizer,
                                                 const ScoringOptions& options, Metrics& metrics,
                                                 const Clock& clock) {

@@ -62,7 +62,7 @@ class ScoringPool {
  public:
   // Starts the threads. REQUIRES: `verifiers` come from VerifierSet::Make; `tokenizer`, `metrics`
   // and `clock` outlive the pool.
-  static std::unique_ptr<ScoringPool> Start(std::unique_ptr<const VerifierSet> verifiers,
+  static std::unique_ptr<ScoringPool> Start(std::shared_ptr<const VerifierSet> verifiers,
                                             const Tokenizer& tokenizer,
                                             const ScoringOptions& options, Metrics& metrics,
                                             const Clock& clock = RealClock());

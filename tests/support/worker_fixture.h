@@ -145,9 +145,10 @@ class WorkerFixture : public ::testing::Test {
     self.set_incarnation(77);
     registration_ = std::make_unique<WorkerRegistration>(self);
     session_ = std::make_unique<CoordinatorSession>(*client_, *registration_);
-    worker_ = std::make_unique<Worker>(
-        WorkerParts{*session_, *session_, engine_, scoring_, fetcher_, tokenizer_, worker_metrics_},
-        std::move(options));
+    worker_ =
+        std::make_unique<Worker>(WorkerParts{*session_, *session_, engine_, scoring_, controls_,
+                                             fetcher_, tokenizer_, worker_metrics_},
+                                 std::move(options));
     thread_ = std::thread([this] { status_ = worker_->Run(); });
   }
 
@@ -173,6 +174,7 @@ class WorkerFixture : public ::testing::Test {
   FakeCoordinator coordinator_;
   FakeEngine engine_;
   FakeScoring scoring_;
+  ControlScorer controls_{*VerifierSet::Make(RewardConfig()), RewardConfig(), nullptr};
   FakeFetcher fetcher_;
   FakeTokenizer tokenizer_;
   Metrics metrics_{"worker"};

@@ -264,6 +264,30 @@ class ServiceTest : public testing::Test {
   PolicyVersion version_;
 };
 
+TEST_F(ServiceTest, TheStatusHasTheControlsOfLeasesThatAskedForThem) {
+  Begin();
+  const std::vector<v1::Lease> leases = Lease(2);
+  ASSERT_EQ(leases.size(), 2U);
+  v1::ExchangeRequest request = ExchangeOf("w0", 0);
+  int asked = 0;
+  for (const v1::Lease& lease : leases) {
+    *request.add_held() = lease.ref();
+    asked += lease.control() ? 1 : 0;
+    v1::ControlVerdict& verdict = *request.add_controls();
+    *verdict.mutable_lease() = lease.ref();
+    verdict.set_source(lease.source());
+    verdict.set_gold(true);
+    verdict.set_outcome(v1::OUTCOME_WRONG);
+  }
+  EXPECT_GE(asked, 1);
+  ASSERT_TRUE(client_.Exchange(request).ok());
+  const auto status = client_.GetRunStatus();
+  ASSERT_TRUE(status.ok());
+  ASSERT_EQ(status->controls_size(), 1);
+  EXPECT_EQ(status->controls(0).source(), leases[0].source());
+  EXPECT_EQ(status->controls(0).failed(), static_cast<std::uint64_t>(asked));
+}
+
 TEST_F(ServiceTest, ARunIsNotResumedOnAnotherDataset) {
   Begin();
   ASSERT_TRUE(coordinator_->Stop().ok());
