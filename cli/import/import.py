@@ -479,6 +479,8 @@ def verl_batches(theirs, result):
     cap = theirs.text("algorithm.filter_groups.max_num_gen_batches")
     if cap not in ("", "0"):
         result.ours["run.batch.resample.cap"] = cap
+    if result.ours.get("run.batch.zero_variance") == "resample":
+        result.ours["run.batch.denominator"] = "kept"
 
 
 def verl_reward(theirs, result):

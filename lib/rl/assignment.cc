@@ -362,6 +362,58 @@ std::vector<double> WeightsOfUpdates(std::span<const std::int32_t> lengths,
   return weights;
 }
 
+// What was drawn for the step and is in no loss: the trained tokens of masked groups, and all those
+// of replaced ones, of which the plan has the totals alone.
+LossDenominators LeftOutOfLoss(const Plan& plan, const TrainedRows& trained) {
+  LossDenominators left_out;
+  DrawnTotals planned;
+  for (std::size_t k = 0; k < plan.groups.size(); ++k) {
+    const v1::GroupHead& group = *plan.groups[k];
+    planned.Add(group);
+    if (!trained.masked[k]) continue;
+    const std::int32_t offsets[] = {0, group.trained_lengths_size()};
+    const LossDenominators masked = CountDenominators(
+        {group.trained_lengths().data(), static_cast<std::size_t>(offsets[1])}, offsets);
+    left_out.tokens += masked.tokens;
+    left_out.completions += masked.completions;
+    left_out.groups += masked.groups;
+  }
+  const CollapseCounts& drawn = plan.collapse.step;
+  const auto add = [](std::int64_t of_drawn, std::int64_t of_planned, std::int64_t& sum) {
+    sum += std::max<std::int64_t>(0, of_drawn - of_planned);
+  };
+  add(plan.drawn.tokens, planned.tokens, left_out.tokens);
+  add(plan.drawn.scorable, planned.scorable, left_out.completions);
+  add(drawn.constant() + drawn.mixed, trained.planned.constant() + trained.planned.mixed,
+      left_out.groups);
+  return left_out;
+}
+
+// Returns by what the weights are multiplied so that their denominators are all that was drawn. A
+// step is as long then as it would be with the groups that have no signal, and not longer the fewer
+// of the others there are.
+double KeptShare(const Plan& plan, const TrainedRows& trained, Aggregation aggregation) {
+  const LossDenominators kept =
+      CountDenominators(trained.input.lengths, trained.input.group_offsets);
+  const LossDenominators left_out = LeftOutOfLoss(plan, trained);
+  const auto share = [](std::int64_t in, std::int64_t out) {
+    return in == 0 ? 1.0 : Number(in) / Number(in + out);
+  };
+  switch (aggregation) {
+    case Aggregation::kTokenMean:
+      return share(kept.tokens, left_out.tokens);
+    case Aggregation::kTokenSum:
+      return 1;
+    case Aggregation::kGroupTokenMean:
+      return share(kept.groups, left_out.groups);
+    case Aggregation::kSeqMeanTokenMean:
+    case Aggregation::kSeqMeanTokenSum:
+    case Aggregation::kSeqMeanTokenSumNorm:
+      return share(kept.completions, left_out.completions);
+  }
+  return 1;
+}
+
 }  // namespace
 
 double OverlongPenalty(std::int64_t tokens, std::int64_t length, std::int64_t cache,
@@ -409,6 +461,10 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
   FillPlacement(placement, options.ranks, out);
   out.token_weights = WeightsOfUpdates(trained.input.lengths, trained.input.group_offsets,
                                        out.update_of_row, options);
+  if (options.masks_zero_variance() && options.run.batch.denominator == StepDenominator::kDrawn) {
+    const double share = KeptShare(plan, trained, options.run.algorithm.aggregation);
+    for (double& weight : out.token_weights) weight *= share;
+  }
   summary.gradient = PolicyGradientMass(
       advantages.advantages, trained.input.rewards, out.token_weights, trained.input.lengths,
       trained.input.group_offsets, trained.input.classes, advantages.decisions);

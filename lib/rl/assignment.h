@@ -62,8 +62,8 @@ struct AssignmentOptions {
   std::int32_t ranks = 1;
   MicroBatchBound bound = {};
 
-  // Whether groups without a signal are left out of the loss, its denominators and the statistics
-  // of the estimator.
+  // Whether groups without a signal are left out of the loss and the statistics of the estimator;
+  // with run.batch.denominator: kept, of the denominators as well.
   bool masks_zero_variance() const;
 
   // Tokens at which the soft overlong penalty is complete.

@@ -37,6 +37,7 @@ TEST(ConfigsTest, RecipesHaveTheMeansOfTheirPapers) {
   const RunSettings dapo = Recipe("dapo");
   EXPECT_GT(dapo.algorithm.clip_high, dapo.algorithm.clip_low);
   EXPECT_EQ(dapo.batch.zero_variance, ZeroVariancePolicy::kResample);
+  EXPECT_EQ(dapo.batch.denominator, StepDenominator::kKept);
   EXPECT_EQ(dapo.batch.updates, 16);
   EXPECT_GT(dapo.algorithm.overlong.cache, 0);
 }

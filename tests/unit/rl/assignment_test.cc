@@ -328,9 +328,10 @@ TEST_F(AssignmentTest, SoftOverlongPenaltyChangesRewardsAndNotCollapse) {
   EXPECT_GE(assigned->micro_batch[2], 0);
 }
 
-TEST_F(AssignmentTest, AMaskedGroupIsReportedButInNoLossAndNoDenominator) {
+TEST_F(AssignmentTest, AMaskedGroupIsInNoLossAndNoKeptDenominator) {
   options.run.algorithm.kl_coef = 0.1;  // would run it otherwise
   options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
+  options.run.batch.denominator = StepDenominator::kKept;
   plan.collapse.step.Add(CollapseClass::kAllWrong);  // drawn for the step, and replaced
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
@@ -351,6 +352,46 @@ TEST_F(AssignmentTest, AMaskedGroupIsReportedButInNoLossAndNoDenominator) {
 
 // An estimator that looks at the whole batch sees the groups that train, as DAPO's filter comes
 // before its advantages.
+// Rewards that are all equal have the advantage 0, so that it makes no difference to the gradient
+// whether such groups are in the loss.
+TEST_F(AssignmentTest, TheDrawnDenominatorGivesTheGradientOfAllGroups) {
+  using enum Aggregation;
+  for (const Aggregation aggregation : {kTokenMean, kTokenSum, kGroupTokenMean, kSeqMeanTokenMean,
+                                        kSeqMeanTokenSum, kSeqMeanTokenSumNorm}) {
+    options.run.algorithm.aggregation = aggregation;
+    plan = MakePlan({{10, {1, 0}}, {11, {1, 1, kUnscored}}, {12, {0, 1}}});
+    options.run.batch.zero_variance = ZeroVariancePolicy::kKeep;
+    const auto kept = Assign();
+    options.run.batch.zero_variance = ZeroVariancePolicy::kMask;
+    const auto masked = Assign();
+    ASSERT_TRUE(kept.ok() && masked.ok());
+    EXPECT_EQ(masked->advantages, kept->advantages);
+    for (const std::size_t row : {0, 1, 5, 6})
+      EXPECT_DOUBLE_EQ(masked->token_weights[row], kept->token_weights[row]);
+    for (const std::size_t row : {2, 3, 4}) EXPECT_EQ(masked->token_weights[row], 0);
+  }
+}
+
+TEST_F(AssignmentTest, TheDrawnDenominatorCountsReplacedGroups) {
+  plan = MakePlan({{10, {1, 0}}, {12, {0, 1}}});
+  plan.collapse.step.Add(CollapseClass::kAllWrong);
+  plan.collapse.step.Add(CollapseClass::kAllWrong);
+  plan.drawn = {.completions = 8, .scorable = 8, .tokens = 20 + 2 * 10, .raw_reward = 2};
+  options.run.batch.zero_variance = ZeroVariancePolicy::kResample;
+  const auto by_tokens = Assign();
+  options.run.algorithm.aggregation = Aggregation::kSeqMeanTokenMean;
+  const auto by_completions = Assign();
+  options.run.algorithm.aggregation = Aggregation::kGroupTokenMean;
+  const auto by_groups = Assign();
+  options.run.batch.denominator = StepDenominator::kKept;
+  const auto of_kept = Assign();
+  ASSERT_TRUE(by_tokens.ok() && by_completions.ok() && by_groups.ok() && of_kept.ok());
+  EXPECT_DOUBLE_EQ(by_tokens->token_weights[0], 1.0 / (16 + 20));
+  EXPECT_DOUBLE_EQ(by_completions->token_weights[0], 1.0 / (8 * 4));
+  EXPECT_DOUBLE_EQ(by_groups->token_weights[0], 1.0 / (4 * 8));
+  EXPECT_DOUBLE_EQ(of_kept->token_weights[0], 1.0 / (2 * 8));
+}
+
 TEST_F(AssignmentTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
   options.run.algorithm.advantage = Estimator::kReinforcePp;
   options.run.batch.zero_variance = ZeroVariancePolicy::kMask;

@@ -83,6 +83,7 @@ class ImportTest(unittest.TestCase):
             "run.batch.prompts": "512",
             "run.batch.updates": "16",
             "run.batch.zero_variance": "resample",
+            "run.batch.denominator": "kept",
             "run.batch.resample.cap": "10",
             "run.batch.max_age": "0",
             "run.algorithm.advantage": "grpo",
