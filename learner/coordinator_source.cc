@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/text/digest.h"
@@ -65,6 +66,7 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
                      response.run_state() == v1::RUN_STATE_STOPPED;
     return reply;
   }
+  misjudged_sources_ = std::ranges::count_if(response.plan().controls(), &v1::ControlTally::alarm);
   auto plan = FromProto(std::move(*response.mutable_plan()));
   if (!plan.ok()) return DataLoss(plan.status().message());
   if (plan->step != request.step()) {

@@ -56,6 +56,9 @@ class CoordinatorSource : public BatchSource {
   // Sets the line of steps.jsonl that the next Commit and Checkpointed carry.
   void SetNewestStep(std::string line) { newest_step_ = std::move(line); }
 
+  // Data sources whose controls had raised the coordinator's alarm at the last Plan.
+  std::int64_t misjudged_sources() const { return misjudged_sources_; }
+
   // Reports that a version can be fetched.
   Status Announce(const WeightManifest& manifest);
 
@@ -70,6 +73,7 @@ class CoordinatorSource : public BatchSource {
   std::int64_t steps_ = 0;
   std::string learner_secret_;  // on rank 0, which alone calls what needs it
   std::string newest_step_;     // the same
+  std::int64_t misjudged_sources_ = 0;
 };
 
 }  // namespace buttress

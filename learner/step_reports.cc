@@ -199,6 +199,7 @@ Status StepReports::Record(StepState& state) {
 
 Status StepReports::RecordOnRank0(StepState& state) {
   StepMeasurements& measured = state.measured;
+  measured.misjudged_sources = static_cast<double>(source_.misjudged_sources());
   measured.alarms = alarms_.Observe(measured);
   measured.kl_average = alarms_.kl_average();
   measured.acr_100 = alarms_.acr_100();

@@ -87,6 +87,10 @@ AlarmWords WordsOf(Alarm alarm) {
       {"Two verifiers disagree on the same completions.",
        "Read such completions by `buttress samples` and check the verifier by `buttress "
        "audit-verifier`: the policy may have learned its errors."},
+      {"A verifier misjudges answers whose verdict is known.",
+       "`buttress status` names the source and such an answer. Do not trust the rewards since; fix "
+       "the verifier, its settings or the reference answers, which `buttress audit-verifier` tries "
+       "alone."},
   }};
   return kWords[static_cast<std::size_t>(alarm)];
 }
@@ -201,6 +205,7 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepMeasurements& step) {
   above(Alarm::kTruncated, truncated_.settled_or(0), config_.truncated_limit);
   set(Alarm::kLengthDrift, LengthDrifts());
   above(Alarm::kVerifiersDisagree, disagreement_.least(), config_.disagreement_limit);
+  set(Alarm::kVerifierControls, step.misjudged_sources > 0);
   std::vector<Alarm> begun;
   for (std::size_t i = 0; i < kAlarms; ++i) {
     if (holds[i] && !active_[i]) begun.push_back(static_cast<Alarm>(i));

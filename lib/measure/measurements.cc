@@ -135,6 +135,8 @@ constexpr Measurement kTable[] = {
     {"over_long_prompts", &M::over_long_prompts, kNone, kLast,
      "Prompts that were passed over so far because they are longer than "
      "run.data.max_prompt_tokens (run.data.over_long: drop)."},
+    {"misjudged_sources", &M::misjudged_sources, kNone, kLast,
+     "Data sources whose verifier fails on answers of known verdict (run.reward.controls)."},
 
     {"eval.step", &M::eval_step, kSteps, kLast,
      "Step whose weights the newest finished evaluation is of (run.eval); null unless one finished "
@@ -287,9 +289,9 @@ std::span<const Measurement> MeasurementTable() { return kTable; }
 
 std::string_view AlarmName(Alarm alarm) {
   static constexpr std::array<std::string_view, kAlarms> kNames = {
-      "entropy_low",       "entropy_falling",      "kl_drift",   "responses_alike", "collapse",
-      "no_gradient",       "collapse_unexplained", "unscorable", "truncated",       "length_drift",
-      "verifiers_disagree"};
+      "entropy_low",        "entropy_falling",      "kl_drift",   "responses_alike", "collapse",
+      "no_gradient",        "collapse_unexplained", "unscorable", "truncated",       "length_drift",
+      "verifiers_disagree", "verifier_controls"};
   return kNames[static_cast<std::size_t>(alarm)];
 }
 

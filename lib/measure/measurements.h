@@ -53,12 +53,14 @@ enum class Alarm : std::uint8_t {
   // the share of twice verified completions whose verdicts differ, averaged likewise, is above
   // disagreement_limit
   kVerifiersDisagree,
+  kVerifierControls,  // the coordinator's alarm on answers of known verdict (run.reward.controls)
 };
 
-inline constexpr std::size_t kAlarms = 11;
+inline constexpr std::size_t kAlarms = 12;
 
 // "entropy_low", "entropy_falling", "kl_drift", "responses_alike", "collapse", "no_gradient",
-// "collapse_unexplained", "unscorable", "truncated", "length_drift", "verifiers_disagree".
+// "collapse_unexplained", "unscorable", "truncated", "length_drift", "verifiers_disagree",
+// "verifier_controls".
 std::string_view AlarmName(Alarm alarm);
 
 // The measurements of one step. MeasurementTable() documents each field. NaN means "not measured";
@@ -82,6 +84,7 @@ struct StepMeasurements : BatchMeasurements {
          eval_raw_reward_mean = kNotMeasured;
   double eval_completions = kNotMeasured, eval_truncated_share = kNotMeasured;
   double over_long_prompts = 0;
+  double misjudged_sources = 0;
 
   double grad_norm = 0, lr = 0;
   double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;

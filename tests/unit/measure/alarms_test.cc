@@ -143,6 +143,7 @@ TEST(AlarmsTest, EachShareHasAnAlarmOfItsOwn) {
                          {&StepMeasurements::unscorable, 20, Alarm::kUnscorable},
                          {&StepMeasurements::truncated_share, 0.7, Alarm::kTruncated},
                          {&StepMeasurements::disagreement, 0.2, Alarm::kVerifiersDisagree},
+                         {&StepMeasurements::misjudged_sources, 1, Alarm::kVerifierControls},
                          {&StepMeasurements::length_mean, 900, Alarm::kLengthDrift},
                          {&StepMeasurements::length_mean, 20, Alarm::kLengthDrift}}) {
     AlarmMonitor monitor{AlarmConfig()};
