@@ -12,6 +12,7 @@
 #include "lib/checks/machine_checks.h"
 #include "lib/checks/model_checks.h"
 #include "lib/checks/peer_checks.h"
+#include "lib/checks/setting_pairs.h"
 #include "lib/checks/vllm_checks.h"
 #include "lib/config/load_credentials.h"
 #include "lib/policy/context_heads.h"
@@ -126,6 +127,7 @@ constexpr struct {
      [](Examined& run) {
        if (run.is_first) CheckDisk(run.config, run.model.parameters, run.findings);
      }},
+    {In({kStart, kDoctor}), [](Examined& run) { CheckSettingPairs(run.run(), run.findings); }},
     {In({kStart, kDoctor, kLearner}), CheckContextGroups},
     {In({kStart, kDoctor, kWorker, kLearner}),
      [](Examined& run) {
