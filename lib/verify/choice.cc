@@ -1,103 +1,80 @@
 // Verifier choice: a letter of multiple choice, A to J, written as "B", "(B)", "B.", "**B**",
 // "\text{B}" or "B) because ...".
 //
-// The letter is read from the final answer (FindFinalAnswer). In a response without an anchor it
-// counts only if the response or its last line contains nothing else. "A or B" names two letters
-// and is wrong.
+// The letter is read from the final answer (FindFinalAnswer): the first that its sentence states
+// (math/assertion.h), or in a response without an anchor the last. "A or B" names two letters and
+// is wrong, "not A but B" is B. The article of "A good choice" and the pronoun of "I am" are no
+// letters (IsOptionLetter).
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "lib/verify/extract.h"
+#include "lib/verify/anchors.h"
+#include "lib/verify/math/assertion.h"
+#include "lib/verify/math/prose.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {
 namespace {
 
-bool IsChoice(char c) { return c >= 'A' && c <= 'J'; }
+constexpr std::size_t kMaxLetters = 64;  // of a text that are read to find the one that is stated
 
-bool IsWord(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         static_cast<unsigned char>(c) >= 0x80;
-}
-
-std::string_view SkipMarks(std::string_view text) {
-  constexpr std::string_view kMarks = " \t*$({[\"'`:";
-  while (true) {
-    const std::size_t begin = text.find_first_not_of(kMarks);
-    if (begin == std::string_view::npos) return {};
-    text.remove_prefix(begin);
-    bool command = false;
-    for (const std::string_view name : {"\\text", "\\mathrm", "\\mathbf", "\\textbf", "\\("}) {
-      if (!text.starts_with(name)) continue;
-      text.remove_prefix(name.size());
-      command = true;
-    }
-    if (!command) return text;
+// Returns the last letters of the text, in order.
+std::vector<std::string_view> Letters(std::string_view text) {
+  std::vector<std::string_view> letters;
+  for (std::size_t i = text.size(); i > 0 && letters.size() < kMaxLetters; --i) {
+    if (IsOptionLetter(text, i - 1)) letters.push_back(text.substr(i - 1, 1));
   }
+  std::ranges::reverse(letters);
+  return letters;
 }
 
-std::string_view SkipWord(std::string_view text, std::string_view lower) {
-  if (text.size() <= lower.size()) return text;
-  for (std::size_t i = 0; i < lower.size(); ++i) {
-    if ((text[i] | 0x20) != lower[i]) return text;
+// Returns the first of `letters` that `text` states. A doubted one before it, or one that an
+// earlier one of `letters` denies, leaves the text without an answer.
+std::optional<char> FirstStated(std::string_view text,
+                                const std::vector<std::string_view>& letters) {
+  std::string denied;
+  for (const std::string_view letter : letters) {
+    const Assertion assertion = ReadAssertion(text, letter, false, ProseValues::kLetters);
+    if (assertion == Assertion::kOpen) return std::nullopt;
+    if (assertion == Assertion::kDenied) denied += letter;
+    if (assertion == Assertion::kStated)
+      return denied.find(letter[0]) == std::string::npos ? std::optional(letter[0]) : std::nullopt;
   }
-  return IsWord(text[lower.size()]) ? text : SkipMarks(text.substr(lower.size()));
+  return std::nullopt;
 }
 
-// Returns the letter with which `text` begins if it is alone, and the text after it in `rest`.
-std::optional<char> LeadingChoice(std::string_view text, std::string_view& rest) {
-  text = SkipMarks(text);
-  for (const std::string_view word : {"the", "correct", "option", "choice", "answer", "is"})
-    text = SkipWord(text, word);
-  if (text.empty() || !IsChoice(text[0])) return std::nullopt;
-  rest = text.substr(1);
-  const bool alone = rest.empty() || !(IsWord(rest[0]) || rest[0] == '\'' || rest[0] == '-' ||
-                                       rest[0] == '+' || rest[0] == '=');
-  return alone ? std::optional(text[0]) : std::nullopt;
-}
+struct ReadLetter {
+  std::optional<char> letter;
+  std::string_view anchor;
+};
 
-// Returns whether a second letter follows: ", C", "/C", "and C", "or C".
-bool NamesAnother(std::string_view rest, char first) {
-  const std::size_t begin = rest.find_first_not_of(" \t*$)}]\"'`.,/&;");
-  if (begin == std::string_view::npos) return false;
-  const std::string_view before = rest.substr(0, begin);
-  std::string_view next = rest.substr(begin);
-  const std::string_view after_and = SkipWord(SkipWord(next, "and"), "or");
-  const bool joined =
-      after_and.size() != next.size() || before.find_first_of(",/&;") != std::string_view::npos;
-  const auto letter = joined ? LeadingChoice(after_and, next) : std::nullopt;
-  // In "B, A is wrong because", the second letter begins a sentence and is not an answer.
-  return letter && *letter != first &&
-         next.find_first_not_of(" \t*$)}]\"'`.") == std::string_view::npos;
-}
-
-std::string_view LastLine(std::string_view text) {
-  text = Trim(text);
-  const std::size_t line = text.rfind('\n');
-  return line == std::string_view::npos ? text : Trim(text.substr(line + 1));
-}
-
-// Returns whether only marks follow the letter.
-bool IsBare(std::string_view rest) {
-  return rest.find_first_not_of(" \t*$)}]\"'`.:\\") == std::string_view::npos;
+ReadLetter FindLetter(const VerifyRequest& request) {
+  const auto found = FindFinalAnswer(request);
+  if (!found) return {};
+  const bool announced = found->anchor == "answer is";
+  std::vector<std::string_view> letters = Letters(found->text);
+  if (!letters.empty() && found->anchor != "whole")
+    return {FirstStated(announced ? request.response : found->text, letters), found->anchor};
+  if (request.truncated || (!announced && found->anchor != "whole")) return {};
+  letters = Letters(request.response);
+  std::ranges::reverse(letters);
+  return {FirstStated(request.response, letters), "whole"};
 }
 
 }  // namespace
 
 Verdict JudgeChoice(const VerifyRequest& request, const RewardConfig& /*config*/) {
-  std::string_view rest;
-  const std::optional<char> gold = LeadingChoice(Trim(request.answer), rest);
-  if (!gold) return Unscorable("answer: no letter from A to J");
-  const std::string gold_text(1, *gold);
-  const auto found = FindFinalAnswer(request);
-  if (!found) return Wrong("", gold_text);
-  const bool whole = found->anchor == "whole";
-  const auto given = LeadingChoice(whole ? LastLine(found->text) : found->text, rest);
-  if (!given || (whole && !IsBare(rest))) return Wrong("", gold_text);
-  const bool another = NamesAnother(rest, *given);
-  const std::string given_text = std::string(1, *given) + (another ? " and another" : "");
+  const ReadLetter gold =
+      FindLetter({.prompt = {}, .response = request.answer, .answer = {}, .extra_json = {}});
+  if (!gold.letter) return Unscorable("answer: no letter from A to J");
+  const ReadLetter given = FindLetter(request);
+  const std::string given_text = given.letter ? std::string(1, *given.letter) : "";
+  const std::string gold_text(1, *gold.letter);
   Verdict verdict =
-      *given == *gold && !another ? Correct(given_text, gold_text) : Wrong(given_text, gold_text);
-  verdict.anchor = found->anchor;
+      given.letter == gold.letter ? Correct(given_text, gold_text) : Wrong(given_text, gold_text);
+  verdict.anchor = given.anchor;
   return verdict;
 }
 

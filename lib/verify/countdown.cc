@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/text/bounded_json.h"
+#include "lib/verify/anchors.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/verifiers.h"
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/text/bounded_json.h"
+#include "lib/verify/anchors.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/verifiers.h"
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/text/bounded_json.h"
+#include "lib/verify/anchors.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/rational.h"
 #include "lib/verify/verifiers.h"
@@ -110,8 +111,7 @@ std::string FormatProblem(const FormatConfig& config, std::string_view prompt,
                           std::string_view rest) {
   const std::string_view response = rest;
   for (std::size_t i = 0; i < config.tags.size(); ++i) {
-    const std::string open = "<" + config.tags[i] + ">";
-    const std::string close = "</" + config.tags[i] + ">";
+    const auto [open, close] = TagMarks(config.tags[i]);
     const bool opened = i == 0 && prompt.ends_with(open);
     if (Count(response, open) != (opened ? 0 : 1)) return open + " does not stand once";
     if (Count(response, close) != 1) return close + " does not stand once";

@@ -141,7 +141,8 @@ constexpr VerifierEntry kTable[] = {
     {.name = ChoiceName(VerifierId::kNumber),
      .make = kFunction<JudgeNumber>,
      .meaning = "the final number of a worked solution (after ####, in \\boxed{}, after 'answer "
-                "is', else the last one) equals that of the answer",
+                "is', else the last one that is stated) equals that of the answer",
+     .settings = "run.reward.math.decimal",
      .source = "GSM8K, arXiv 2110.14168",
      .known_answers = kNumberAnswers},
     {.name = ChoiceName(VerifierId::kMath),

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "lib/base/os/file.h"
+#include "lib/verify/anchors.h"
 #include "lib/verify/audit/variants.h"
 #include "lib/verify/countdown.h"
 #include "lib/verify/extract.h"

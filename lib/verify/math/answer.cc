@@ -8,117 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "lib/verify/anchors.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/assertion.h"
 #include "lib/verify/math/prose_words.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/node.h"
+#include "lib/verify/math/words.h"
 
 namespace buttress {
 namespace {
 
-constexpr std::size_t kMaxBetween = 60;  // bytes between boxes of one list
-constexpr int kMaxWords = 3;
-constexpr std::size_t kMaxBoxes = 64;
-
-struct Box {
-  std::size_t begin;  // of the command
-  std::size_t end;    // after the closing brace
-  std::string_view inside;
-};
-
-// Returns the length of the box command at `at` with the blanks after it; 0 if there is none.
-std::size_t BoxCommand(std::string_view text, std::size_t at) {
-  for (const std::string_view command : {"\\boxed", "\\fbox"}) {
-    if (!text.substr(at).starts_with(command)) continue;
-    std::size_t end = at + command.size();
-    while (end < text.size() && text[end] == ' ') ++end;
-    return end - at;
-  }
-  return 0;
-}
-
-// Returns the boxes that close, in the order of their ends. One pass with a stack of open braces.
-std::vector<Box> AllBoxes(std::string_view text) {
-  struct Open {
-    std::size_t at;
-    std::size_t command;  // npos: the brace does not belong to a box
-  };
-
-  std::vector<Box> boxes;
-  std::vector<Open> open;
-  std::size_t box_brace = std::string_view::npos;
-  std::size_t box_command = std::string_view::npos;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\') {
-      const std::size_t length = BoxCommand(text, i);
-      if (length == 0) {
-        // \{ and \} are characters. \\\\ before a letter is a command with a doubled backslash.
-        if (i + 1 < text.size() && !absl::ascii_isalpha(text[i + 1]) && text[i + 1] != '\\') ++i;
-        continue;
-      }
-      const std::size_t behind = i + length;
-      if (behind < text.size() && text[behind] == '{') {
-        box_brace = behind;
-        box_command = i;
-      } else if (behind < text.size() && text[behind] >= '0' && text[behind] <= '9') {
-        boxes.push_back({i, behind + 1, text.substr(behind, 1)});  // TeX: \boxed 2
-      }
-      i = behind - 1;
-    } else if (text[i] == '{') {
-      open.push_back({i, i == box_brace ? box_command : std::string_view::npos});
-    } else if (text[i] == '}' && !open.empty()) {
-      const Open last = open.back();
-      open.pop_back();
-      if (last.command != std::string_view::npos)
-        boxes.push_back({last.command, i + 1, text.substr(last.at + 1, i - last.at - 1)});
-    }
-  }
-  return boxes;
-}
-
-// Returns whether the text between two boxes joins them to one list.
-bool Joins(std::string_view between) {
-  if (between.size() > kMaxBetween) return false;
-  int words = 0;
-  bool separates = false;
-  for (std::size_t i = 0; i < between.size();) {
-    if (absl::ascii_isalpha(between[i])) {
-      std::size_t end = i;
-      while (end < between.size() && absl::ascii_isalpha(between[end])) ++end;
-      const std::string_view word = between.substr(i, end - i);
-      const bool command = i > 0 && between[i - 1] == '\\';
-      if (word == "and" || word == "or") separates = true;
-      if (!command && ++words > kMaxWords) return false;
-      i = end;
-      continue;
-    }
-    if (between[i] == ',' || between[i] == ';') separates = true;
-    if (std::string_view(" \t\r\n$,;\\{}()[]&!*").find(between[i]) == std::string_view::npos)
-      return false;
-    ++i;
-  }
-  return separates;
-}
-
-// Returns the contents, from left to right, of the last \boxed{} or \fbox{} that closes and of the
-// boxes before it that only commas, "and", "or" or up to three words separate from it. Linear in
-// the text.
-std::vector<std::string_view> LastBoxes(std::string_view text) {
-  const std::vector<Box> boxes = AllBoxes(text);
-  std::vector<std::string_view> last;
-  std::size_t begin = text.size();
-  for (auto box = boxes.rbegin(); box != boxes.rend() && last.size() < kMaxBoxes; ++box) {
-    if (!last.empty()) {
-      if (box->end > begin) continue;  // nested in the box after it
-      if (!Joins(text.substr(box->end, begin - box->end))) break;
-    }
-    last.push_back(box->inside);
-    begin = box->begin;
-  }
-  std::reverse(last.begin(), last.end());
-  return last;
-}
+using Behind = std::optional<std::string_view>;
 
 constexpr std::string_view kTags[] = {
     "</s>",  "<s>",   "</answer>",     "<answer>",        "</think>", "<eos>",
@@ -275,58 +176,6 @@ std::optional<std::string_view> Mathematics(std::string_view text) {
   return begin < end ? text.substr(begin, end - begin) : *last;
 }
 
-// Returns the end of the last `anchor` at the beginning of a line.
-std::optional<std::string_view> BehindLineStart(std::string_view text, std::string_view anchor) {
-  for (std::size_t end = text.size();;) {
-    const std::size_t at = text.substr(0, end).rfind(anchor);
-    if (at == std::string_view::npos) return std::nullopt;
-    if (at == 0 || text[at - 1] == '\n') return text.substr(at + anchor.size());
-    end = at + anchor.size() - 1;
-  }
-}
-
-// Finds the text after the anchors of one text.
-using Behind = std::optional<std::string_view>;
-
-Behind BehindHashes(std::string_view text) {
-  const Behind behind = BehindLast(text, "####");
-  if (!behind) return std::nullopt;
-  const std::string_view rest = Trim(*behind);  // "#### Step 2" is a heading, not an answer
-  return rest.empty() || absl::ascii_isalpha(rest.front()) ? std::nullopt : behind;
-}
-
-// Returns whether "answer" at `at` ends a heading: "### Final Answer", "**Answer**".
-bool IsHeading(std::string_view text, std::size_t at) {
-  const std::size_t line = text.substr(0, at).rfind('\n') + 1;
-  std::string_view before = text.substr(line, at - line);
-  const bool marked = before.starts_with('#') || before.starts_with('*');
-  before.remove_prefix(std::min(before.find_first_not_of("#* "), before.size()));
-  return marked && (before.empty() || LowerAscii(Trim(before)) == "final");
-}
-
-// Returns the text after the last "answer is", "answer:", "answer**:" or heading "### Answer".
-Behind BehindAnswerWord(std::string_view text) {
-  constexpr std::string_view kWord = "answer";
-  std::string_view head = text;
-  while (const Behind rest = BehindLast(head, kWord)) {
-    const auto at = static_cast<std::size_t>(rest->data() - text.data());
-    for (const std::string_view sign : {" is", ":", "**:"}) {
-      if (BehindLast(text.substr(at, sign.size()), sign)) return text.substr(at + sign.size());
-    }
-    const std::size_t behind = std::min(text.find_first_not_of("* ", at), text.size());
-    if (behind < text.size() && text[behind] == '\n' && IsHeading(text, at - kWord.size()))
-      return text.substr(behind);
-    head = text.substr(0, at - kWord.size());
-  }
-  return std::nullopt;
-}
-
-Behind BehindAnswer(std::string_view text) {
-  const Behind word = BehindAnswerWord(text);
-  const Behind letter = BehindLineStart(text, "A:");
-  return word && (!letter || word->size() < letter->size()) ? word : letter;
-}
-
 // Returns whether the text begins with a word that draws a conclusion: "So, 5 apples".
 bool Concludes(std::string_view text) {
   std::size_t end = 0;
@@ -357,7 +206,7 @@ class Candidates {
 
   void Add(std::string_view anchor, const std::optional<std::string_view>& span,
            Assertion assertion = Assertion::kStated) {
-    if (!span || (truncated_ && span->data() + span->size() == end_)) return;
+    if (!span || (truncated_ && MayGoOn(*span))) return;
     std::string text = CleanAnswer(FirstBytes(*span, kMaxAnswerBytes + 1));
     if (text.empty()) return;
     const bool near = assertion == Assertion::kNear;
@@ -376,6 +225,13 @@ class Candidates {
   std::vector<AnswerCandidate> Take() { return std::move(found_); }
 
  private:
+  // "12" and "12." at the end of the text may be the begin of "12.5".
+  bool MayGoOn(std::string_view span) const {
+    const char* const behind = span.data() + span.size();
+    const std::string_view rest(behind, static_cast<std::size_t>(end_ - behind));
+    return rest.find_first_not_of("0123456789.,/") == std::string_view::npos;
+  }
+
   std::size_t EndOf(std::string_view span) const {
     return static_cast<std::size_t>(span.data() + span.size() - begin_);
   }
@@ -399,7 +255,7 @@ bool IsEquation(std::string_view mathematics) {
 
 // Adds the candidates after an anchor: the sentence, else its mathematics, else its first number.
 void AddBehind(std::string_view anchor, std::string_view text, const Behind& behind,
-               Candidates& found) {
+               CommaReading commas, Candidates& found) {
   if (!behind) return;
   const std::string_view sentence = Sentence(*behind);
   if (sentence.empty()) return;
@@ -413,7 +269,7 @@ void AddBehind(std::string_view anchor, std::string_view text, const Behind& beh
   }
   std::size_t end = 0;
   for (std::size_t values = 0; values < kMaxValues; ++values) {
-    const auto number = NumberAt(sentence, end, end);
+    const auto number = NumberAt(sentence, end, end, commas);
     if (!number) return;
     const Assertion assertion = ReadAssertion(text, *number);
     if (States(assertion)) return found.Add(anchor, number, assertion);
@@ -433,25 +289,44 @@ void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found)
 }
 
 // Returns the last numbers of the text, the last one first.
-std::vector<std::string_view> LastNumbers(std::string_view text) {
+std::vector<std::string_view> LastNumbers(std::string_view text, CommaReading commas) {
   std::vector<std::string_view> numbers;
-  for (std::size_t at = 0; const auto number = NumberAt(text, at, at);) numbers.push_back(*number);
+  for (std::size_t at = 0; const auto number = NumberAt(text, at, at, commas);)
+    numbers.push_back(*number);
   std::reverse(numbers.begin(), numbers.end());
   if (numbers.size() > kMaxValues) numbers.resize(kMaxValues);
   return numbers;
 }
 
-// Adds the last value that the text states. A later one that is doubted leaves the text without an
-// answer, and so does one that the text denies later on.
-void AddLastExpression(std::string_view anchor, std::string_view text, Candidates& found) {
+// Returns the numbers that a text writes in letters, the last one first.
+std::vector<std::string_view> NumberWords(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::size_t end = text.size(); end > 0 && words.size() < kMaxValues;) {
+    std::size_t begin = end;
+    while (begin > 0 && absl::ascii_isalpha(text[begin - 1])) --begin;
+    const std::string_view word = text.substr(begin, end - begin);
+    constexpr std::size_t kLongest = 9;  // seventeen
+    if (word.size() <= kLongest && word != "one" && NumberWord(LowerAscii(word)))
+      words.push_back(word);
+    end = begin == end ? end - 1 : begin;
+  }
+  return words;
+}
+
+// Adds the last value that the text states, or the last number in letters if there is no other. A
+// later one that is doubted leaves the text without an answer, and so does one that the text denies
+// later on.
+void AddLastExpression(std::string_view anchor, std::string_view text, CommaReading commas,
+                       Candidates& found) {
   const auto span = LastSpan(text);
-  std::vector<std::string_view> values = LastNumbers(text);
+  std::vector<std::string_view> values = LastNumbers(text, commas);
   if (span && Trim(*span).find_first_of("<>") != 0) {
     const auto earlier = [&](std::string_view number) {
       return number.data() <= span->data() + span->size();
     };
     values.insert(std::ranges::find_if(values, earlier), *span);
   }
+  if (values.empty()) values = NumberWords(text);
   std::vector<std::string_view> denied;
   for (const std::string_view value : values) {
     const bool mathematics = span && value.data() == span->data() && value.size() == span->size();
@@ -468,33 +343,32 @@ void AddLastExpression(std::string_view anchor, std::string_view text, Candidate
 }
 
 // Adds the candidates that the anchor finds in the text.
-void AddBy(std::string_view anchor, std::string_view text, bool truncated, Candidates& found) {
+void AddBy(std::string_view anchor, std::string_view text, bool truncated, CommaReading commas,
+           Candidates& found) {
   if (anchor == "boxed") return AddBoxes(anchor, text, found);
-  if (anchor == "final answer is") return AddBehind(anchor, text, BehindLast(text, anchor), found);
-  if (anchor == "####") return AddBehind(anchor, text, BehindHashes(text), found);
-  if (anchor == "answer:") return AddBehind(anchor, text, BehindAnswer(text), found);
+  if (anchor == "final answer is")
+    return AddBehind(anchor, text, BehindFinalAnswer(text), commas, found);
+  if (anchor == "####") return AddBehind(anchor, text, BehindHashes(text), commas, found);
+  if (anchor == "answer:") return AddBehind(anchor, text, BehindAnswer(text), commas, found);
   if (truncated) return;
   if (const Behind tagged = InAnswerTags(text); tagged && !tagged->empty()) text = *tagged;
   if (anchor == "whole") {
     if (const std::string_view whole = Trim(text); IsFewWords(whole) && !Concludes(whole))
       found.Add(anchor, whole);
   } else if (anchor == "last expression") {
-    AddLastExpression(anchor, text, found);
+    AddLastExpression(anchor, text, commas, found);
   }
-}
-
-std::string_view WithoutThought(std::string_view text) {
-  return BehindLast(text, "</think>").value_or(text);
 }
 
 }  // namespace
 
 std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated,
-                                         const std::vector<std::string>& anchors) {
+                                         const std::vector<std::string>& anchors,
+                                         CommaReading commas) {
   text = WithoutThought(text);
   Candidates found(text, truncated);
   for (const std::string& anchor : anchors) {
-    AddBy(anchor, text, truncated, found);
+    AddBy(anchor, text, truncated, commas, found);
     if (!found.empty() && anchor != "whole") break;
   }
   return found.Take();

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/verify/math/syntax/lexer.h"
+
 namespace buttress {
 
 struct AnswerCandidate {
@@ -36,9 +38,11 @@ struct AnswerCandidate {
 //
 // "whole" and "last expression" are those of the last <answer>...</answer>, if there is one. The
 // text before the last </think> is ignored. If `truncated`, an answer that reaches the end of the
-// text does not count. REQUIRES: anchors are among kMathAnchors.
+// text does not count. `commas`: how a comma in a number is read. REQUIRES: anchors are among
+// kMathAnchors.
 std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated,
-                                         const std::vector<std::string>& anchors);
+                                         const std::vector<std::string>& anchors,
+                                         CommaReading commas = CommaReading::kThousands);
 
 // A number that the text gives as the answer behind another answer.
 struct Restatement {

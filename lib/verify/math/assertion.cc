@@ -288,6 +288,12 @@ class RightReader {
     return false;
   }
 
+  // Returns whether the value behind the comma is the subject of a clause: "5, 6 is wrong".
+  bool ClauseFollows() const {
+    return at_ + 2 < tokens_.size() &&
+           (OneOf(tokens_[at_ + 2], {"is", "was"}) || Modal(tokens_[at_ + 2]));
+  }
+
   std::optional<Assertion> ReadSign() {
     const ProseToken& token = tokens_[at_];
     if (token.kind == ProseToken::Kind::kNumber) return Assertion::kNone;
@@ -296,7 +302,8 @@ class RightReader {
       return at_ + 1 < tokens_.size() && tokens_[at_ + 1].kind == ProseToken::Kind::kWord
                  ? std::nullopt
                  : std::optional(Assertion::kNone);  // 5 miles/hour
-    if (token.text == ",") return ValueFollows(0) ? Assertion::kOpen : Assertion::kStated;
+    if (token.text == ",")
+      return ValueFollows(0) && !ClauseFollows() ? Assertion::kOpen : Assertion::kStated;
     const bool ends = token.text == ":" || token.text == "|";
     return ends && !ValueFollows(0) ? Assertion::kStated : Assertion::kNone;
   }
@@ -430,10 +437,27 @@ bool Counts(ProseSpan right) {
   return word == "ways" || word == "way" || CanonicalUnit(word).has_value();
 }
 
+// Whether what stands behind a letter is the text of its option: "(B) $x^2$", "B: 12".
+bool IsOptionText(std::string_view text, std::string_view letter, ProseSpan right) {
+  std::string_view rest = text.substr(static_cast<std::size_t>(letter.data() - text.data()) + 1);
+  rest.remove_prefix(std::min(rest.find_first_not_of("*}"), rest.size()));
+  if (rest.empty() || std::string_view("):.").find(rest[0]) == std::string_view::npos) return false;
+  if (!right.empty() && IsSign(right[0], ":")) right = right.subspan(1);  // the mark itself
+  if (right.empty()) return true;
+  const ProseToken& next = right[0];
+  constexpr unsigned kGoesOn =
+      kCopulaWord | kContrastWord | kDenialWord | kHedgeWord | kModalWord | kPhraseWord;
+  return !IsValue(next) && !IsSign(next, ",") && !IsSign(next, "/") && !Has(next, kGoesOn) &&
+         !OneOf(next, {"and", "or"});
+}
+
 }  // namespace
 
-Assertion ReadAssertion(std::string_view text, std::string_view span, bool equation) {
-  const ProseAround around = SentenceAround(text, span);
+Assertion ReadAssertion(std::string_view text, std::string_view span, bool equation,
+                        ProseValues values) {
+  ProseAround around = SentenceAround(text, span, values);
+  if (values == ProseValues::kLetters && IsOptionText(text, span, around.right))
+    around.right.clear();
   if (around.asks) return Assertion::kNone;
   LeftReader reader(around.left, Counts(around.right));
   const Assertion left = equation ? reader.Clause(around.left.size()) : reader.Read();

@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "lib/verify/math/prose.h"
+
 namespace buttress {
 
 enum class Assertion {
@@ -24,7 +26,8 @@ enum class Assertion {
 //
 // Neither the clause before the value denies or conditions it, nor the sentence doubts it, asks, or
 // offers another value ("or"). `equation`: the span is a statement of its own, as x = 5 is, before
-// which any words may stand.
-Assertion ReadAssertion(std::string_view text, std::string_view span, bool equation = false);
+// which any words may stand. `values`: what the other values of the sentence are.
+Assertion ReadAssertion(std::string_view text, std::string_view span, bool equation = false,
+                        ProseValues values = ProseValues::kNumbers);
 
 }  // namespace buttress

@@ -75,7 +75,7 @@ constexpr std::pair<std::string_view, std::string_view> kCharacterSigns[] = {
 
 class ProseReader {
  public:
-  explicit ProseReader(std::string_view text) : text_(text) {}
+  ProseReader(std::string_view text, ProseValues values) : text_(text), values_(values) {}
 
   std::vector<ProseToken> Take() {
     while (at_ < text_.size()) Read();
@@ -114,6 +114,11 @@ class ProseReader {
     };
     while (end < text_.size() && (absl::ascii_isalpha(text_[end]) || inside(text_[end]))) ++end;
     const std::string_view word = text_.substr(at_, end - at_);
+    if (values_ == ProseValues::kLetters && IsOptionLetter(text_, at_)) {
+      tokens_.push_back({ProseToken::Kind::kNumber, std::string(word), true});
+      at_ = end;
+      return;
+    }
     tokens_.push_back(
         {ProseToken::Kind::kWord, LowerAscii(word), absl::ascii_isupper(word.front())});
     at_ = end;
@@ -127,7 +132,8 @@ class ProseReader {
     };
     while (end < text_.size() && (absl::ascii_isdigit(text_[end]) || inside(text_[end]))) ++end;
     tokens_.push_back(
-        {ProseToken::Kind::kNumber, std::string(text_.substr(at_, end - at_)), false});
+        {values_ == ProseValues::kNumbers ? ProseToken::Kind::kNumber : ProseToken::Kind::kWord,
+         std::string(text_.substr(at_, end - at_)), false});
     at_ = end;
   }
 
@@ -167,12 +173,13 @@ class ProseReader {
   }
 
   std::string_view text_;
+  ProseValues values_;
   std::size_t at_ = 0;
   std::vector<ProseToken> tokens_;
 };
 
 // Returns the tokens of the text without GSM8K's annotations <<2+3=5>>.
-std::vector<ProseToken> ReadProse(std::string_view text) {
+std::vector<ProseToken> ReadProse(std::string_view text, ProseValues values) {
   constexpr std::string_view kApostrophe = "’";
   std::string plain(text);
   for (std::size_t at = plain.find(kApostrophe); at != std::string::npos;
@@ -183,19 +190,41 @@ std::vector<ProseToken> ReadProse(std::string_view text) {
     if (close == std::string::npos) break;
     plain.erase(open, close + 2 - open);
   }
-  return ProseReader(plain).Take();
+  return ProseReader(plain, values).Take();
 }
 
 }  // namespace
 
-ProseAround SentenceAround(std::string_view text, std::string_view span) {
+bool IsOptionLetter(std::string_view text, std::size_t at) {
+  const auto joins = [&](std::size_t i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    return absl::ascii_isalnum(c) || c == '_' || c >= 0x80 ||
+           (std::string_view("'-+=^\\").find(text[i]) != std::string_view::npos);
+  };
+  if (text[at] < 'A' || text[at] > 'J' || (at > 0 && joins(at - 1)) ||
+      (at + 1 < text.size() && joins(at + 1)))
+    return false;
+  if (text[at] != 'A' && text[at] != 'I') return true;
+  std::size_t begin = at + 1;
+  while (begin < text.size() && text[begin] == ' ') ++begin;
+  std::size_t end = begin;
+  while (end < text.size() && absl::ascii_islower(text[end])) ++end;
+  const std::string_view word = text.substr(begin, end - begin);
+  if (begin == at + 1 || word.empty()) return true;
+  if (text[at] == 'I') return word == "is" || word == "and" || word == "or";
+  constexpr unsigned kBehindLetter =
+      kCopulaWord | kContrastWord | kPhraseWord | kModalWord | kHedgeWord | kDenialWord;
+  return word == "and" || word == "or" || (ProseClasses(word) & kBehindLetter) != 0;
+}
+
+ProseAround SentenceAround(std::string_view text, std::string_view span, ProseValues values) {
   const auto first = static_cast<std::size_t>(span.data() - text.data());
   std::size_t begin = first, end = first + span.size();
   while (begin > 0 && first - begin < kMaxSideBytes && !EndsSentence(text, begin - 1)) --begin;
   const std::size_t last = end;
   while (end < text.size() && end - last < kMaxSideBytes && !EndsSentence(text, end)) ++end;
-  return {ReadProse(text.substr(begin, first - begin)), ReadProse(text.substr(last, end - last)),
-          end < text.size() && text[end] == '?'};
+  return {ReadProse(text.substr(begin, first - begin), values),
+          ReadProse(text.substr(last, end - last), values), end < text.size() && text[end] == '?'};
 }
 
 }  // namespace buttress

@@ -27,7 +27,16 @@ struct ProseAround {
   bool asks = false;  // the sentence is a question
 };
 
+// What is a value, and so a token of kind kNumber: numerals, or the letters of multiple choice. A
+// numeral is a word where letters are values.
+enum class ProseValues { kNumbers, kLetters };
+
+// Returns whether a letter of multiple choice, A to J, stands alone at `at`: not the article of "A
+// good choice" or the pronoun of "I am".
+bool IsOptionLetter(std::string_view text, std::size_t at);
+
 // Returns the sentence around `span`, which lies in `text`; at most 200 bytes on either side.
-ProseAround SentenceAround(std::string_view text, std::string_view span);
+ProseAround SentenceAround(std::string_view text, std::string_view span,
+                           ProseValues values = ProseValues::kNumbers);
 
 }  // namespace buttress

@@ -34,6 +34,7 @@ constexpr WordList kLists[] = {
      "played study studies studied purchase purchases purchased lay lays laid serve serves served "
      "share shares shared build builds built send sends sent invite invites invited do does did "
      "compute computes computed calculate calculates calculated output outputs print prints "
+     "choose chooses chose choosing chosen select selects selected selecting go goes went going "
      "deduce derive derives end ends ended wind winds own owns "
      "owned"},
     {kMeasureWord,
@@ -41,7 +42,8 @@ constexpr WordList kLists[] = {
      "amount product difference quotient ratio fraction probability percentage average mean "
      "median area volume perimeter length width height distance speed price cost profit age "
      "time score solution root prime point pair interval set matrix vector polynomial expression "
-     "coefficient remainder digit angle count conclusion choice grand gcd lcm weight balance"},
+     "coefficient remainder digit angle count conclusion choice grand gcd lcm weight balance "
+     "option letter alternative"},
     {kPassiveWord,
      "a an the exactly precisely just simply only therefore thus hence then now also indeed "
      "clearly obviously certainly definitely surely undoubtedly really finally always altogether "
@@ -52,7 +54,7 @@ constexpr WordList kLists[] = {
      "equal equals equaled equivalent simplify simplifies simplified reduce reduces reduced come "
      "comes came amount amounts amounted evaluate evaluates evaluated lead leads correspond "
      "corresponds sum sums add adds added work works identical according rise rises drop drops "
-     "converge converges tends round rounds rounded rounding"},
+     "falls fell fall decreases increases converge converges tends round rounds rounded rounding"},
     {kPersonWord, "him her them us me you it himself herself themselves everyone everybody"},
     {kDenialWord,
      "not no never neither nor none nobody nothing cannot hardly scarcely barely without except "

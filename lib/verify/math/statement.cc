@@ -15,8 +15,11 @@ namespace {
 
 // Whether the number that begins at `at` is part of a word: "x2", "H2O", "version_3".
 bool IsInWord(std::string_view text, std::size_t at) {
+  constexpr std::size_t kMaxBytes = 64;
   std::size_t begin = at;
-  while (begin > 0 && (absl::ascii_isdigit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+  while (begin > 0 && at - begin < kMaxBytes &&
+         (absl::ascii_isdigit(text[begin - 1]) || text[begin - 1] == '.'))
+    --begin;
   if (begin > 1 && text[begin - 1] == '_') --begin;
   return begin > 0 && absl::ascii_isalpha(text[begin - 1]);
 }
@@ -58,14 +61,14 @@ std::string_view Sentence(std::string_view text) {
 }
 
 std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
-                                         std::size_t& behind) {
+                                         std::size_t& behind, CommaReading commas) {
   std::size_t begin = from;
   while (begin < text.size() && (!StartsNumber(text, begin) || IsInWord(text, begin))) ++begin;
   if (begin == text.size()) return std::nullopt;
-  const auto number = ReadNumberAt(text, begin, CommaReading::kThousands);
-  std::size_t end = begin;
-  while (end < text.size() && (absl::ascii_isdigit(text[end]) || text[end] == '.')) ++end;
-  if (number.ok()) end = number->end;
+  const auto number = ReadNumberAt(text, begin, commas);
+  std::size_t end = number.ok() ? number->end : begin;
+  while (!number.ok() && end < text.size() && (absl::ascii_isdigit(text[end]) || text[end] == '.'))
+    ++end;
   const auto is_digit = [&](std::size_t i) {
     return i < text.size() && absl::ascii_isdigit(text[i]);
   };

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "lib/verify/math/syntax/lexer.h"
+
 namespace buttress {
 
 // Returns the text up to the end of the line or sentence. Leading line ends are skipped.
@@ -13,7 +15,8 @@ std::string_view Sentence(std::string_view text);
 // Returns the first number at or after `from` that is in no word, including its sign, denominator
 // and percent sign; the next one may be looked for from `behind` on.
 std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
-                                         std::size_t& behind);
+                                         std::size_t& behind,
+                                         CommaReading commas = CommaReading::kThousands);
 
 // Returns the number of a text that states one and nothing else: "7", "$7", "7 apples", but not
 // "7 of 9", "7 = x" or "x + 7".

@@ -31,7 +31,7 @@ TEST(Number, FindsTheFinalNumber) {
       {"#### 18", "18"},
       {"####18", "18"},
       {"#### $1,234,567.50", "2469135/2"},
-      {"#### 5 and later 6", "5"},
+      {"#### 5 and later 6", ""},
       {"#### 5\n\n#### 6", "6"},
       {"#### Step 2: add 3\nThe total is 40", "40"},
       {"#### -3", "-3"},
@@ -42,7 +42,7 @@ TEST(Number, FindsTheFinalNumber) {
       {"\\boxed{1} then \\boxed{2}", "2"},
       {"\\boxed{1} then \\boxed{2", "1"},
       {"\\boxed{\\text{it is } 1{,}0}", "\\text{it is } 1{,}0"},
-      {"\\boxed{\\frac{1}{2}}", "\\frac{1}{2}"},
+      {"\\boxed{\\frac{1}{2}}", "1/2"},
       {"\\boxed{50\\%}", "50"},
       {"\\boxed{}, 7", ""},
       {"The answer is 12 because 3*4", "12"},
@@ -50,18 +50,32 @@ TEST(Number, FindsTheFinalNumber) {
       {"The answer is 1. Answer: 2", "2"},
       {"Answer: 2. The answer is 1.", "1"},
       {"The answer is clear. There are 4.", "4"},
-      {"8-5", "5"},
-      {"(8)-5", "5"},
+      {"8-5", "3"},
       {"it fell to -5", "-5"},
       {"1,234", "1234"},
-      {"1,23", "23"},
-      {"1,2345", "2345"},
+      {"1,23", ""},
+      {"1,2345", ""},
       {"12,345.", "12345"},
       {"0.50", "1/2"},
       {".5", "1/2"},
       {"12.", "12"},
       {"3/4", "3/4"},
-      {"3/0", "0"},
+      {"3/0", ""},
+      {"1.5e3", "1500"},
+      {"10^3", "1000"},
+      {"3 1/2", "7/2"},
+      {"ten", "10"},
+      {"So she has ten apples.", "10"},
+      {"The answer is 2.5 \\times 10^3.", "2500"},
+      {"It is not 5 but 6.", "6"},
+      {"It isn't 5.", ""},
+      {"5 or 6", ""},
+      {"It is less than 10.", ""},
+      {"It is about 10.", ""},
+      {"<answer>\\frac{1}{2}</answer>", "1/2"},
+      {"<think>7</think> 8", "8"},
+      {"x = 5", "5"},
+      {"#### 6 or 7\nThe answer is 6.", ""},
       {"007", "7"},
       {"-0", "0"},
       {"none at all", ""},
@@ -78,6 +92,23 @@ TEST(Number, ComparesExactly) {
   EXPECT_EQ(Judge("number", "12345678901234567890123", "12345678901234567890124").outcome,
             Outcome::kWrong);
   EXPECT_EQ(Judge("number", "1/3", "0.333").outcome, Outcome::kWrong);
+}
+
+TEST(Number, AComputationIsNoNumber) {
+  EXPECT_EQ(Judge("number", "\\boxed{123 \\cdot 456}", "56088").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("number", "8-5", "3").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("number", "2 + 3 = 5", "5").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("number", "6/4", "3/2").outcome, Outcome::kCorrect);
+}
+
+TEST(Number, TheSettingSaysWhichSignSeparatesDecimals) {
+  RewardConfig config;
+  config.math.decimal = DecimalMark::kComma;
+  const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("number", config);
+  ASSERT_TRUE(verifier.ok());
+  for (const auto& [response, value] :
+       {std::pair("3,5", "7/2"), {"The answer is 1.234,5.", "2469/2"}, {"\\boxed{3.5}", "7/2"}})
+    EXPECT_EQ((*verifier)->Verify({{}, response, "99", {}, false}).given, value) << response;
 }
 
 // Quadratic time would exceed the time limit of the test.

@@ -30,6 +30,7 @@ std::size_t SkipSeparator(std::string_view text, std::size_t at, CommaReading co
   for (const std::string_view separator : kSeparators) {
     if (ends(separator)) return at + separator.size();
   }
+  if (commas == CommaReading::kDecimal && ends(".")) return at + 1;  // 1.234,5
   return commas == CommaReading::kThousands && ends(",") ? at + 1 : at;
 }
 

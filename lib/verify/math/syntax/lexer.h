@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
+#include "lib/config/reward_config.h"
 #include "lib/verify/rational.h"
 
 namespace buttress {
@@ -16,9 +17,14 @@ namespace buttress {
 // separator.
 enum class CommaReading {
   kThousands,  // between groups of three digits; else a separator
-  kDecimal,
+  kDecimal,    // a point between groups of three digits separates thousands
   kSeparator,
 };
+
+// Returns how commas are read where `mark` separates the decimals.
+inline CommaReading CommasOf(DecimalMark mark) {
+  return mark == DecimalMark::kComma ? CommaReading::kDecimal : CommaReading::kThousands;
+}
 
 // A numeral in a text.
 struct ReadNumber {

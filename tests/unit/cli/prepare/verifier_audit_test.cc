@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/verify/extract.h"
+#include "lib/verify/anchors.h"
 
 namespace buttress {
 namespace {

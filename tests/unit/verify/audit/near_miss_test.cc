@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "lib/base/os/file.h"
+#include "lib/verify/anchors.h"
 #include "lib/verify/audit/variants.h"
-#include "lib/verify/extract.h"
 #include "tests/support/datasets.h"
 #include "tests/unit/verify/math/math_verifier.h"
 
