@@ -25,7 +25,10 @@ std::function<Status()> AddForwarded(CLI::App& app, const std::string& program) 
     std::vector<std::string> argv = {SiblingProgram(program), app.get_name()};
     for (std::string& argument : app.remaining()) argv.push_back(std::move(argument));
     const std::string why = ReplaceProcess(argv);
-    return NotFound(fmt::format("cannot run {}: {}; build the target '{}'", argv[0], why, program));
+    return NotFound(
+        fmt::format("cannot run {}: {}; '{}' needs the full program, which deploy/build.sh builds "
+                    "and the Python package lacks",
+                    argv[0], why, argv[1]));
   };
 }
 
