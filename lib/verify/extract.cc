@@ -49,8 +49,14 @@ std::optional<std::string_view> BehindLast(std::string_view text, std::string_vi
 }
 
 std::optional<std::string_view> InLastFence(std::string_view text, std::string_view languages) {
-  std::optional<std::string_view> named;
-  std::optional<std::string_view> plain;
+  const std::vector<std::string_view> fences = InFences(text, languages);
+  if (fences.empty()) return std::nullopt;
+  return fences.back();
+}
+
+std::vector<std::string_view> InFences(std::string_view text, std::string_view languages) {
+  std::vector<std::string_view> named;
+  std::vector<std::string_view> plain;
   for (std::size_t open = text.find(kFence); open != std::string_view::npos;) {
     const std::size_t line_end = text.find('\n', open);
     if (line_end == std::string_view::npos) break;
@@ -59,11 +65,11 @@ std::optional<std::string_view> InLastFence(std::string_view text, std::string_v
     const std::string language =
         LowerAscii(Trim(text.substr(open + kFence.size(), line_end - open - kFence.size())));
     const std::string_view inside = text.substr(line_end + 1, close - line_end - 1);
-    if (language.empty()) plain = inside;
-    if (!language.empty() && HasWord(languages, language)) named = inside;
+    if (language.empty()) plain.push_back(inside);
+    if (!language.empty() && HasWord(languages, language)) named.push_back(inside);
     open = text.find(kFence, close + kFence.size());
   }
-  return named ? named : plain;
+  return named.empty() ? plain : named;
 }
 
 }  // namespace buttress

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace buttress {
 
@@ -28,5 +29,8 @@ std::optional<std::string_view> BehindLast(std::string_view text, std::string_vi
 // `languages` (lower case, separated by spaces), else of the last one without a language. Linear in
 // the text.
 std::optional<std::string_view> InLastFence(std::string_view text, std::string_view languages);
+
+// Returns the contents of all such fences in order: those of a language, else those without one.
+std::vector<std::string_view> InFences(std::string_view text, std::string_view languages);
 
 }  // namespace buttress

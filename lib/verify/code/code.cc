@@ -1,15 +1,21 @@
 // Verifier code: runs a program and its tests (tests.h) in a sandbox (lib/verify/sandbox/).
 //
-// The program is the last fence of the language (```python, ```cpp), else the whole response. It is
+// The program is the last fence of the language (```python, ```cpp) that defines what the tests
+// call, else the last one, else the whole response. It is
 // correct if every test passes. A test fails if it crashes or exceeds a limit of CPU time, time,
 // memory, disk, processes or output. The programs of all tests together have run.reward.timeout_ms,
 // which only they use up: neither the compiler nor the start of a sandbox or interpreter does, nor
 // waiting for a CPU. A failure of the machine, a sandbox that does not start or a program that it
 // is too busy to run, is unscorable.
+#include <re2/re2.h>
+
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lib/verify/code/tests.h"
 #include "lib/verify/code/trial.h"
@@ -33,9 +39,7 @@ class Code : public Verifier {
   Verdict Verify(const VerifyRequest& request) const override {
     const Result<CodeTests> tests = ParseCodeTests(request.answer);
     if (!tests.ok()) return Unscorable("answer: " + tests.status().message());
-    const auto fenced = InLastFence(request.response, config_.code.language == CodeLanguage::kCpp
-                                                          ? "cpp c++ cc cxx c"
-                                                          : "python py python3");
+    const auto fenced = Fence(request.response, *tests);
     const std::string all = " of " + std::to_string(tests->size()) + " tests";
     if (!fenced && request.truncated) return Wrong("0" + all + ": cut", "");
     const Result<TrialResult> result =
@@ -51,6 +55,25 @@ class Code : public Verifier {
   }
 
  private:
+  // Returns the last fence that defines what the tests call, which an example of its use may
+  // follow; else the last one.
+  std::optional<std::string_view> Fence(std::string_view response, const CodeTests& tests) const {
+    const bool cpp = config_.code.language == CodeLanguage::kCpp;
+    const std::vector<std::string_view> fences =
+        InFences(response, cpp ? "cpp c++ cc cxx c" : "python py python3");
+    if (fences.empty()) return std::nullopt;
+    const std::set<std::string> names = CalledNames(tests);
+    static const RE2 definition(R"((?m)^\s*(?:(?:async\s+)?def|class)\s+(\w+))");
+    for (auto fence = fences.rbegin(); fence != fences.rend(); ++fence) {
+      re2::StringPiece rest(fence->data(), fence->size());
+      std::string name;
+      while (RE2::FindAndConsume(&rest, definition, &name)) {
+        if (names.contains(name)) return *fence;
+      }
+    }
+    return fences.back();
+  }
+
   const RewardConfig config_;
   const Sandbox sandbox_;
 };

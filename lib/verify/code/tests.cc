@@ -1,10 +1,12 @@
 #include "lib/verify/code/tests.h"
 
 #include <fmt/core.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"
@@ -66,13 +68,47 @@ Status AddCall(const json& input, const json& output, CodeTests& tests) {
   return OkStatus();
 }
 
-Status ReadPairs(const json& list, CodeTests& tests) {
+// Returns the value, or that of the JSON in a text.
+Result<json> Unpacked(const json& value) {
+  if (!value.is_string()) return value;
+  return ParseBoundedJson(value.get_ref<const std::string&>(), kMaxReferenceBytes);
+}
+
+// Returns the function that LiveCodeBench's "metadata" of a row or a test names; empty if it names
+// none.
+Result<std::string> FunctionOf(const json& holder) {
+  if (!holder.contains("metadata") || holder["metadata"].is_null()) return std::string();
+  BUTTRESS_ASSIGN_OR_RETURN(const json metadata, Unpacked(holder["metadata"]));
+  for (const char* name : {"func_name", "fn_name"}) {
+    if (metadata.is_object() && metadata.contains(name) && metadata[name].is_string())
+      return metadata[name].get<std::string>();
+  }
+  return std::string();
+}
+
+// Reads tests that call `function` or, if it is empty, what their own metadata name.
+Status ReadPairs(const json& list, std::string function, CodeTests& tests) {
+  if (!list.is_array()) return InvalidArgument("the tests are no list");
+  if (function.empty() && !list.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(function, FunctionOf(list.front()));
+  }
+  tests.function = std::move(function);
   for (const json& test : list) {
     if (!test.is_object() || !test.contains("input") || !test.contains("output"))
       return InvalidArgument("a test without 'input' and 'output'");
-    BUTTRESS_RETURN_IF_ERROR(AddProgram(test["input"], test["output"], tests));
+    BUTTRESS_RETURN_IF_ERROR(
+        (tests.function.empty() ? AddProgram : AddCall)(test["input"], test["output"], tests));
   }
   return OkStatus();
+}
+
+// APPS has values in lists of one.
+void Unwrap(std::vector<CallTest>& calls) {
+  const auto is_wrapped = [](const CallTest& call) {
+    return call.value.is_array() && call.value.size() == 1;
+  };
+  if (!std::all_of(calls.begin(), calls.end(), is_wrapped)) return;
+  for (CallTest& call : calls) call.wrapped = true;
 }
 
 Status ReadColumns(const json& row, CodeTests& tests) {
@@ -85,6 +121,7 @@ Status ReadColumns(const json& row, CodeTests& tests) {
   for (std::size_t i = 0; i < row["inputs"].size(); ++i)
     BUTTRESS_RETURN_IF_ERROR(
         (calls ? AddCall : AddProgram)(row["inputs"][i], row["outputs"][i], tests));
+  Unwrap(tests.calls);
   return OkStatus();
 }
 
@@ -103,6 +140,11 @@ bool HasText(const json& row, const char* name) {
 
 Status ReadObject(const json& row, CodeTests& tests) {
   if (row.contains("inputs")) return ReadColumns(row, tests);
+  if (row.contains("public_test_cases")) {
+    BUTTRESS_ASSIGN_OR_RETURN(const json list, Unpacked(row["public_test_cases"]));
+    BUTTRESS_ASSIGN_OR_RETURN(std::string function, FunctionOf(row));
+    return ReadPairs(list, std::move(function), tests);
+  }
   if (HasText(row, "test_setup_code")) tests.setup = row["test_setup_code"].get<std::string>();
   if (row.contains("test_imports")) {
     const std::optional<std::string> imports = TextOf(row["test_imports"]);
@@ -113,21 +155,39 @@ Status ReadObject(const json& row, CodeTests& tests) {
   if (row.contains("asserts")) return ReadAsserts(row["asserts"], tests);
   if (!HasText(row, "test") || !HasText(row, "entry_point"))
     return InvalidArgument(
-        "none of 'inputs', 'test_list', 'asserts', and 'test' with 'entry_point'");
+        "none of 'inputs', 'public_test_cases', 'test_list', 'asserts', and 'test' with "
+        "'entry_point'");
   tests.entry = row["entry_point"].get<std::string>();
   tests.asserts.push_back(row["test"].get<std::string>() + "\ncheck(" + tests.entry + ")\n");
   if (HasText(row, "prompt")) tests.before = row["prompt"].get<std::string>();
   return OkStatus();
 }
 
-bool IsInteger(const json& value) { return value.is_number_integer(); }
+bool SameNumber(double given, double expected, double tolerance) {
+  return given == expected ||
+         std::abs(given - expected) <= tolerance * std::max(1.0, std::abs(expected));
+}
+
+// Returns a word that JSON reads as a number.
+std::optional<json> NumberOf(std::string_view word) {
+  Result<json> value = ParseBoundedJson(word);
+  if (!value.ok() || !value->is_number()) return std::nullopt;
+  return *std::move(value);
+}
+
+bool SameWord(std::string_view given, std::string_view expected, double tolerance) {
+  if (given == expected) return true;
+  const std::optional<json> a = NumberOf(given);
+  const std::optional<json> b = NumberOf(expected);
+  return a && b && SameValue(*a, *b, tolerance);
+}
 
 }  // namespace
 
 Result<CodeTests> ParseCodeTests(std::string_view answer) {
   BUTTRESS_ASSIGN_OR_RETURN(const json row, ParseBoundedJson(Trim(answer), kMaxReferenceBytes));
   CodeTests tests;
-  BUTTRESS_RETURN_IF_ERROR(row.is_array() ? ReadPairs(row, tests)
+  BUTTRESS_RETURN_IF_ERROR(row.is_array() ? ReadPairs(row, "", tests)
                            : row.is_object()
                                ? ReadObject(row, tests)
                                : InvalidArgument("neither a list nor an object of tests"));
@@ -135,37 +195,49 @@ Result<CodeTests> ParseCodeTests(std::string_view answer) {
   return InvalidArgument(fmt::format("{} tests; expected 1 to {}", tests.size(), kMaxTests));
 }
 
-bool SameOutput(std::string_view given, std::string_view expected) {
+std::set<std::string> CalledNames(const CodeTests& tests) {
+  std::set<std::string> names;
+  if (!tests.function.empty()) names.insert(tests.function);
+  if (!tests.entry.empty()) names.insert(tests.entry);
+  if (!names.empty()) return names;
+  static const RE2 call(R"((?:^|[^\w.])([A-Za-z_]\w*)\s*\()");
+  for (const std::string& text : tests.asserts) {
+    re2::StringPiece rest(text);
+    std::string name;
+    while (RE2::FindAndConsume(&rest, call, &name)) names.insert(name);
+  }
+  return names;
+}
+
+bool SameOutput(std::string_view given, std::string_view expected, double tolerance) {
   while (true) {
     given.remove_prefix(std::min(given.find_first_not_of(kWhiteSpace), given.size()));
     expected.remove_prefix(std::min(expected.find_first_not_of(kWhiteSpace), expected.size()));
-    const std::size_t length = std::min(given.find_first_of(kWhiteSpace), given.size());
-    if (length != std::min(expected.find_first_of(kWhiteSpace), expected.size())) return false;
-    if (given.substr(0, length) != expected.substr(0, length)) return false;
-    if (length == 0) return true;
-    given.remove_prefix(length);
-    expected.remove_prefix(length);
+    const std::string_view a = given.substr(0, given.find_first_of(kWhiteSpace));
+    const std::string_view b = expected.substr(0, expected.find_first_of(kWhiteSpace));
+    if (a.empty() || b.empty()) return a.empty() && b.empty();
+    if (!SameWord(a, b, tolerance)) return false;
+    given.remove_prefix(a.size());
+    expected.remove_prefix(b.size());
   }
 }
 
-bool SameValue(const json& given, const json& expected) {
-  if (given.is_number() && expected.is_number() && !(IsInteger(given) && IsInteger(expected))) {
-    constexpr double kRelative = 1e-9;
-    const double a = given.get<double>();
-    const double b = expected.get<double>();
-    return std::abs(a - b) <= kRelative * std::max(std::abs(a), std::abs(b));
-  }
+bool SameValue(const json& given, const json& expected, double tolerance) {
+  const auto same = [tolerance](const json& a, const json& b) {
+    return SameValue(a, b, tolerance);
+  };
+  if (given.is_number_float() && expected.is_number_integer())
+    return given.get<double>() == expected.get<double>();
+  if (given.is_number() && expected.is_number_float())
+    return SameNumber(given.get<double>(), expected.get<double>(), tolerance);
   if (given.is_array() && expected.is_array())
     return given.size() == expected.size() &&
-           std::equal(given.begin(), given.end(), expected.begin(), SameValue);
+           std::equal(given.begin(), given.end(), expected.begin(), same);
   if (!given.is_object() || !expected.is_object()) return given == expected;
-  const auto same = [&](const auto& field) {
-    const auto found = expected.find(field.key());
-    return found != expected.end() && SameValue(field.value(), *found);
-  };
   if (given.size() != expected.size()) return false;
   for (const auto& field : given.items()) {
-    if (!same(field)) return false;
+    const auto found = expected.find(field.key());
+    if (found == expected.end() || !same(field.value(), *found)) return false;
   }
   return true;
 }

@@ -195,11 +195,16 @@ class Trial {
   // Returns how the output of the next test differs from what is expected; empty if it does not.
   std::string Difference(const std::string& output) const {
     if (!tests_.asserts.empty()) return "";
-    if (!tests_.programs.empty())
-      return SameOutput(output, tests_.programs[result_.passed].output) ? "" : "another output";
+    if (!tests_.programs.empty()) {
+      const std::string& expected = tests_.programs[result_.passed].output;
+      return SameOutput(output, expected, config_.tolerance) ? "" : "another output";
+    }
+    const CallTest& test = tests_.calls[result_.passed];
     const Result<json> value = ParseBoundedJson(output);
-    return value.ok() && SameValue(*value, tests_.calls[result_.passed].value) ? ""
-                                                                               : "another value";
+    const bool same =
+        value.ok() && (SameValue(*value, test.value, config_.tolerance) ||
+                       (test.wrapped && SameValue(*value, test.value[0], config_.tolerance)));
+    return same ? "" : "another value";
   }
 
   // kUnavailable where the machine is too busy, of which the program is innocent.

@@ -240,19 +240,55 @@ TEST(ParseCodeTests, RefusesMalformedTests) {
   }
 }
 
+TEST_F(CodeTest, ReadsTheRowsOfDataSets) {
+  constexpr std::string_view kSquare = "def f(a): return a * a";
+  const json apps{{"fn_name", "f"}, {"inputs", {{2}, {3}}}, {"outputs", {{4}, {9}}}};
+  EXPECT_EQ(Judge(kSquare, apps.dump()).given, "2 of 2 tests");
+  EXPECT_EQ(Judge("def f(a): return [a * a]", apps.dump()).given, "2 of 2 tests");
+  EXPECT_EQ(Judge("def f(a): return 4", apps.dump()).given, "1 of 2 tests: another value");
+  const json test{{"input", "[1, 2]\n\"x\""}, {"output", "[\"x\", 2]"}, {"testtype", "functional"}};
+  constexpr std::string_view kMethod =
+      "class Solution:\n  def g(self, a: List[int], s: str): return (s, a[1])";
+  json functional{{"public_test_cases", json{test}.dump()}, {"metadata", R"({"func_name": "g"})"}};
+  EXPECT_EQ(Judge(kMethod, functional.dump()).given, "1 of 1 tests");
+  json each = test;
+  each["metadata"] = {{"func_name", "g"}};
+  EXPECT_EQ(Judge(kMethod, json::array({each}).dump()).given, "1 of 1 tests");
+  const json stdio{{"public_test_cases", {{{"input", "2"}, {"output", "4.0"}}}},
+                   {"metadata", "{}"}};
+  EXPECT_EQ(Judge("print(int(input()) ** 2)", stdio.dump()).given, "1 of 1 tests");
+}
+
+TEST_F(CodeTest, TheLastFenceThatDefinesWhatIsCalledIsTheProgram) {
+  const std::string example = std::string(kAdd) + "\nUse:\n```python\nprint(add(1, 2) / 0)\n```\n";
+  EXPECT_EQ(Judge(example, kCalls).given, "2 of 2 tests");
+  EXPECT_EQ(Judge(example, kAsserts).given, "2 of 2 tests");
+  EXPECT_EQ(Judge("```python\nprint(0)\n```\n```python\nprint(sum(map(int, input().split())))\n```",
+                  kSums)
+                .given,
+            "2 of 2 tests");
+}
+
 TEST(CodeTests, OutputsAndValuesCompare) {
-  EXPECT_TRUE(SameOutput(" 1  2\n3", "1 2 3\n\n"));
-  EXPECT_TRUE(SameOutput("", "\n"));
-  EXPECT_FALSE(SameOutput("12", "1 2"));
-  EXPECT_FALSE(SameOutput("1 2", "1 2 3"));
-  EXPECT_FALSE(SameOutput("1 2 3", "1 2"));
-  EXPECT_TRUE(SameValue(json(0.1 + 0.2), json(0.3)));
-  EXPECT_TRUE(SameValue(json(3.0), json(3)));
-  EXPECT_FALSE(SameValue(json(9007199254740993), json(9007199254740992)));
-  EXPECT_FALSE(SameValue(json(1e-12), json(0.0)));
-  EXPECT_FALSE(SameValue(json("3"), json(3)));
-  EXPECT_TRUE(SameValue(json::parse(R"({"a": [1, 2.0]})"), json::parse(R"({"a": [1, 2]})")));
-  EXPECT_FALSE(SameValue(json::parse(R"({"a": 1, "b": 2})"), json::parse(R"({"a": 1, "c": 2})")));
+  constexpr double kTolerance = 1e-6;
+  const auto output = [](const char* a, const char* b) { return SameOutput(a, b, kTolerance); };
+  EXPECT_TRUE(output(" 1  2\n3", "1 2 3\n\n"));
+  EXPECT_TRUE(output("", "\n"));
+  EXPECT_FALSE(output("12", "1 2"));
+  EXPECT_FALSE(output("1 2", "1 2 3"));
+  EXPECT_FALSE(output("1 2 3", "1 2"));
+  EXPECT_TRUE(output("0.30000000000000004", "0.3"));
+  EXPECT_TRUE(output("3", "3.0") && output("3.0", "3") && output("1000000.5", "1000001.2"));
+  EXPECT_FALSE(output("3.0000001", "3") || output("0.30001", "0.3"));
+  EXPECT_FALSE(output("9007199254740993", "9007199254740992") || output("01", "1"));
+  const auto value = [](const json& a, const json& b) { return SameValue(a, b, kTolerance); };
+  EXPECT_TRUE(value(0.1 + 0.2, 0.3));
+  EXPECT_TRUE(value(3.0, 3) && value(3, 3.0) && value(1e-12, 0.0));
+  EXPECT_FALSE(value(9007199254740993, 9007199254740992));
+  EXPECT_FALSE(value("3", 3) || value(true, 1) || value(1, true) || value(nullptr, 0));
+  EXPECT_TRUE(value(json::parse(R"({"a": [1, 2.0]})"), json::parse(R"({"a": [1, 2]})")));
+  EXPECT_FALSE(value(json::parse(R"({"a": 1, "b": 2})"), json::parse(R"({"a": 1, "c": 2})")));
+  EXPECT_FALSE(SameOutput("0.30000000000000004", "0.3", 0));
 }
 
 }  // namespace
