@@ -33,13 +33,8 @@ std::size_t BoxCommand(std::string_view text, std::size_t at) {
   return 0;
 }
 
-struct Boxes {
-  std::vector<Box> closed;  // in the order of their ends
-  bool open = false;        // one does not close
-};
-
-// One pass with a stack of open braces.
-Boxes ReadBoxes(std::string_view text) {
+// Returns the boxes that close, in the order of their ends. One pass with a stack of open braces.
+std::vector<Box> ReadBoxes(std::string_view text) {
   struct Open {
     std::size_t at;
     std::size_t command;  // npos: the brace does not belong to a box
@@ -74,9 +69,7 @@ Boxes ReadBoxes(std::string_view text) {
         boxes.push_back({last.command, i + 1, text.substr(last.at + 1, i - last.at - 1)});
     }
   }
-  const bool box_open = std::ranges::any_of(
-      open, [](const Open& one) { return one.command != std::string_view::npos; });
-  return {std::move(boxes), box_open};
+  return boxes;
 }
 
 // Returns whether the text between two boxes joins them to one list.
@@ -170,7 +163,7 @@ std::string_view WithoutThought(std::string_view text) {
 }
 
 std::vector<std::string_view> LastBoxes(std::string_view text) {
-  const std::vector<Box> boxes = ReadBoxes(text).closed;
+  const std::vector<Box> boxes = ReadBoxes(text);
   std::vector<std::string_view> last;
   std::size_t begin = text.size();
   for (auto box = boxes.rbegin(); box != boxes.rend() && last.size() < kMaxBoxes; ++box) {
@@ -186,11 +179,9 @@ std::vector<std::string_view> LastBoxes(std::string_view text) {
 }
 
 std::optional<std::string_view> InLastBox(std::string_view text) {
-  const std::vector<Box> boxes = ReadBoxes(text).closed;
+  const std::vector<Box> boxes = ReadBoxes(text);
   return boxes.empty() ? std::nullopt : std::optional(Trim(boxes.back().inside));
 }
-
-bool HasOpenBox(std::string_view text) { return ReadBoxes(text).open; }
 
 Behind BehindFinalAnswer(std::string_view text) { return BehindLast(text, "final answer is"); }
 

@@ -37,9 +37,6 @@ std::vector<std::string_view> LastBoxes(std::string_view text);
 // ends.
 std::optional<std::string_view> InLastBox(std::string_view text);
 
-// Returns whether a \boxed{ or \fbox{ does not close before the text ends.
-bool HasOpenBox(std::string_view text);
-
 // Returns the text after the last "final answer is", as in Minerva's "The final answer is $5$. I
 // hope it is correct."
 std::optional<std::string_view> BehindFinalAnswer(std::string_view text);

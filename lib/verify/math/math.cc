@@ -80,11 +80,12 @@ bool IsSentence(const AnswerCandidate& candidate, const MathNode& node) {
 }
 
 std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
-                                 const std::vector<std::string>& anchors, MathComparison& how) {
-  std::vector<AnswerCandidate> candidates = FindAnswers(text, truncated, anchors);
+                                 const std::vector<std::string>& anchors, CommaReading commas,
+                                 MathComparison& how) {
+  std::vector<AnswerCandidate> candidates = FindAnswers(text, truncated, anchors, commas);
   for (AnswerCandidate& candidate : candidates) {
     if (candidate.refused) continue;
-    Result<MathNode> node = ReadNode(candidate.text, CommaReading::kThousands);
+    Result<MathNode> node = ReadNode(candidate.text, commas);
     if (!node.ok() || IsSentence(candidate, *node)) continue;
     if (candidate.joined) DropRepeated(*node, how);
     return Answer{std::move(candidate.anchor), std::move(candidate.text), *std::move(node),
@@ -159,13 +160,14 @@ std::vector<std::string> WithTheRest(std::vector<std::string> anchors) {
 // Both have to be numbers and nothing else; mathematics and words are not compared.
 std::optional<Restatement> FindContradiction(const VerifyRequest& request,
                                              const std::vector<std::string>& anchors,
-                                             const Answer& given, MathComparison& how) {
+                                             const Answer& given, CommaReading commas,
+                                             MathComparison& how) {
   const bool first =
       given.anchor == "boxed" || given.anchor == "final answer is" || given.anchor == "####";
   if (!first || !PlainNumber(given.source)) return std::nullopt;
   auto later = FindRestatement(request.response, request.truncated, anchors, given.end);
   if (!later) return std::nullopt;
-  const auto number = ReadNode(later->number, CommaReading::kThousands);
+  const auto number = ReadNode(later->number, commas);
   if (!number.ok() || CompareMath(given.node, *number, how) == Sameness::kSame ||
       CompareMath(*number, given.node, how) == Sameness::kSame)
     return std::nullopt;
@@ -225,16 +227,17 @@ Verdict Compare(const Answer& given, const Answer& gold, MathComparison& how) {
 
 Verdict JudgeMath(const VerifyRequest& request, const RewardConfig& config) {
   const std::vector<std::string>& anchors = config.math.anchors;
+  const CommaReading commas = CommasOf(config.math.decimal);
   MathComparison how{.mode = config.math.mode};
-  const auto gold = ReadAnswer(request.answer, /*truncated=*/false, WithTheRest(anchors), how);
+  const auto gold =
+      ReadAnswer(request.answer, /*truncated=*/false, WithTheRest(anchors), commas, how);
   if (!gold) return Unscorable("answer: none found in the reference");
-  auto given = ReadAnswer(request.response, request.truncated, anchors, how);
+  auto given = ReadAnswer(request.response, request.truncated, anchors, commas, how);
   if (!given) return Wrong("", Shown(gold->node));
-  if (auto later = FindContradiction(request, anchors, *given, how)) {
+  if (auto later = FindContradiction(request, anchors, *given, commas, how)) {
     if (!later->retracts)
       return Wrong(Shown(given->node) + ", then " + later->number, Shown(gold->node));
-    given = Answer{std::move(later->anchor), later->number,
-                   *ReadNode(later->number, CommaReading::kThousands), 0};
+    given = Answer{std::move(later->anchor), later->number, *ReadNode(later->number, commas), 0};
   }
   Verdict verdict = IsTooVague(*given, *gold) || IsRestated(*given, *gold, request.prompt, how)
                         ? Wrong(Shown(given->node), Shown(gold->node))

@@ -41,6 +41,18 @@ TEST(MathSettings, TheReferenceIsReadByAllAnchors) {
             Outcome::kCorrect);
 }
 
+TEST(MathSettings, ADecimalCommaIsReadWhereItIsTheSetting) {
+  const MathConfig comma = {.mode = MathMode::kStrict, .decimal = DecimalMark::kComma};
+  EXPECT_EQ(Judge(comma, "\\boxed{3,5}", "3,5").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge(comma, "\\boxed{7/2}", "3,5").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge(comma, "Das Ergebnis ist \\boxed{1.234,5}.", "1234,50").outcome,
+            Outcome::kCorrect);
+  EXPECT_EQ(Judge(comma, "\\boxed{1,234}", "1234").outcome, Outcome::kWrong);
+  const MathConfig point = {.mode = MathMode::kStrict};
+  EXPECT_EQ(Judge(point, "\\boxed{1,234}", "1234").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge(point, "\\boxed{3,5}", "3.5").outcome, Outcome::kWrong);
+}
+
 TEST(MathSettings, StrictModeDoesNotAcceptRounding) {
   EXPECT_EQ(Judge({.mode = MathMode::kLenient}, "\\boxed{0.333}", "1/3").outcome,
             Outcome::kCorrect);
