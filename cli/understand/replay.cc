@@ -38,9 +38,8 @@ Status CheckOverrides(const std::vector<std::string>& overrides) {
       continue;
     return InvalidArgument(
         fmt::format("--set {}: a replay changes run.algorithm.*, run.data.selection.* and "
-                    "run.batch.zero_variance or denominator; every other setting would "
-                    "have led to other "
-                    "completions",
+                    "run.batch.zero_variance or denominator; every other setting would have led to "
+                    "other completions",
                     text));
   }
   return OkStatus();
