@@ -104,12 +104,15 @@ struct MoppsConfig {
 
 struct SelectionConfig {
   SelectionMode mode = SelectionMode::kNone;
+  bool unbiased = false;
   GresoConfig greso;
   SpeedConfig speed;
   MoppsConfig mopps;
 
   void Visit(auto& v) {
     v("mode", mode, "prompts passed over by their history");
+    v("unbiased", unbiased,
+      "mode greso: weight a group by 1 / the probability with which its prompt was drawn");
     v("greso", greso, "mode greso");
     v("speed", speed, "mode speed");
     v("mopps", mopps, "mode mopps");

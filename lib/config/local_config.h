@@ -137,13 +137,14 @@ struct CoordinatorConfig {
 };
 
 // How new weights reach the vLLM servers.
-enum class VllmWeights : std::uint8_t { kAuto, kFile, kNccl, kLora };
+enum class VllmWeights : std::uint8_t { kAuto, kFile, kNccl, kIpc, kLora };
 
 template <>
 inline constexpr ChoiceRow<VllmWeights> kChoices<VllmWeights>[] = {
     {VllmWeights::kAuto, "auto", "the first of lora, nccl, file that run, server and machine can"},
     {VllmWeights::kFile, "file", "the servers read the folder of a version"},
     {VllmWeights::kNccl, "nccl", "the worker broadcasts them from a GPU of its own"},
+    {VllmWeights::kIpc, "ipc", "the servers map the worker's memory of the GPU that they share"},
     {VllmWeights::kLora, "lora", "the servers read the folder of adapters (run.lora)"},
 };
 
@@ -231,7 +232,7 @@ struct VllmConfig {
       "weights are float32, else 0.05",
       AtLeast(0));
     v("weights", weights, "how new weights reach the servers");
-    v("transfer", transfer, "weights: nccl");
+    v("transfer", transfer, "weights: nccl and ipc");
     v("launch", launch, "servers that buttress launch starts");
   }
 };

@@ -168,6 +168,7 @@ struct PythonConfig {
   std::int64_t restart_after = 0;
   std::int64_t memory_mb = 0;
   std::string revision;
+  bool sandbox = false;
   // No setting: the folder for what functions print; empty: the standard error stream.
   std::string output = {};
 
@@ -190,6 +191,9 @@ struct PythonConfig {
       "a name for the state of the functions' files: a run resumes with changed files only with a "
       "new one",
       MayChange());
+    v("sandbox", sandbox,
+      "run the functions inside the sandbox of run.reward.code, for functions that execute what "
+      "the model wrote");
   }
 };
 
