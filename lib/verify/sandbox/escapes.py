@@ -3,7 +3,7 @@
 Prints a line for each attempt that succeeds although it must fail, then "done".
 """
 
-import ctypes, os, socket, sys
+import ctypes, mmap, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
 
 def attempt(what, action):
@@ -32,6 +32,8 @@ attempt("makes a user namespace", lambda: libc.unshare(0x10000000) == 0)
 attempt("mounts", lambda: libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0)
 attempt("traces a process", lambda: libc.ptrace(0, 0, 0, 0) == 0)
 attempt("makes a file in memory", lambda: libc.memfd_create(b"x", 0) >= 0)
+attempt("shares memory", lambda: mmap.mmap(-1, 4096))
+attempt("maps /dev/zero", lambda: mmap.mmap(open("/dev/zero", "r+b").fileno(), 4096))
 attempt("changes the kernel", lambda: open("/proc/sys/kernel/hostname", "w"))
 attempt("writes to the first process", lambda: open("/proc/1/mem", "r+b"))
 attempt("sees bubblewrap", lambda: any(open("/proc/%s/comm" % p).read() == "bwrap\n"

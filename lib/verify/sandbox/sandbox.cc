@@ -85,7 +85,8 @@ std::vector<std::string> CommandLine(const SandboxOptions& options, const Sandbo
   // Who could write to the memory of the first process would outlive the run.
   Append(line,
          {"--proc", "/proc", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"});
-  Append(line, {"--dev", "/dev", "--remount-ro", "/dev"});
+  // A shared mapping of /dev/zero is memory that no limit counts.
+  Append(line, {"--dev", "/dev", "--dev-bind", "/dev/null", "/dev/zero", "--remount-ro", "/dev"});
   Append(line, {"--size", disk, "--tmpfs", "/tmp", "--size", disk, "--tmpfs", "/work"});
   for (std::size_t i = 0; i < run.files.size(); ++i)
     Append(line, {"--perms", "0555", "--ro-bind-data",

@@ -4,8 +4,8 @@
 //                caller that is root becomes user 65534 first
 //   files        read-only /usr and SandboxOptions::read_only; /tmp and /work in memory, each of
 //                `disk_bytes`; nothing else of the machine
-//   seccomp      no sockets, ptrace, mounts, namespaces, or shared or anonymous files in memory
-//                (seccomp.cc)
+//   seccomp      a list of the calls that programs need (seccomp.cc); no sockets, ptrace, mounts,
+//                namespaces, or memory that is shared other than by a file of /tmp and /work
 //   limits       CPU time, address space, open files and their size of every process, bubblewrap's
 //                included; processes; the program cannot raise them
 //   totals       memory and files of all processes together, measured while they run

@@ -1,4 +1,4 @@
-// The filter of system calls that are refused to a program in the sandbox.
+// The filter of system calls for a program in the sandbox: what it does not list does not exist.
 #pragma once
 
 #include "lib/base/os/fd.h"
