@@ -62,6 +62,7 @@ std::function<Status()> AddPage(CLI::App& app);
 std::function<Status()> AddCompare(CLI::App& app);
 std::function<Status()> AddStop(CLI::App& app);
 std::function<Status()> AddTokenize(CLI::App& app);
+std::function<Status()> AddEval(CLI::App& app);
 std::function<Status()> AddVllmServer(CLI::App& app);
 std::function<Status()> AddDetokenize(CLI::App& app);
 

@@ -81,7 +81,7 @@ constexpr CommandEntry kCommands[] = {
     {"drain", "let rollout workers finish or hand back what they hold, and exit", AddDrain,
      kMachines},
     {"sft", "supervised fine-tuning on messages or prompts and responses", AddLearner, kModels},
-    {"eval", "measure the accuracy of a model folder or a server on a file of prompts", AddWorker,
+    {"eval", "measure the accuracy of a model folder or a server on a file of prompts", AddEval,
      kModels},
     {"logprobs", "compute the log-probs of token sequences under a model folder", AddWorker,
      kModels},

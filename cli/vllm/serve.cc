@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -22,6 +23,7 @@
 #include "lib/base/os/program_path.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/checks/vllm_checks.h"
+#include "lib/config/choice.h"
 #include "lib/config/load.h"
 #include "lib/policy/model_config.h"
 
@@ -35,6 +37,12 @@ constexpr std::int64_t kMaxKeyBytes = 4096;
 struct ServeFlags {
   std::string path;
   std::vector<std::string> overrides;
+  // Without a run file: one server of a model folder, for `buttress eval`.
+  std::string model;
+  std::string binary;
+  std::string dtype = "float32";
+  std::vector<std::int64_t> gpus;
+  std::vector<std::string> args;
   ServerPlace place{.index = 0, .port = 8000};
   bool print = false;
   bool count = false;
@@ -79,8 +87,29 @@ Status RunServer(const ServerCommand& command, std::int64_t stop_ms) {
   std::exit(StatusToReport(code));
 }
 
+// The configuration of a server without a run: as long as the model's positions, which it serves
+// under the name of its folder.
+Result<RunConfig> WithoutRun(const ServeFlags& flags) {
+  if (flags.model.empty() || flags.binary.empty())
+    return InvalidArgument("name a run file, or --model and --binary");
+  BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig model, LoadModelConfig(flags.model));
+  RunConfig config;
+  config.run.model.path = flags.model;
+  BUTTRESS_ASSIGN_OR_RETURN(config.run.model.dtype, FindChoice<ModelDtype>(flags.dtype));
+  config.run.data.max_prompt_tokens = model.max_positions;
+  VllmConfig& vllm = config.local.worker.vllm;
+  vllm.model = flags.model;
+  vllm.launch.binary = flags.binary;
+  vllm.launch.gpus = flags.gpus;
+  vllm.launch.tensor_parallel = std::max<std::int64_t>(1, std::ssize(flags.gpus));
+  vllm.launch.args = flags.args;
+  return config;
+}
+
 Status Serve(const ServeFlags& flags) {
-  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags.path, flags.overrides));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const RunConfig config,
+      flags.path.empty() ? WithoutRun(flags) : LoadRunConfig(flags.path, flags.overrides));
   const VllmConfig& vllm = config.local.worker.vllm;
   const std::int64_t servers = LaunchedServers(vllm.launch);
   if (flags.count) {
@@ -115,7 +144,17 @@ Status Serve(const ServeFlags& flags) {
 
 std::function<Status()> AddVllmServer(CLI::App& app) {
   const auto flags = std::make_shared<ServeFlags>();
-  AddConfigFile(app, flags->path)->required();
+  CLI::Option* const file = AddConfigFile(app, flags->path);
+  app.add_option("--model", flags->model, "without a run: the folder that is served")
+      ->excludes(file);
+  app.add_option("--binary", flags->binary, "without a run: the program vllm")->excludes(file);
+  app.add_option("--dtype", flags->dtype, "without a run: float32 | bfloat16")->excludes(file);
+  app.add_option("--gpus", flags->gpus, "without a run: its GPUs, 0,1: one server of them all")
+      ->delimiter(',')
+      ->excludes(file);
+  app.add_option("--arg", flags->args, "without a run: a further argument of vllm serve")
+      ->allow_extra_args(false)
+      ->excludes(file);
   app.add_option("--set", flags->overrides, "override a setting; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--index", flags->place.index,

@@ -35,6 +35,9 @@ struct Flags {
   std::int64_t limit = 0;
   std::int64_t completions = 1;
   std::int64_t requests = OpenAiOptions().requests;
+  // Read by `buttress eval`, which starts the server.
+  std::string vllm, vllm_gpus;
+  std::vector<std::string> vllm_args;
   std::vector<std::int64_t> ks;
   std::int64_t max_tokens = 0;
   std::int64_t gpu = -1;
@@ -59,6 +62,10 @@ struct Flags {
         "--tokenizer", tokenizer,
         "folder with tokenizer and config.json of the server's model: prompts are sent as "
         "tokens to /v1/completions; default: as messages to /v1/chat/completions");
+    app.add_option("--vllm", vllm,
+                   "program vllm: `buttress eval` serves the model folder with it, and ends it");
+    app.add_option("--vllm-gpus", vllm_gpus, "its GPUs, as 0,1; default: the CPU");
+    app.add_option("--vllm-arg", vllm_args, "a further argument of vllm serve; may be repeated");
     app.add_option("--api-key-file", api_key_file, "file with the API key of the server");
     app.add_option("--requests", requests, "requests to the server at a time")
         ->capture_default_str()
@@ -104,6 +111,7 @@ struct Flags {
 
 // Sets the model folder or the server.
 Status NameModel(const Flags& flags, EvalOptions& options) {
+  if (!flags.vllm.empty()) return InvalidArgument("--vllm is read by `buttress eval` alone");
   if (flags.server.empty()) {
     if (!flags.tokenizer.empty() || !flags.api_key_file.empty())
       return InvalidArgument("--tokenizer and --api-key-file are of a server; add --server");

@@ -80,6 +80,53 @@ TEST_F(VllmLaunchTest, AnArgumentThatVllmDoesNotKnowEndsTheRunWithItsName) {
   EXPECT_TRUE(Descendants().empty());
 }
 
+class VllmEvalTest : public VllmLaunchTest {
+ protected:
+  // `buttress eval --vllm` on two prompts, of which the server knows one.
+  std::vector<std::string> Eval(const std::vector<std::string>& flags) {
+    const std::string prompts = JoinPath(dir_.path(), "prompts.jsonl");
+    EXPECT_TRUE(WriteFileAtomic(prompts,
+                                "{\"prompt\":\"1+2:\",\"answer\":\"3\"}\n"
+                                "{\"prompt\":\"2+2:\",\"answer\":\"4\"}\n")
+                    .ok());
+    std::vector<std::string> argv = {SiblingProgram("buttress"),
+                                     "eval",
+                                     "--vllm",
+                                     SiblingProgram("fake_vllm"),
+                                     "--prompts",
+                                     prompts,
+                                     "--verifier",
+                                     "number"};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    return argv;
+  }
+
+  std::string log() const { return JoinPath(dir_.path(), "log"); }
+
+  const TempDir dir_;
+};
+
+TEST_F(VllmEvalTest, TheServerOfAnEvaluationServesItsModelAndEndsWithIt) {
+  const std::string model = FakeVllmRun::Get().model();
+  ASSERT_EQ(
+      RunToEnd(Eval({"--model", model, "--vllm-gpus", "2,3", "--vllm-arg=--seed", "--vllm-arg=7"}),
+               log(), kRunMs),
+      0)
+      << TextOf(log());
+  EXPECT_THAT(TextOf(log()), HasSubstr("accuracy 50 %"));
+  EXPECT_TRUE(WaitUntil(kRunMs, [] { return Descendants().empty(); }));
+}
+
+TEST_F(VllmEvalTest, AServerThatCannotStartEndsTheEvaluation) {
+  const std::string model = FakeVllmRun::Get().model();
+  EXPECT_EQ(RunToEnd(Eval({"--model", model, "--vllm-arg=--no-such-flag"}), log(), kRunMs), 2);
+  EXPECT_THAT(TextOf(log()), HasSubstr("vLLM ended with status 2 before it served"));
+  EXPECT_EQ(RunToEnd(Eval({"--model", "/nowhere"}), log(), kRunMs), 3);
+  EXPECT_THAT(TextOf(log()), HasSubstr("/nowhere/config.json"));
+  EXPECT_EQ(RunToEnd(Eval({"--model", model, "--server", "http://x"}), log(), kRunMs), 2);
+  EXPECT_THAT(TextOf(log()), HasSubstr("--vllm starts one; leave one out"));
+}
+
 TEST_F(VllmLaunchTest, WhatCannotWorkIsNamedBeforeAnythingStarts) {
   LaunchedRun run(kSteps, Settings());
   run.Start({"--set", "local.worker.vllm.launch.gpus=[4]", "--set",

@@ -459,6 +459,11 @@ void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& 
     return connection.Reply(
         404, R"({"error":{"message":"The model does not exist","type":"NotFoundError"}})");
   }
+  if (!body.value("stream", false)) {  // of `buttress eval`
+    return connection.Reply(200, Json{{"choices", {{{"text", "3"}, {"finish_reason", "stop"}}}},
+                                      {"usage", {{"completion_tokens", 1}}}}
+                                     .dump());
+  }
   const Call call = Begin(request, body);
   if (!call.error.empty()) {
     connection.Reply(
