@@ -117,7 +117,7 @@ run:
   sampling: {{group_size: 4, max_tokens: 8}}
   batch: {{prompts: 8, max_age: 1}}
   reward: {{verifier: countdown, use_all: true}}
-  algorithm: {{advantage: avspo}}
+  algorithm: {{advantage: avspo, avspo: {{mode: opposite}}}}
   optim: {{lr: 1e-3}}
 local:
   out: {machine.folder}/run

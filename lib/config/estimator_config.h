@@ -143,7 +143,7 @@ struct AvspoPriorConfig {
 };
 
 struct AvspoConfig {
-  AvspoMode mode = AvspoMode::kOpposite;
+  AvspoMode mode = AvspoMode::kPrior;
   double acr_threshold = 0.3;
   double slope = 5.0;
   double variance_threshold = 0.01;

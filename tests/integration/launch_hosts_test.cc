@@ -144,7 +144,7 @@ class HostsRun {
            "\n  checkpoint_interval: 5\n  lease_ms: 6000\n  data: {prompts: task/train.jsonl}\n"
            "  model: {path: task/model}\n  sampling: {group_size: 4, max_tokens: 8}\n"
            "  batch: {prompts: 8, max_age: 1}\n  reward: {verifier: countdown, use_all: true}\n"
-           "  algorithm: {advantage: avspo}\n  optim: {lr: 3e-4}\n"
+           "  algorithm: {advantage: avspo, avspo: {mode: opposite}}\n  optim: {lr: 3e-4}\n"
            "local:\n  out: run\n"
            "  security: {certificate: certs/host.pem, key: certs/host.key, ca: certs/ca.pem, "
            "tokens: certs}\n"

@@ -145,7 +145,7 @@ class Cluster {
            "  sampling: {group_size: 4, max_tokens: 8}\n  batch: {prompts: " +
            std::to_string(kGroupsOfAStep) +
            ", max_age: 1}\n  reward: {verifier: countdown, use_all: true}\n  algorithm: "
-           "{advantage: avspo}\n  optim: {lr: 3e-4}\n"
+           "{advantage: avspo, avspo: {mode: opposite}}\n  optim: {lr: 3e-4}\n"
            "local:\n  out: /tmp/run\n"
            "  security: {certificate: " +
            certs + name + ".pem, key: " + certs + name + ".key, ca: " + certs +

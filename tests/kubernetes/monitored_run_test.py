@@ -37,7 +37,7 @@ run:
   sampling: {group_size: 4, max_tokens: 8}
   batch: {prompts: 8, max_age: 1}
   reward: {verifier: countdown, use_all: true, second: {verifier: format, share: 1}}
-  algorithm: {advantage: avspo}
+  algorithm: {advantage: avspo, avspo: {mode: opposite}}
 local:
   out: out
   launch: {workers: 2, learner_ranks: 2}

@@ -76,8 +76,8 @@ inline std::string TinyRunYaml(const std::string& out, int steps) {
          "\n  checkpoint_interval: 5\n  lease_ms: 3000\n  data: {prompts: " + task +
          "/train.jsonl, held_out: " + task + "/held_out.jsonl}\n  model: {path: " + task +
          "/model}\n  sampling: {group_size: 4, max_tokens: 8}\n  batch: {prompts: 8, max_age: 1}\n"
-         "  reward: {verifier: countdown, use_all: true}\n  algorithm: {advantage: avspo}\n  "
-         "optim: {lr: 3e-4}\n"
+         "  reward: {verifier: countdown, use_all: true}\n  algorithm: {advantage: avspo, "
+         "avspo: {mode: opposite}}\n  optim: {lr: 3e-4}\n"
          "local:\n  out: " +
          out +
          "\n  learner: {collective_timeout_ms: 20000, stop_when: {uninformative_steps: 0}}\n  "

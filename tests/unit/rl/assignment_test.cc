@@ -173,6 +173,7 @@ TEST_F(AssignmentTest, EachSourceHasAGateOfItsOwn) {
   for (std::size_t k = 0; k < 16; ++k)
     ChangeHead(plan, k, [k](v1::GroupHead& head) { head.set_source(k < 8 ? "easy" : "hard"); });
   options.run.algorithm.advantage = Estimator::kAvspo;
+  options.run.algorithm.avspo.mode = AvspoMode::kOpposite;
   options.run.algorithm.avspo.acr_threshold = 0.6;  // above the rate of all groups, one half
   ASSERT_TRUE(Assign().ok());
   EXPECT_EQ(summary.virtual_groups, 8);

@@ -221,6 +221,7 @@ TEST(AvspoProperty, OppositeChangesAllCorrectAndAllWrongGroupsOnly) {
     const auto base = Advantages(groups, {});
     AlgorithmConfig options;
     options.advantage = Estimator::kAvspo;
+    options.avspo.mode = AvspoMode::kOpposite;
     options.avspo.acr_threshold = 0.0;
     const auto out = ComputeAdvantages(input, options);
     ASSERT_TRUE(out.ok());

@@ -112,6 +112,7 @@ TEST(ComputeAdvantagesTest, RewardsAloneGiveTheSameAsRewardsAndOutcomes) {
   const TestBatch batch({{1, 0, 0, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0.5, 0.5}});
   AlgorithmConfig options;
   options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kOpposite;
   const auto with_outcomes = ComputeAdvantages(batch.input(), options);
   AdvantageInput input = batch.input();
   input.outcomes = {};

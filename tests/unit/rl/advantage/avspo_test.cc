@@ -19,6 +19,7 @@ TEST(AvspoTest, OppositeRecordsOneVirtualSamplePerRepairedGroup) {
   const TestBatch batch({{1, 0}, {1, 1}, {0, 0}, {0.5, 0.5}, {1, std::nullopt}});
   AlgorithmConfig options;
   options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kOpposite;
   const auto out = ComputeAdvantages(batch.input(), options);
   ASSERT_TRUE(out.ok()) << out.status().message();
   const std::vector<double> expected = {0, 1, 1, 0, 0};
@@ -114,6 +115,7 @@ TEST(AvspoTest, ASourceOpensTheGateOfItsOwnGroupsAndAFewGroupsReadTheRateOfAll) 
   const TestBatch batch = ThreeSources();
   AlgorithmConfig options;
   options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kOpposite;
   for (const auto& [threshold, easy, rare] : {std::tuple{0.6, true, false}, {0.5, true, true}}) {
     options.avspo.acr_threshold = threshold;
     const auto out = ComputeAdvantages(batch.input(), options);
