@@ -76,7 +76,7 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
         draws.skipped.push_back(
             {cursor_.pass, Counted(considered[i].row), *reasons[i], options_.name});
       } else {
-        BUTTRESS_RETURN_IF_ERROR(Keep(considered[i], draws));
+        BUTTRESS_RETURN_IF_ERROR(Keep(considered[i], memory.greso, draws));
       }
     }
     cursor_.index = end;
@@ -119,10 +119,12 @@ std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const Candi
   return reasons;
 }
 
-Status PromptSource::Keep(const Candidate& candidate, Draws& draws) {
+Status PromptSource::Keep(const Candidate& candidate, const GresoBases& greso, Draws& draws) {
   BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(candidate.row));
   const std::uint64_t counted = Counted(candidate.row);
-  draws.prompts.push_back({prompt.id, prompt.source, cursor_.pass, counted, options_.group_size});
+  const bool by_greso = options_.selection.mode == SelectionMode::kGreso;
+  draws.prompts.push_back({prompt.id, prompt.source, cursor_.pass, counted, options_.group_size,
+                           by_greso ? GresoDrawProbability(candidate.record, greso) : 1});
   if (options_.selection.mode != SelectionMode::kNone) draws.records[counted] = candidate.record;
   ++cursor_.drawn;
   if (unread_.size() < kMaxUnread) unread_.insert_or_assign(candidate.row, std::move(prompt));

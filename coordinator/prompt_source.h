@@ -84,7 +84,7 @@ class PromptSource {
   // is drawn.
   std::vector<std::optional<SkipReason>> Judge(std::span<const Candidate> candidates,
                                                const GresoBases& greso) const;
-  Status Keep(const Candidate& candidate, Draws& draws);
+  Status Keep(const Candidate& candidate, const GresoBases& greso, Draws& draws);
 
   const PromptFile& file_;
   const PromptSourceOptions options_;

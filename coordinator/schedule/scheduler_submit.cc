@@ -85,6 +85,8 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   v1::GroupHead head = std::move(submission.head);
   head.set_source(group.prompt.source);
   *head.mutable_history() = ToProto(history);
+  if (group.prompt.probability < 1)
+    head.mutable_history()->set_draw_probability(group.prompt.probability);
   history.Add(OwnHistoryOf(head), options_.history_decay);
   out.histories[group.prompt.row] = history;
   if (head.versions_size() == 0) {

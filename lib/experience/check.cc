@@ -340,6 +340,11 @@ Status CheckHistory(const v1::PromptHistory& history) {
   const bool recent = 0 <= history.recent_correct() &&
                       history.recent_correct() <= history.recent_scored() &&
                       history.recent_scored() <= static_cast<double>(history.scored());
+  const double drawn = history.has_draw_probability() ? history.draw_probability() : 1;
+  if (!(drawn > 0 && drawn <= 1)) {
+    return InvalidArgument(
+        fmt::format("history: draw probability {}; expected above 0 and at most 1", drawn));
+  }
   if (counts && recent) return OkStatus();
   return InvalidArgument(fmt::format(
       "history: {} correct of {}, lately {} of {}; expected 0 <= correct <= scored",

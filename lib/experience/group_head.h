@@ -93,6 +93,11 @@ inline CollapseClass ClassOf(const v1::GroupHead& head) {
 // Returns the history of the prompt before the group.
 PromptHistory HistoryOf(const v1::GroupHead& head);
 
+// Returns the probability with which the prompt was drawn when its turn came, in (0, 1].
+inline double DrawProbabilityOf(const v1::GroupHead& head) {
+  return head.history().has_draw_probability() ? head.history().draw_probability() : 1;
+}
+
 // Returns what the group adds to the history of its prompt.
 PromptHistory OwnHistoryOf(const v1::GroupHead& head);
 

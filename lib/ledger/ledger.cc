@@ -170,10 +170,10 @@ class Ledger::Writer {
 
   Status WriteGroup(const GroupRow& g) {
     return Put(kGroup, g.group_id, g.prompt.prompt_id, g.prompt.source, g.prompt.pass, g.prompt.row,
-               g.prompt.completions, GroupStateName(g.state), DropReasonName(g.reason), g.attempts,
-               g.lease_epoch, g.worker_id, g.incarnation, g.min_version.learner_epoch,
-               g.min_version.step, g.granted_version.learner_epoch, g.granted_version.step, g.step,
-               g.position, g.passed, g.holds_slot,
+               g.prompt.completions, g.prompt.probability, GroupStateName(g.state),
+               DropReasonName(g.reason), g.attempts, g.lease_epoch, g.worker_id, g.incarnation,
+               g.min_version.learner_epoch, g.min_version.step, g.granted_version.learner_epoch,
+               g.granted_version.step, g.step, g.position, g.passed, g.holds_slot,
                g.state != GroupState::kSettled && g.state != GroupState::kDropped);
   }
 

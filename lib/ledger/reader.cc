@@ -74,8 +74,8 @@ Result<Groups> ReadGroups(Database& database, const std::string& where) {
     GroupRow& g = groups[row.Unsigned(0)];
     std::string state, reason;
     row.Read(g.group_id, g.prompt.prompt_id, g.prompt.source, g.prompt.pass, g.prompt.row,
-             g.prompt.completions, state, reason, g.attempts, g.lease_epoch, g.worker_id,
-             g.incarnation, g.min_version.learner_epoch, g.min_version.step,
+             g.prompt.completions, g.prompt.probability, state, reason, g.attempts, g.lease_epoch,
+             g.worker_id, g.incarnation, g.min_version.learner_epoch, g.min_version.step,
              g.granted_version.learner_epoch, g.granted_version.step, g.step, g.position, g.passed,
              g.holds_slot);
     BUTTRESS_RETURN_IF_ERROR(FromName(GroupStateName, kGroupStates, state, g.state));

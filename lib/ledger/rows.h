@@ -73,6 +73,7 @@ struct DrawnPrompt {
   std::uint64_t pass = 0;        // completed passes over its source before this draw
   std::uint64_t row = 0;         // row of the dataset, from 0, counted through all sources
   std::int32_t completions = 0;  // completions wanted, n <= G
+  double probability = 1;        // with which it was drawn when its turn came (mode greso)
 
   bool operator==(const DrawnPrompt&) const = default;
 };

@@ -14,7 +14,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 14;
+inline constexpr int kLedgerVersion = 15;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -65,6 +65,7 @@ CREATE TABLE groups (
   pass           INTEGER NOT NULL,
   dataset_row    INTEGER NOT NULL,
   completions    INTEGER NOT NULL,
+  probability    REAL    NOT NULL,  -- with which the prompt was drawn when its turn came
   state          TEXT    NOT NULL,
   reason         TEXT    NOT NULL,
   attempts       INTEGER NOT NULL,

@@ -43,6 +43,10 @@ constexpr Measurement kTable[] = {
     {"acr_expected_high", &M::acr_expected_high, kRatio, kMean,
      "Upper end of the 95 % interval of acr around acr_expected."},
     {"acr_excess", &M::acr_excess, kRatio, kMean, "acr - acr_expected."},
+    {"acr_dataset", &M::acr_dataset, kRatio, kMean,
+     "acr of the prompts whose turn came, drawn or passed over (run.data.selection.mode: greso): "
+     "each group counts 1 / the probability with which its prompt was drawn. Only of steps with "
+     "such a group, in which no group was replaced."},
     {"acr_100", &M::acr_100, kRatio, kLast, "Mean acr of the first 100 steps, or of all so far."},
     {"acr_sigma", &M::acr_sigma, kRatio, kLast,
      "Standard deviation of acr over the last 25 steps."},

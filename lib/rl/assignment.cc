@@ -167,6 +167,24 @@ void SummarizeCollapse(const CollapseSnapshot& collapse, BatchSummary& summary) 
   summary.unscorable_groups = Number(counts.unscorable);
 }
 
+// Every group stands for 1 / probability prompts whose turn came, of which the others were passed
+// over (Horvitz and Thompson 1952). What was replaced is not in the plan, so that nothing is known
+// then.
+void SummarizeDataset(const Plan& plan, BatchSummary& summary) {
+  double constant = 0, comparable = 0;
+  bool weighted = false;
+  for (const GroupHeadPtr& group : plan.groups) {
+    const CollapseClass collapse = ClassOf(*group);
+    if (collapse == CollapseClass::kUnscorable) continue;
+    const double prompts = 1 / DrawProbabilityOf(*group);
+    weighted = weighted || prompts > 1;
+    comparable += prompts;
+    constant += IsConstant(collapse) ? prompts : 0;
+  }
+  const bool whole = plan.collapse.step.groups == static_cast<std::int64_t>(plan.groups.size());
+  if (weighted && whole) summary.acr_dataset = Ratio(constant, comparable);
+}
+
 std::int64_t CountWithoutAdvantage(std::span<const std::int32_t> offsets,
                                    const AdvantageOutput& advantages) {
   std::int64_t groups = 0;
@@ -291,6 +309,7 @@ BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
                        const AdvantageOutput& advantages, const Placement& placement) {
   BatchSummary summary;
   SummarizeCollapse(plan.collapse, summary);
+  SummarizeDataset(plan, summary);
   SummarizeRows(plan, trained, advantages, summary);
   SummarizeGroups(plan, trained, summary);
   SummarizeAges(plan, summary);
@@ -414,6 +433,16 @@ double KeptShare(const Plan& plan, const TrainedRows& trained, Aggregation aggre
   return 1;
 }
 
+// A group counts for all prompts that it was drawn in place of, against the denominator of what was
+// drawn (docs/sampling.md).
+void WeighByDraws(const Plan& plan, std::vector<double>& token_weights) {
+  std::size_t row = 0;
+  for (const GroupHeadPtr& group : plan.groups) {
+    for (std::size_t i = 0; i < CompletionsOf(*group); ++i, ++row)
+      token_weights[row] /= DrawProbabilityOf(*group);
+  }
+}
+
 }  // namespace
 
 double OverlongPenalty(std::int64_t tokens, std::int64_t length, std::int64_t cache,
@@ -465,6 +494,7 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
     const double share = KeptShare(plan, trained, options.run.algorithm.aggregation);
     for (double& weight : out.token_weights) weight *= share;
   }
+  if (options.run.data.selection.unbiased) WeighByDraws(plan, out.token_weights);
   summary.gradient = PolicyGradientMass(
       advantages.advantages, trained.input.rewards, out.token_weights, trained.input.lengths,
       trained.input.group_offsets, trained.input.classes, advantages.decisions);

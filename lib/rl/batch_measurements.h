@@ -29,6 +29,7 @@ struct BatchMeasurements {
   double shaped_reward_mean = 0, accuracy = 0;
   double acr = 0, acr_all_correct = 0, acr_all_wrong = 0, acr_other = 0;
   double acr_effective = 0, acr_expected = 0, acr_expected_high = 0, acr_excess = 0;
+  double acr_dataset = kNotMeasured;
   double near_collapse = 0, truncated_share = 0, length_mean = 0;
   double groups = 0, unscorable_groups = 0, groups_replaced = 0, groups_masked = 0;
   double groups_informative = 0, completions = 0, unscorable = 0;

@@ -88,6 +88,11 @@ std::optional<SkipReason> GresoSkips(const PromptRecord& record, const GresoBase
   return std::nullopt;
 }
 
+double GresoDrawProbability(const PromptRecord& record, const GresoBases& bases) {
+  return 1.0 - std::max(GresoSkipProbability(record.easy_in_a_row, bases.easy),
+                        GresoSkipProbability(record.hard_in_a_row, bases.hard));
+}
+
 bool SpeedSkips(const PromptRecord& record, std::uint64_t pass, std::int64_t rest) {
   return record.last_constant && pass - record.last_pass <= static_cast<std::uint64_t>(rest);
 }

@@ -74,6 +74,9 @@ GresoBases AdaptGreso(const GresoBases& bases, const CollapseCounts& step, doubl
 std::optional<SkipReason> GresoSkips(const PromptRecord& record, const GresoBases& bases,
                                      double uniform);
 
+// The probability with which GresoSkips draws the prompt, at least 0.01.
+double GresoDrawProbability(const PromptRecord& record, const GresoBases& bases);
+
 // Whether the prompt is passed over after SPEED (arXiv 2506.09016), where the last group of a
 // prompt is its screening: true in the `rest` passes after a constant group.
 bool SpeedSkips(const PromptRecord& record, std::uint64_t pass, std::int64_t rest);

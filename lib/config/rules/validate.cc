@@ -141,6 +141,15 @@ void CheckData(const RunSettings& run, Rules& rules) {
     rules.RequireOf(IsSourceName(name), "sources", name,
                     "a name of letters, digits, _ and -, 64 at most");
   }
+  rules.Require(!data.selection.unbiased || data.selection.mode == SelectionMode::kGreso,
+                "selection.unbiased",
+                "needs run.data.selection.mode: greso; a prompt that speed lets rest cannot be "
+                "drawn at all, and the probability of mopps's choice is not known, so that no "
+                "weight makes up for what they pass over");
+  rules.Require(!data.selection.unbiased || run.batch.denominator == StepDenominator::kDrawn,
+                "selection.unbiased",
+                "needs run.batch.denominator: drawn; with kept the length of a step depends on "
+                "its own rewards");
   for (const auto& [name, source] : data.sources) {
     rules.In("run.data.sources." + name + ".");
     CheckSource(source, run, rules);

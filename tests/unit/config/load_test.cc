@@ -164,6 +164,19 @@ TEST(LoadTest, AZeroVariancePolicyMustFitTheEstimator) {
                   .ok());
 }
 
+TEST(LoadTest, UnbiasedDrawsNeedKnownProbabilitiesAndAFixedDenominator) {
+  const auto error = [](const std::string& mode, const std::string& denominator) {
+    return ErrorOf(kGood, {"run.data.selection.unbiased=true", "run.data.selection.mode=" + mode,
+                           "run.batch.denominator=" + denominator});
+  };
+  for (const char* mode : {"none", "speed", "mopps"})
+    EXPECT_THAT(error(mode, "drawn"), HasSubstr("needs run.data.selection.mode: greso"));
+  EXPECT_THAT(error("greso", "kept"), HasSubstr("needs run.batch.denominator: drawn"));
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml",
+                             {"run.data.selection.unbiased=true", "run.data.selection.mode=greso"})
+                  .ok());
+}
+
 TEST(LoadTest, ChancesOfNoiseAreRates) {
   EXPECT_THAT(ErrorOf(kGood, {"run.reward.noise.false_positive=-0.1"}),
               HasSubstr("run.reward.noise.false_positive = -0.1: between 0 and 1"));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "lib/base/os/file.h"
@@ -171,6 +172,42 @@ TEST_F(PromptSourceTest, GresoPassesOverPromptsThatAreConstantInARowWithTheReaso
   EXPECT_GE(drawn, 8);
   EXPECT_GT(easy, 10);
   EXPECT_GT(hard, 10);
+}
+
+// A column over the prompts, such as their gradients, and what a pass that passes prompts over says
+// of its mean.
+TEST_F(PromptSourceTest, WeighedByTheirProbabilitiesTheDrawnPromptsStandForAll) {
+  Records records;
+  const auto value = [](std::uint64_t row) { return static_cast<double>(row * row); };
+  double mean = 0;
+  for (std::uint64_t row = 0; row < kRows; ++row) {
+    (row % 2 == 0 ? records[row].easy_in_a_row : records[row].hard_in_a_row) =
+        static_cast<std::int64_t>(row / 10);
+    mean += value(row) / kRows;
+  }
+  PromptMemory memory = MemoryOf(records);
+  memory.greso = {0.4, 0.7};
+  constexpr int kPasses = 2000;
+  double sum = 0, squares = 0, unweighted = 0;
+  std::int64_t drawn = 0;
+  for (std::uint64_t seed = 0; seed < kPasses; ++seed) {
+    PromptSource source(*file_, {seed, true, 4, Mode("greso")});
+    double of_pass = 0;
+    for (auto next = source.Draw(1, memory); next->prompts[0].pass == 0;
+         next = source.Draw(1, memory)) {
+      const DrawnPrompt& prompt = next->prompts[0];
+      of_pass += value(prompt.row) / prompt.probability / kRows;
+      unweighted += value(prompt.row);
+      ++drawn;
+    }
+    sum += of_pass;
+    squares += of_pass * of_pass;
+  }
+  const double of_passes = sum / kPasses;
+  const double error = std::sqrt((squares / kPasses - of_passes * of_passes) / kPasses);
+  EXPECT_NEAR(of_passes, mean, 4 * error);
+  EXPECT_LT(error, mean / 50);
+  EXPECT_GT(std::abs(unweighted / static_cast<double>(drawn) - mean), 10 * error);
 }
 
 TEST_F(PromptSourceTest, SpeedSkipsAConstantPromptForOnePass) {

@@ -56,6 +56,20 @@ TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
   EXPECT_EQ(after.recent_scored, 2);
 }
 
+TEST(SchedulerSubmit, TheProbabilityOfADrawIsInTheHeadOfItsGroup) {
+  SchedulerRig rig = SchedulerRig::Started();
+  auto leases = rig.LeaseAll();
+  rig.ledger.groups.at(1).prompt.probability = 0.25;
+  rig.scheduler = rig.Restore();
+  for (const std::uint64_t id : {1u, 2u}) {
+    EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(leases.at(id), {1, 0, ""},
+                                                      {Outcome::kCorrect, Outcome::kWrong})),
+              SubmitOutcome::kAccepted);
+  }
+  EXPECT_EQ(DrawProbabilityOf(*rig.ledger.accepted.at(1).head), 0.25);
+  EXPECT_FALSE(rig.ledger.accepted.at(2).head->history().has_draw_probability());
+}
+
 TEST(SchedulerSubmit, RepeatedContentIsADuplicateInEveryLaterState) {
   SchedulerRig rig = SchedulerRig::Started();
   const auto leases = rig.LeaseAll();

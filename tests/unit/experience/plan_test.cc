@@ -123,6 +123,10 @@ const Rejection kRejections[] = {
         "history without sense", [](v1::GroupHead& h) { h.mutable_history()->set_correct(9); },
         "history: 9 correct of 8"),
     OfHead(
+        "draw of probability 0",
+        [](v1::GroupHead& h) { h.mutable_history()->set_draw_probability(0); },
+        "history: draw probability 0; expected above 0 and at most 1"),
+    OfHead(
         "source that is not counted", [](v1::GroupHead& h) { h.set_source("physics"); },
         "group 17 has source 'physics'"),
     {"sources in another order",

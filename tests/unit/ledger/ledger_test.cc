@@ -86,6 +86,7 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   group.worker_id = "w";
   group.min_version = {1, 2, ""};
   group.granted_version = {1, 3, ""};
+  group.prompt.probability = 0.0078125;
   group.passed = 4;
   group.holds_slot = true;
   changes.groups = {group};
@@ -455,7 +456,7 @@ TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
   for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(),
-                HasSubstr("is a ledger of version 3, this program reads version 14; use the "
+                HasSubstr("is a ledger of version 3, this program reads version 15; use the "
                           "program that wrote it, or a new run folder"));
   }
 }

@@ -393,6 +393,26 @@ TEST_F(AssignmentTest, TheDrawnDenominatorCountsReplacedGroups) {
   EXPECT_DOUBLE_EQ(of_kept->token_weights[0], 1.0 / (2 * 8));
 }
 
+TEST_F(AssignmentTest, AGroupCountsForThePromptsThatItWasDrawnInPlaceOf) {
+  const auto plain = Assign();
+  EXPECT_TRUE(std::isnan(summary.acr_dataset));
+  ChangeHead(plan, 0,
+             [](v1::GroupHead& head) { head.mutable_history()->set_draw_probability(0.25); });
+  const auto biased = Assign();
+  options.run.data.selection.unbiased = true;
+  const auto weighed = Assign();
+  ASSERT_TRUE(plain.ok() && biased.ok() && weighed.ok());
+  EXPECT_EQ(*biased, *plain);
+  EXPECT_EQ(weighed->advantages, plain->advantages);
+  for (std::size_t row = 0; row < 6; ++row)
+    EXPECT_EQ(weighed->token_weights[row], plain->token_weights[row] * (row < 2 ? 4 : 1));
+  EXPECT_DOUBLE_EQ(summary.acr, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(summary.acr_dataset, 1.0 / 6);    // of 4 mixed, 1 constant and 1 mixed prompt
+  plan.collapse.step.Add(CollapseClass::kAllWrong);  // replaced: its probability is not known
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_TRUE(std::isnan(summary.acr_dataset));
+}
+
 TEST_F(AssignmentTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
   options.run.algorithm.advantage = Estimator::kReinforcePp;
   options.run.batch.zero_variance = ZeroVariancePolicy::kMask;

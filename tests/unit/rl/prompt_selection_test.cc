@@ -84,6 +84,19 @@ TEST(PromptSelection, GresoNamesTheReason) {
   EXPECT_EQ(GresoSkips({}, {0.5, 0.5}, 0.0), std::nullopt);
 }
 
+TEST(PromptSelection, GresoDrawsWithTheProbabilityThatItStates) {
+  const GresoBases bases{0.5, 0.75};
+  for (const PromptRecord& record :
+       {PromptRecord{}, PromptRecord{.easy_in_a_row = 1}, PromptRecord{.easy_in_a_row = 30},
+        PromptRecord{.hard_in_a_row = 2}}) {
+    constexpr int kNumbers = 10000;
+    int drawn = 0;
+    for (int i = 0; i < kNumbers; ++i)
+      drawn += GresoSkips(record, bases, (i + 0.5) / kNumbers) ? 0 : 1;
+    EXPECT_NEAR(GresoDrawProbability(record, bases), 1.0 * drawn / kNumbers, 1.0 / kNumbers);
+  }
+}
+
 TEST(PromptSelection, AConstantPromptRestsForItsPasses) {
   const PromptRecord record{.last_constant = true, .last_pass = 4};
   EXPECT_TRUE(SpeedSkips(record, 5, 2));

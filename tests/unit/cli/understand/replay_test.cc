@@ -109,6 +109,24 @@ TEST(RunReplayTest, AGateKeepsItsThresholdFromStepToStep) {
   EXPECT_GT(replayed.gradient.virtual_samples, 0);
 }
 
+TEST(RunReplayTest, UnbiasedDrawsReadTheProbabilitiesThatTheRunKept) {
+  ReplayedRun run;
+  run.AddStep({{0, 0, 0, 0}, {1, 0, 0, 1}});
+  for (AcceptedGroup& group : run.changes().accepted) {
+    v1::GroupHead head = *group.head;
+    head.mutable_history()->set_draw_probability(0.25);
+    group.head = std::make_shared<const v1::GroupHead>(std::move(head));
+  }
+  const auto replay =
+      run.Open({"run.data.selection.mode=greso", "run.data.selection.unbiased=true"});
+  ASSERT_TRUE(replay.ok()) << replay.status().ToString();
+  ReplayedStep step;
+  ASSERT_TRUE(*(*replay)->Next(step));
+  EXPECT_EQ(step.replayed.advantages, step.trained.advantages);
+  EXPECT_GT(step.trained.summary.gradient.all, 0);
+  EXPECT_DOUBLE_EQ(step.replayed.summary.gradient.all, 4 * step.trained.summary.gradient.all);
+}
+
 TEST(RunReplayTest, AStepThatMissesAGroupWasNotTrained) {
   ReplayedRun run;
   run.AddStep({{1, 0, 0, 1}});
