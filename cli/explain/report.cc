@@ -148,6 +148,10 @@ std::string PushText(const EstimatorRemedy& remedy) {
                      push);
 }
 
+std::string SignalText(const EstimatorRemedy& remedy) {
+  return remedy.signal_per_token ? fmt::format("x{:.2f}", *remedy.signal_per_token) : "unknown";
+}
+
 std::string WeightsText(const EstimatorRemedy& remedy) {
   std::string text;
   for (const std::optional<double>& weight : remedy.weights)
@@ -184,15 +188,15 @@ std::string SizesText(const RemedyReport& r) {
 std::string WhatRemediesGive(const Report& report) {
   const RemedyReport& r = report.remedies;
   std::string text = fmt::format(
-      "\nother estimators on the same groups; w(p) grad p is the expected gradient, at p = "
-      "{}, {}, {}:\n",
+      "\nother estimators on the same groups, by their signal to noise per token against grpo on "
+      "prompts of this difficulty; w(p) grad p is the expected gradient, at p = {}, {}, {}:\n",
       kWeightRates[0], kWeightRates[1], kWeightRates[2]);
   for (const EstimatorRemedy& e : r.estimators) {
     text += fmt::format(
-        "  {:<22} {:5.1f} % of groups with an advantage; constant ones are pushed {}; "
-        "w(p) {}\n  {:<22} {}\n",
-        e.name, 100 * Share(e.with_advantage, r.groups), PushText(e), WeightsText(e), "",
-        e.setting);
+        "  {:<22} {} signal to noise; {:.1f} % of groups with an advantage; constant ones are "
+        "pushed {}; w(p) {}\n  {:<22} {}\n",
+        e.name, SignalText(e), 100 * Share(e.with_advantage, r.groups), PushText(e), WeightsText(e),
+        "", e.setting);
   }
   text += fmt::format(
       "  {:<22} {:.2f} prompts drawn per informative group, {:.0f} % of the tokens without use\n"
@@ -277,6 +281,7 @@ ordered_json RemediesJson(const RemedyReport& remedies) {
          {"with_advantage", e.with_advantage},
          {"constant_with_advantage", e.collapsed_with_advantage},
          {"virtual_groups", e.virtual_groups},
+         {"signal_per_token", Known(e.signal_per_token)},
          {"push_on_constant_groups", e.push()},
          {"setting", e.setting},
          {"mean_absolute_advantage", e.mean_absolute(remedies.completions)}});

@@ -183,12 +183,15 @@ std::string SizeRows(const std::string& source, const std::vector<SizeRemedy>& s
 std::string RemedyTable(const Report& report) {
   const RemedyReport& r = report.remedies;
   std::string html =
-      "<h2>Other estimators on the same groups</h2>\n<table><tr><th>estimator</th><th "
+      "<h2>Other estimators on the same groups</h2>\n<p class=\"note\">Signal to noise is that of "
+      "the gradient per sampled token, by that of grpo, on prompts of this difficulty and with "
+      "open gates.</p>\n<table><tr><th>estimator</th><th class=\"n\">signal to noise</th><th "
       "class=\"n\">groups with an advantage</th>"
       "<th class=\"n\">constant groups with one</th><th class=\"n\">push on them</th>"
       "<th class=\"n\">mean |A|</th></tr>\n";
   for (const EstimatorRemedy& e : r.estimators) {
     html += "<tr>" + Cell(e.name) +
+            NumberCell(e.signal_per_token ? fmt::format("{:.2f}", *e.signal_per_token) : "-") +
             NumberCell(fmt::format("{:.1f} %", 100 * Share(e.with_advantage, r.groups))) +
             NumberCell(std::to_string(e.collapsed_with_advantage)) +
             NumberCell(fmt::format("{:+.3f}", e.push())) +

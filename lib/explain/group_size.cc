@@ -60,6 +60,22 @@ double ConstantRate(const std::vector<SourceDifficulty>& sources, std::int64_t n
   return sum / shares;
 }
 
+// E[w(p) p (1 - p)]^2 / E[mean square of advantages]; nullopt as RelativeSignal.
+std::optional<double> SignalOf(const std::vector<Rate>& rates, std::int64_t n,
+                               const AlgorithmConfig& options) {
+  // Beyond it a prompt is as good as decided, and 1 / p grows without bound.
+  constexpr double kLeastRate = 1e-5;
+  double signal = 0, power = 0;
+  for (const auto& [rate, weight] : rates) {
+    const double p = std::clamp(rate, kLeastRate, 1 - kLeastRate);
+    const std::optional<GradientMoments> moments = MomentsOf(p, static_cast<int>(n), options);
+    if (!moments) return std::nullopt;
+    signal += weight * moments->weight * p * (1 - p);
+    power += weight * moments->power;
+  }
+  return power > 0 ? std::optional(signal * signal / power) : std::nullopt;
+}
+
 }  // namespace
 
 double SignalPerToken(const std::vector<SourceDifficulty>& sources, std::int64_t n) {
@@ -72,6 +88,20 @@ double SignalPerToken(const std::vector<SourceDifficulty>& sources, std::int64_t
   signal /= shares;
   const double mixed = 1 - ConstantRate(sources, n);
   return mixed <= 0 ? 0.0 : signal * signal / mixed;
+}
+
+std::optional<double> RelativeSignal(const std::vector<SourceDifficulty>& sources, std::int64_t n,
+                                     const AlgorithmConfig& options) {
+  std::vector<Rate> rates;
+  for (const SourceDifficulty& source : sources) {
+    const std::vector<Rate> own = RatesOf(source.difficulty);
+    if (rates.empty()) rates = std::vector<Rate>(own.size());
+    for (std::size_t j = 0; j < own.size(); ++j)
+      rates[j] = {own[j].rate, rates[j].weight + source.share * own[j].weight};
+  }
+  const std::optional<double> grpo = SignalOf(rates, n, {});
+  const std::optional<double> own = SignalOf(rates, n, options);
+  return grpo && own && *grpo > 0 ? std::optional(*own / *grpo) : std::nullopt;
 }
 
 std::vector<SizeRemedy> CompareSizes(const std::vector<SourceDifficulty>& sources,

@@ -12,9 +12,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/rl/advantage/advantage.h"
 #include "lib/rl/collapse/difficulty.h"
 
 namespace buttress {
@@ -37,6 +39,13 @@ using SourceSizes = std::map<std::string, std::vector<SizeRemedy>>;
 // The ratio of signal to noise at group size `n`, over sources weighed by their shares; 0 without
 // a signal. REQUIRES: n >= 2. Pure.
 double SignalPerToken(const std::vector<SourceDifficulty>& sources, std::int64_t n);
+
+// The ratio of signal to noise of an estimator whose gates are open on groups of `n`, by that of
+// GRPO, over sources weighed by their shares: E[w(p) p (1 - p)]^2 / E[mean square of advantages],
+// where GRPO has the ratio above. Nullopt for estimators over whole batches, and without sources or
+// a signal. REQUIRES: n >= 2. Pure.
+std::optional<double> RelativeSignal(const std::vector<SourceDifficulty>& sources, std::int64_t n,
+                                     const AlgorithmConfig& options);
 
 // Half of `size` (where that is 2 or more), `size`, twice and four times. Empty for sizes below 2
 // and without sources. Pure.

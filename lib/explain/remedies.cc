@@ -145,12 +145,17 @@ RemedyReport Remedies::Finish(std::int64_t size,
   const double acr = cumulative_.acr();
   report.draws_for_full_batch = acr < 1 ? 1 / (1 - acr) : std::numeric_limits<double>::infinity();
   for (EstimatorRemedy& remedy : report.estimators) {
-    for (std::size_t i = 0; size >= 2 && i < remedy.weights.size(); ++i)
-      remedy.weights[i] = GradientWeight(kWeightRates[i], static_cast<int>(size), remedy.options);
+    if (size < 2) continue;
+    for (std::size_t i = 0; i < remedy.weights.size(); ++i) {
+      const auto moments = MomentsOf(kWeightRates[i], static_cast<int>(size), remedy.options);
+      if (moments) remedy.weights[i] = moments->weight;
+    }
+    remedy.signal_per_token = RelativeSignal(all, size, remedy.options);
   }
-  std::stable_sort(
-      report.estimators.begin() + 1, report.estimators.end(),
-      [](const EstimatorRemedy& a, const EstimatorRemedy& b) { return a.push() > b.push(); });
+  std::stable_sort(report.estimators.begin() + 1, report.estimators.end(),
+                   [](const EstimatorRemedy& a, const EstimatorRemedy& b) {
+                     return a.signal_per_token > b.signal_per_token;
+                   });
   return report;
 }
 

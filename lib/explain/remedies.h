@@ -32,9 +32,10 @@ struct EstimatorRemedy {
   // negated for all-wrong ones. Its sign is that of the gradient that they add in expectation.
   std::int64_t constant = 0;
   double sum_push = 0;
-  // GradientWeight at kWeightRates for the most frequent group size; nullopt for estimators over
-  // whole batches.
+  // For the most frequent group size, the weights of MomentsOf at kWeightRates, and RelativeSignal
+  // over the sources of late; nullopt for estimators over whole batches.
   std::array<std::optional<double>, 3> weights;
+  std::optional<double> signal_per_token;
   std::string setting;  // what to set for it
 
   // The mean advantage in the direction of the outcome; exactly 0 if only rounding is left.
@@ -58,7 +59,7 @@ struct SkipRemedy {
 struct RemedyReport {
   std::int64_t groups = 0;
   std::int64_t completions = 0;
-  std::vector<EstimatorRemedy> estimators;  // grpo, then the others by push()
+  std::vector<EstimatorRemedy> estimators;  // grpo, then the others by signal_per_token
   SkipRemedy skip;
   double draws_for_full_batch = 1;  // prompts drawn per informative group with dynamic sampling
   std::int64_t size = 1;            // completions per prompt, the most frequent

@@ -154,21 +154,23 @@ Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input,
   return out;
 }
 
-std::optional<double> GradientWeight(double p, int size, const AlgorithmConfig& options) {
+std::optional<GradientMoments> MomentsOf(double p, int size, const AlgorithmConfig& options) {
+  constexpr double kNever = 1e-15;  // adds less than rounding does
   if (ReadsWholeBatch(options.advantage)) return std::nullopt;
-  double weight = 0;
+  GradientMoments moments;
   for (int k = 0; k <= size; ++k) {
+    const double log_ways = std::lgamma(size + 1) - std::lgamma(k + 1) - std::lgamma(size - k + 1);
+    const double chance = std::exp(log_ways + k * std::log(p) + (size - k) * std::log1p(-p));
+    if (chance < kNever) continue;
     const auto out = BinaryAdvantages(k, size, p, options);
     if (!out.ok()) return std::nullopt;
-    const double log_ways = std::lgamma(size + 1) - std::lgamma(k + 1) - std::lgamma(size - k + 1);
-    double gradient = 0;
     for (int i = 0; i < size; ++i) {
-      gradient +=
-          out->advantages[static_cast<std::size_t>(i)] * (i < k ? 1 / p : -1 / (1 - p)) / size;
+      const double advantage = out->advantages[static_cast<std::size_t>(i)];
+      moments.weight += chance * advantage * (i < k ? 1 / p : -1 / (1 - p)) / size;
+      moments.power += chance * advantage * advantage / size;
     }
-    weight += std::exp(log_ways + k * std::log(p) + (size - k) * std::log1p(-p)) * gradient;
   }
-  return weight;
+  return moments;
 }
 
 RandomKey AdvantageKey(std::uint64_t run_seed, std::int64_t step) {

@@ -145,12 +145,20 @@ Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input,
 void TokenAdvantages(double advantage, double entropy_scale, std::span<const double> entropies,
                      std::span<double> advantages);
 
-// The weight w(p) of the expected gradient w(p) grad p (docs/theory.md, section 2) that groups of
-// `size` completions give, with binary rewards, on-policy and before clipping, for a prompt with
-// success rate `p` whose history is long and whose steps all collapse, so that every gate is open.
-// It is a sum over the number of successes. Nullopt if the estimator refuses such a group, and for
-// estimators whose statistics are over a whole batch. REQUIRES: 0 < p < 1, size >= 2.
-std::optional<double> GradientWeight(double p, int size, const AlgorithmConfig& options);
+// What a group gives on average: w(p) of the expected gradient w(p) grad p (docs/theory.md, section
+// 2), and the mean square of its advantages, the power of its gradient where the scores of
+// completions have equal norms and are orthogonal.
+struct GradientMoments {
+  double weight = 0;
+  double power = 0;
+};
+
+// The moments of groups of `size` completions with binary rewards, on-policy and before clipping,
+// for a prompt with success rate `p` whose history is long and whose steps all collapse, so that
+// every gate is open. They are sums over the number of successes. Nullopt if the estimator refuses
+// such a group, and for estimators whose statistics are over a whole batch. REQUIRES: 0 < p < 1,
+// size >= 2.
+std::optional<GradientMoments> MomentsOf(double p, int size, const AlgorithmConfig& options);
 
 // Key of the estimators' random numbers at a step; a replay of the step uses the same.
 RandomKey AdvantageKey(std::uint64_t run_seed, std::int64_t step);

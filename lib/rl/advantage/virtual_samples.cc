@@ -294,7 +294,7 @@ constexpr std::array kModes = {
         "all-correct and all-wrong groups, while the ACR of earlier steps is above acr_threshold",
         "population: +w sqrt(kappa (1-m) / (G + kappa m)) or -w sqrt(kappa m / (G + kappa (1-m))), "
         "m the prompt's recent success rate, or that of the batch's other groups",
-        "w [a+(m) p^(G-1) + a-(m) (1-p)^(G-1)] * grad p: ascent, unbiased, since m and w come from "
+        "w [a+(m) p^(G-1) + a-(m) (1-p)^(G-1)] * grad p: exact ascent, since m and w come from "
         "earlier steps and other prompts"},
 };
 

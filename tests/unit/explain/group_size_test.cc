@@ -66,6 +66,27 @@ TEST(GroupSizeTest, TheRatioIsThatOfTheTruth) {
   }
 }
 
+TEST(GroupSizeTest, AnEstimatorThatPushesMoreIsNotBetterForIt) {
+  const auto ratio = [](const std::vector<SourceDifficulty>& sources, AvspoMode mode) {
+    AlgorithmConfig options;
+    options.advantage = Estimator::kAvspo;
+    options.avspo.mode = mode;
+    return *RelativeSignal(sources, 8, options);
+  };
+  const SourceDifficulty even{DifficultyOf({0.5}), 0.5}, rare{DifficultyOf({0.005}), 0.5};
+  EXPECT_NEAR(ratio({even}, AvspoMode::kOpposite), 1, 0.02);
+  EXPECT_NEAR(ratio({rare}, AvspoMode::kPrior), 1, 0.02);
+  EXPECT_LT(ratio({rare}, AvspoMode::kOpposite), 0.5);
+  EXPECT_LT(ratio({even, rare}, AvspoMode::kOpposite), ratio({even, rare}, AvspoMode::kPrior));
+  AlgorithmConfig options;
+  EXPECT_EQ(RelativeSignal({even, rare}, 8, options), 1);
+  EXPECT_EQ(RelativeSignal({}, 8, options), std::nullopt);
+  options.std = StdKind::kPopulation;  // another length of the step
+  EXPECT_NEAR(*RelativeSignal({even, rare}, 8, options), 1, 1e-6);
+  options.advantage = Estimator::kReinforcePp;
+  EXPECT_EQ(RelativeSignal({even}, 8, options), std::nullopt);
+}
+
 TEST(GroupSizeTest, SourcesThatGroupsCannotHelpKeepTheirCollapse) {
   // Two sources at 0.5 and 0.0005: the rate at four times the group is still above 0.48.
   const std::vector<SourceDifficulty> sources = {{DifficultyOf({0.5}), 0.5},

@@ -159,7 +159,7 @@ TEST(ExpectedGradientTest, HasTheTabulatedWeights) {
     const auto options = ParseAlgorithm(row.set);
     ASSERT_TRUE(options.ok()) << options.status().message();
     for (std::size_t i = 0; i < row.weights.size(); ++i) {
-      EXPECT_NEAR(GradientWeight(p[i], 8, *options).value(), row.weights[i], 2e-5)
+      EXPECT_NEAR(MomentsOf(p[i], 8, *options)->weight, row.weights[i], 2e-5)
           << row.set.size() << " settings, p = " << p[i];
     }
   }
@@ -174,7 +174,7 @@ TEST(ExpectedGradientTest, PassAtKFollowsTheGradientOfPassAtK) {
     options.pass_at_k.k = k;
     for (const double p : {.01, .25, .5, .9}) {
       const double gradient = k * std::pow(1 - p, k - 1);
-      EXPECT_NEAR(GradientWeight(p, 8, options).value(), (8.0 - k) / (8 * k) * gradient, 1e-9)
+      EXPECT_NEAR(MomentsOf(p, 8, options)->weight, (8.0 - k) / (8 * k) * gradient, 1e-9)
           << "k = " << k << ", p = " << p;
     }
   }
@@ -221,10 +221,34 @@ TEST(ExpectedGradientTest, VirtualSamplesAddTheirSizeTimesTheProbabilityOfCollap
   for (const Row& row : rows) {
     const auto options = ParseAlgorithm(row.set);
     ASSERT_TRUE(options.ok()) << options.status().message();
-    EXPECT_NEAR(GradientWeight(0.1, 8, *options).value(),
+    EXPECT_NEAR(MomentsOf(0.1, 8, *options)->weight,
                 row.base + row.size * (std::pow(0.1, 7) + std::pow(0.9, 7)), 2e-5)
         << ChoiceName(options->avspo.mode);
   }
+}
+
+// The figures of docs/estimators.md.
+TEST(ExpectedGradientTest, OppositePaysForItsPushWithNoiseAndPriorDoesNot) {
+  const auto relative = [](double p, AvspoMode mode) {
+    AlgorithmConfig options;
+    const GradientMoments grpo = *MomentsOf(p, 8, options);
+    options.advantage = Estimator::kAvspo;
+    options.avspo.mode = mode;
+    const GradientMoments own = *MomentsOf(p, 8, options);
+    const double signal = own.weight / grpo.weight, power = own.power / grpo.power;
+    return std::vector<double>{signal, power, signal * signal / power};
+  };
+  const auto expect = [](const std::vector<double>& found, const std::vector<double>& expected) {
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(found[i], expected[i], 0.006) << i;
+  };
+  for (const double p : {0.01, 0.99}) {
+    expect(relative(p, AvspoMode::kOpposite), {1.13, 2.52, 0.50});
+    expect(relative(p, AvspoMode::kPrior), {1.01, 1.01, 1.01});
+  }
+  expect(relative(0.1, AvspoMode::kOpposite), {1.07, 1.10, 1.05});
+  expect(relative(0.1, AvspoMode::kPrior), {1.02, 1.01, 1.04});
+  expect(relative(0.002, AvspoMode::kOpposite), {1.13, 8.87, 0.14});
+  expect(relative(0.002, AvspoMode::kPrior), {1.01, 1.01, 1.00});
 }
 
 TEST(ExpectedGradientTest, NoiseAddsNothingButItsOwnVariance) {
