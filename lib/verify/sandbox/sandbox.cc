@@ -13,7 +13,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -222,8 +221,8 @@ Activity ActivityOf(const std::string& root) {
   bool awake = false;
   for (const std::filesystem::path& process : Processes(root)) {
     std::ifstream file(process / "stat");
-    const std::string text((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
+    std::string text;
+    std::getline(file, text, '\0');  // does not throw where the process ends meanwhile
     std::istringstream fields(text.substr(text.rfind(')') + 1));  // behind the name
     char state = 0;
     if (!(fields >> state)) continue;  // the first process, which is hidden, or one that has ended
