@@ -10,6 +10,10 @@
 // A process that has scored `restart_after` groups, or holds more than `memory_mb`, is ended after
 // its answer, and the next group starts another. Exceptions, None and NaN are unscorable with the
 // reason.
+//
+// With run.reward.python.sandbox each process, with all that it starts, is in a sandbox with the
+// limits of run.reward.code: a group has timeout_ms in place of the limits on time, and a process
+// that goes on working after its answer is replaced.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -19,10 +23,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "lib/base/net/retry.h"
@@ -35,6 +42,7 @@
 #include "lib/verify/process/spawn.h"
 #include "lib/verify/python_programs.h"
 #include "lib/verify/remote/batch.h"
+#include "lib/verify/sandbox/sandbox.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {
@@ -47,6 +55,8 @@ struct PythonFunction {
   ChatForm chat = ChatForm::kAuto;
   std::map<std::string, std::string> arguments = {};  // each value JSON or else text
   std::string output = {};  // the file for what it prints; empty: the standard error stream
+  std::optional<Sandbox> sandbox = {};
+  SandboxLimits limits = {};  // there
 };
 
 // Calls of a group with one completion that may fail before the rest of it is unscorable.
@@ -54,6 +64,12 @@ constexpr int kMaxFailures = 4;
 constexpr std::size_t kMaxReplyBytes = kMaxReferenceBytes;
 // How long the kernel may take to end killed processes.
 constexpr std::chrono::milliseconds kEndingTime(5000);
+// How long a sandbox may exceed its totals unseen, while it scores.
+constexpr std::int64_t kTotalsMs = 50;
+// CPU time that a sandboxed process may use between two groups, as its interpreter does.
+constexpr std::int64_t kIdleCpuMs = 500;
+// What a sandboxed process may print.
+constexpr std::size_t kMaxPrintedBytes = 1 << 20;
 
 std::vector<std::string> OwnEnvironment() {
   std::vector<std::string> environment;
@@ -75,7 +91,7 @@ std::string Options(const PythonFunction& function) {
   }
   return nlohmann::json{{"chat", ChoiceName(function.chat)},
                         {"arguments", std::move(arguments)},
-                        {"output", function.output}}
+                        {"output", function.sandbox ? "" : function.output}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -114,19 +130,39 @@ class PythonProcess {
   // Whether the function gets one completion at a time, and compares none.
   bool one_by_one() const { return one_by_one_; }
 
-  // Returns the resident memory of the process, without that of its children; 0 if it has ended.
+  // Returns the resident memory of the process, without that of its children; 0 if it has ended. In
+  // a sandbox, that of all processes there.
   std::int64_t ResidentBytes() const;
 
- private:
-  PythonProcess(pid_t pid, OwnedFd socket) : pid_(pid), socket_(std::move(socket)) {}
+  // Whether the process has ended since its last answer. A sandboxed one ends with the thread that
+  // has started it.
+  bool ended() const {
+    char byte = 0;
+    return ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  }
 
+  // Whether a sandboxed process has gone on working since its last answer.
+  bool works() const { return sandboxed_ && sandboxed_->cpu_ms() > answered_cpu_ms_ + kIdleCpuMs; }
+
+ private:
+  PythonProcess(OwnedFd socket, std::string output)
+      : output_(std::move(output)), socket_(std::move(socket)) {}
+
+  Status Spawn(const PythonFunction& function, int theirs);
+  Status SpawnSandboxed(const PythonFunction& function, int theirs);
   Status ReadGreeting(const std::string& line);
   Status Send(std::string_view bytes, std::int64_t deadline_ms);
   Result<std::string> Receive(std::int64_t deadline_ms);
-  Status Wait(short events, std::int64_t deadline_ms) const;
+  Status Wait(short events, std::int64_t deadline_ms);
+  void KeepPrinted();
 
-  const pid_t pid_;    // of the keeper (python_worker.py)
+  pid_t pid_ = 0;      // of the keeper (python_worker.py), without a sandbox
   pid_t scoring_ = 0;  // of the process that calls the function
+  std::unique_ptr<SandboxedProgram> sandboxed_;
+  std::int64_t answered_cpu_ms_ = 0;
+  const std::string output_;  // PythonFunction::output
+  OwnedFd prints_;            // of a sandboxed process
+  std::size_t printed_ = 0;   // bytes of it
   // A stream socket instead of pipes: MSG_NOSIGNAL suppresses the signal for writing to a process
   // that has ended.
   const OwnedFd socket_;
@@ -145,15 +181,10 @@ Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction
     return Unavailable(std::string("socketpair: ") + std::strerror(errno));
   OwnedFd ours(ends[0]);
   OwnedFd theirs(ends[1]);
-  SpawnRequest request;
-  request.argv = {
-      "/usr/bin/env", function.interpreter, "-c", std::string(kPythonWorker), function.file,
-      function.name,  Options(function)};
-  request.environment = OwnEnvironment();
-  request.fds = {theirs.get(), theirs.get(), STDERR_FILENO};
-  BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Spawn(request));
+  std::unique_ptr<PythonProcess> process(new PythonProcess(std::move(ours), function.output));
+  BUTTRESS_RETURN_IF_ERROR(function.sandbox ? process->SpawnSandboxed(function, theirs.get())
+                                            : process->Spawn(function, theirs.get()));
   theirs.Close();  // Receive sees the end of the process only if no other copy stays open.
-  std::unique_ptr<PythonProcess> process(new PythonProcess(pid, std::move(ours)));
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   const std::string what = function.file + ":" + function.name;
   const Result<std::string> greeting = process->Receive(RealClock().MonotonicMs() + timeout_ms);
@@ -167,15 +198,43 @@ Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction
   return process;
 }
 
-PythonProcess::~PythonProcess() { EndAndReap(pid_, kEndingTime); }
+PythonProcess::~PythonProcess() {
+  if (pid_ != 0) EndAndReap(pid_, kEndingTime);
+}
+
+Status PythonProcess::Spawn(const PythonFunction& function, int theirs) {
+  SpawnRequest request;
+  request.argv = {
+      "/usr/bin/env", function.interpreter, "-c", std::string(kPythonWorker), function.file,
+      function.name,  Options(function)};
+  request.environment = OwnEnvironment();
+  request.fds = {theirs, theirs, STDERR_FILENO};
+  BUTTRESS_ASSIGN_OR_RETURN(pid_, ::buttress::Spawn(request));
+  return OkStatus();
+}
+
+Status PythonProcess::SpawnSandboxed(const PythonFunction& function, int theirs) {
+  BUTTRESS_ASSIGN_OR_RETURN(Pipe prints, MakePipe());
+  const SandboxRun run{{function.interpreter, "-c", std::string(kPythonWorker), function.file,
+                        function.name, Options(function)},
+                       {},
+                       {},
+                       function.limits};
+  BUTTRESS_ASSIGN_OR_RETURN(sandboxed_, function.sandbox->Start(run, theirs, prints.write.get()));
+  prints_ = std::move(prints.read);
+  return OkStatus();
+}
 
 Result<std::string> PythonProcess::Call(std::string_view line, std::int64_t timeout_ms) {
   const std::int64_t deadline_ms = RealClock().MonotonicMs() + timeout_ms;
   BUTTRESS_RETURN_IF_ERROR(Send(std::string(line) + "\n", deadline_ms));
-  return Receive(deadline_ms);
+  Result<std::string> answer = Receive(deadline_ms);
+  if (sandboxed_) answered_cpu_ms_ = sandboxed_->cpu_ms();
+  return answer;
 }
 
 std::int64_t PythonProcess::ResidentBytes() const {
+  if (sandboxed_) return sandboxed_->memory_bytes();
   std::ifstream file("/proc/" + std::to_string(scoring_) + "/statm");
   std::int64_t pages = 0;
   std::int64_t resident_pages = 0;
@@ -227,16 +286,40 @@ Result<std::string> PythonProcess::Receive(std::int64_t deadline_ms) {
   }
 }
 
-Status PythonProcess::Wait(short events, std::int64_t deadline_ms) const {
+Status PythonProcess::Wait(short events, std::int64_t deadline_ms) {
   while (true) {
     const std::int64_t left_ms = deadline_ms - RealClock().MonotonicMs();
     if (left_ms <= 0) return DeadlineExceeded("timeout");
     pollfd entry{socket_.get(), events, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left_ms, 1000)));
-    if (ready > 0) return OkStatus();
+    const std::int64_t longest_ms = sandboxed_ ? kTotalsMs : 1000;
+    const int ready =
+        ::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left_ms, longest_ms)));
     if (ready < 0 && errno != EINTR)
       return Unavailable(std::string("poll: ") + std::strerror(errno));
+    if (sandboxed_) {
+      KeepPrinted();
+      BUTTRESS_RETURN_IF_ERROR(sandboxed_->CheckTotals());
+    }
+    if (ready > 0) return OkStatus();
   }
+}
+
+// Takes what the sandboxed process has printed, so that it need not wait, and keeps the first part.
+void PythonProcess::KeepPrinted() {
+  std::string text;
+  if (prints_.get() < 0) return;
+  if (!ReadSome(prints_.get(), kMaxPrintedBytes, text) && text.empty()) prints_.Close();
+  text.resize(std::min(text.size(), kMaxPrintedBytes - printed_));
+  printed_ += text.size();
+  if (text.empty()) return;
+  if (output_.empty()) {
+    std::fputs(text.c_str(), stderr);
+    return;
+  }
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(output_).parent_path(), error);
+  const auto size = std::filesystem::file_size(output_, error);
+  if (error || size < kMaxPrintedBytes) std::ofstream(output_, std::ios::app) << text;
 }
 
 // A slot for a process, which may be empty.
@@ -343,6 +426,12 @@ class Python : public Verifier {
   // the process is gone, is the reason why they are unscorable.
   Result<std::vector<Verdict>> Try(Slot& slot, std::span<const VerifyRequest> requests,
                                    std::int64_t timeout_ms) const {
+    if (slot.process != nullptr && slot.process->ended()) slot.process.reset();
+    if (slot.process != nullptr && slot.process->works()) {
+      Log(kWarn, "Python reward process went on working after its answer and is replaced",
+          {{"function", function_.file + ":" + function_.name}});
+      slot.process.reset();
+    }
     if (slot.process == nullptr) StartProcess(slot);
     if (slot.process == nullptr) return Unavailable(slot.why_empty);
     const std::string group =
@@ -397,6 +486,36 @@ class Python : public Verifier {
   mutable std::vector<std::unique_ptr<Slot>> idle_ GUARDED_BY(mutex_);
 };
 
+// Lets the function's processes run in a sandbox that shows the folder of its file.
+Status OpenSandbox(const CodeConfig& code, PythonFunction& function) {
+  namespace fs = std::filesystem;
+  const std::string interpreter = FindProgram(function.interpreter);
+  if (interpreter.empty()) return OkStatus();  // PythonProcess::Start says so
+  function.interpreter = fs::absolute(interpreter).lexically_normal().string();
+  function.file = fs::absolute(function.file).lexically_normal().string();
+  SandboxOptions options{function.interpreter, code.read_only};
+  const bool shown = function.interpreter.starts_with("/usr/") ||
+                     std::ranges::any_of(code.read_only, [&](const std::string& folder) {
+                       return function.interpreter.starts_with(JoinPath(folder, ""));
+                     });
+  if (!shown) {
+    return InvalidArgument(fmt::format(
+        "run.reward.python.sandbox: {} is not below /usr, which the sandbox shows; set "
+        "run.reward.python.interpreter: /usr/bin/python3, or name the folder of its environment in "
+        "run.reward.code.read_only",
+        function.interpreter));
+  }
+  options.read_only.push_back(fs::path(function.file).parent_path().string());
+  Result<Sandbox> sandbox = Sandbox::Open(options);
+  if (!sandbox.ok()) return sandbox.status().Annotate("run.reward.python.sandbox");
+  function.sandbox = *std::move(sandbox);
+  function.limits.cpu_seconds = 0;
+  function.limits.memory_bytes = code.memory_mb << 20;
+  function.limits.disk_bytes = code.disk_mb << 20;
+  function.limits.processes = code.processes;
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Verifier>> MakePython(const RewardConfig& config,
@@ -409,6 +528,7 @@ Result<std::unique_ptr<Verifier>> MakePython(const RewardConfig& config,
                           std::string(argument.substr(colon + 1)), config.python.chat,
                           config.python.arguments};
   function.output = OutputPath(config.python.output, function);
+  if (config.python.sandbox) BUTTRESS_RETURN_IF_ERROR(OpenSandbox(config.code, function));
   auto python = std::make_unique<Python>(std::move(function), config);
   BUTTRESS_RETURN_IF_ERROR(python->Start());
   return std::unique_ptr<Verifier>(std::move(python));

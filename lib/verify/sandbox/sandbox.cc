@@ -66,10 +66,10 @@ std::vector<std::string> CommandLine(const SandboxOptions& options, const Sandbo
            {kSetpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--"});
   // Limits bind bubblewrap's own processes too. The soft limit of CPU time sends SIGXCPU, which
   // distinguishes it from other kills. The hard limit sends SIGKILL one second later.
-  Append(line, {kPrlimit,
-                "--cpu=" + std::to_string(limits.cpu_seconds) + ":" +
-                    std::to_string(limits.cpu_seconds + 1),
-                "--as=" + std::to_string(limits.memory_bytes),
+  const std::string cpu = limits.cpu_seconds == 0 ? "unlimited"
+                                                  : std::to_string(limits.cpu_seconds) + ":" +
+                                                        std::to_string(limits.cpu_seconds + 1);
+  Append(line, {kPrlimit, "--cpu=" + cpu, "--as=" + std::to_string(limits.memory_bytes),
                 "--fsize=" + std::to_string(LargestFile(run)), "--nofile=64", "--core=0", "--"});
   Append(line, {kBubblewrap, "--unshare-all", "--unshare-user", "--disable-userns",
                 "--die-with-parent", "--new-session", "--clearenv"});
@@ -80,13 +80,13 @@ std::vector<std::string> CommandLine(const SandboxOptions& options, const Sandbo
     Append(line, {"--symlink", std::string("usr/") + folder, std::string("/") + folder});
   Append(line, {"--ro-bind-try", "/etc/alternatives", "/etc/alternatives", "--ro-bind-try",
                 "/etc/ld.so.cache", "/etc/ld.so.cache"});
-  for (const std::string& folder : options.read_only) Append(line, {"--ro-bind", folder, folder});
   // Who could write to the memory of the first process would outlive the run.
   Append(line,
          {"--proc", "/proc", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"});
   // A shared mapping of /dev/zero is memory that no limit counts.
   Append(line, {"--dev", "/dev", "--dev-bind", "/dev/null", "/dev/zero", "--remount-ro", "/dev"});
   Append(line, {"--size", disk, "--tmpfs", "/tmp", "--size", disk, "--tmpfs", "/work"});
+  for (const std::string& folder : options.read_only) Append(line, {"--ro-bind", folder, folder});
   for (std::size_t i = 0; i < run.files.size(); ++i)
     Append(line, {"--perms", "0555", "--ro-bind-data",
                   std::to_string(kFirstFileFd + static_cast<int>(i)), run.files[i].path});
@@ -237,6 +237,18 @@ Activity ActivityOf(const std::string& root) {
   return activity;
 }
 
+OwnedFd HandleOf(pid_t process) {
+  return OwnedFd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+}
+
+// Kills the first process of a sandbox, with which the kernel ends the whole pid namespace, and
+// bubblewrap, which waits for it. The first process is named by a handle, because its number may be
+// another process's by now.
+void KillSandbox(pid_t bubblewrap, const OwnedFd& first) {
+  if (first.get() >= 0) ::syscall(SYS_pidfd_send_signal, first.get(), SIGKILL, nullptr, 0);
+  ::kill(-bubblewrap, SIGKILL);
+}
+
 // Reads the pipes of a running program until all have closed. Kills the program when it exceeds a
 // limit.
 class Watch {
@@ -316,7 +328,7 @@ class Watch {
     first_ = NumberIn(status(), "child-pid");
     if (!first_) return;
     looked_ms_ = RealClock().MonotonicMs();
-    handle_ = OwnedFd(static_cast<int>(::syscall(SYS_pidfd_open, *first_, 0)));
+    handle_ = HandleOf(*first_);
     if (!killed_) deadline_ms_ = looked_ms_ + kPatience * total_ms_;
   }
 
@@ -347,15 +359,11 @@ class Watch {
     used_ms_ += std::min(most_ms, now_ms - looked_ms_);
   }
 
-  // Kills the sandbox's first process, with which the kernel ends the whole pid namespace, and
-  // bubblewrap, which waits for it. The first process is named by a handle, because its number may
-  // be another process's by now.
   void Kill(SandboxEnd end) {
     end_ = end;
     killed_ = true;
     deadline_ms_ = RealClock().MonotonicMs() + kDyingMs;
-    if (handle_.get() >= 0) ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
-    ::kill(-pid_, SIGKILL);
+    KillSandbox(pid_, handle_);
   }
 
   const pid_t pid_;
@@ -376,7 +384,7 @@ class Watch {
 };
 
 // Starts bubblewrap with the run's program and closes this process's copies of the write ends.
-Result<pid_t> Start(const SandboxOptions& options, const SandboxRun& run, Streams& streams) {
+Result<pid_t> StartRun(const SandboxOptions& options, const SandboxRun& run, Streams& streams) {
   BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd input, MakeSealedFile(run.input));
   BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd filter, MakeSeccompFilter());
   std::vector<OwnedFd> files;
@@ -397,11 +405,56 @@ Result<pid_t> Start(const SandboxOptions& options, const SandboxRun& run, Stream
 
 }  // namespace
 
+SandboxedProgram::~SandboxedProgram() {
+  First();
+  KillSandbox(pid_, handle_);
+  KillAndReap(pid_);
+}
+
+std::optional<pid_t> SandboxedProgram::First() {
+  if (first_) return first_;
+  ReadSome(status_.get(), kStatusBytes, report_);
+  first_ = NumberIn(report_, "child-pid");
+  if (first_) handle_ = HandleOf(*first_);
+  return first_;
+}
+
+std::int64_t SandboxedProgram::memory_bytes() {
+  return First() ? MemoryOf(*first_, limits_.memory_bytes) : 0;
+}
+
+std::int64_t SandboxedProgram::cpu_ms() {
+  return First() && IsSetUp(RootOf(*first_)) ? ActivityOf(RootOf(*first_)).cpu_ms : 0;
+}
+
+Status SandboxedProgram::CheckTotals() {
+  if (memory_bytes() > limits_.memory_bytes) {
+    return ResourceExhausted(
+        fmt::format("its processes hold more than {} MiB of memory", limits_.memory_bytes >> 20));
+  }
+  for (const char* folder : {"tmp", "work"}) {
+    if (first_ && FilesIn(*first_, folder) > limits_.files)
+      return ResourceExhausted(fmt::format("more than {} files in /{}", limits_.files, folder));
+  }
+  return OkStatus();
+}
+
+Result<std::unique_ptr<SandboxedProgram>> Sandbox::Start(const SandboxRun& run, int stream,
+                                                         int errors) const {
+  BUTTRESS_ASSIGN_OR_RETURN(Pipe status, MakePipe());
+  BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd filter, MakeSeccompFilter());
+  const SpawnRequest request{
+      CommandLine(options_, run), {}, {stream, stream, errors, status.write.get(), filter.get()}};
+  BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Spawn(request));
+  return std::unique_ptr<SandboxedProgram>(
+      new SandboxedProgram(pid, std::move(status.read), run.limits));
+}
+
 Result<SandboxResult> Sandbox::Run(const SandboxRun& run) const {
   if (run.files.size() > kMaxFiles)
     return InvalidArgument(fmt::format("more than {} files in a sandbox", kMaxFiles));
   BUTTRESS_ASSIGN_OR_RETURN(Streams streams, MakeStreams());
-  BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Start(options_, run, streams));
+  BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, StartRun(options_, run, streams));
   Watch watch(pid, streams, run);
   const bool closed = watch.UntilClosed();
   KillAndReap(pid);

@@ -19,13 +19,19 @@
 // permit namespaces. There is no weaker mode.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "lib/base/os/fd.h"
 #include "lib/base/report/status.h"
 
 namespace buttress {
@@ -36,7 +42,7 @@ struct SandboxOptions {
 };
 
 struct SandboxLimits {
-  std::int64_t cpu_seconds = 2;           // per process
+  std::int64_t cpu_seconds = 2;           // per process; 0: no bound
   std::chrono::milliseconds wall{4000};   // that a piece of the run may use (SandboxRun::take)
   std::chrono::milliseconds total{4000};  // that all pieces together may use, where there are more
   std::int64_t memory_bytes = 512 << 20;  // address space per process, and memory of all together
@@ -85,6 +91,42 @@ struct SandboxResult {
   std::chrono::milliseconds used{};
 };
 
+// A program in the sandbox that goes on until it ends itself or this object is destroyed, which
+// kills all its processes. Of its limits, those on time and output are the caller's to enforce.
+// Not thread-safe.
+class SandboxedProgram {
+ public:
+  ~SandboxedProgram();
+
+  SandboxedProgram(const SandboxedProgram&) = delete;
+  SandboxedProgram& operator=(const SandboxedProgram&) = delete;
+
+  // kResourceExhausted if its processes together hold more memory or files than the limits allow.
+  Status CheckTotals();
+
+  // Memory of its processes, pages that they share counted once; 0 while the sandbox is set up.
+  std::int64_t memory_bytes();
+
+  // CPU time of its processes, and of their children that have ended.
+  std::int64_t cpu_ms();
+
+ private:
+  friend class Sandbox;
+
+  SandboxedProgram(pid_t pid, OwnedFd status, const SandboxLimits& limits)
+      : pid_(pid), status_(std::move(status)), limits_(limits) {}
+
+  // The first process of the sandbox, once it is known.
+  std::optional<pid_t> First();
+
+  const pid_t pid_;
+  const OwnedFd status_;  // bubblewrap's report
+  const SandboxLimits limits_;
+  std::string report_;
+  std::optional<pid_t> first_;
+  OwnedFd handle_;  // of the first process
+};
+
 // Thread-safe.
 class Sandbox {
  public:
@@ -96,6 +138,11 @@ class Sandbox {
   // limits, is a result. Returns kUnavailable if the sandbox itself failed and nothing is known
   // about the program.
   Result<SandboxResult> Run(const SandboxRun& run) const;
+
+  // Starts a program with `stream` as its stdin and stdout and `errors` as its stderr. Returns
+  // kUnavailable if it cannot be started. REQUIRES: run.files is empty; input and take are ignored.
+  Result<std::unique_ptr<SandboxedProgram>> Start(const SandboxRun& run, int stream,
+                                                  int errors) const;
 
  private:
   explicit Sandbox(const SandboxOptions& options) : options_(options) {}
