@@ -350,6 +350,7 @@ std::string ReportJson(const ReportHead& head, const Report& report) {
                  {"excess_probability", report.excess.probability},
                  {"history_steps", report.history_steps},
                  {"never_right", report.never_right},
+                 {"misjudged_sources", report.misjudged_sources},
                  {"acr_100", report.acr_100},
                  {"sigma_acr", report.sigma_acr}});
   object["sources"] = TalliesJson(report.sources);

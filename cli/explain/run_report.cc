@@ -15,7 +15,7 @@ Result<Report> ReadReport(const std::string& run) {
   PostMortem post_mortem({}, nullptr);
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupFacts> groups, source->Next());
-    if (groups.empty()) return post_mortem.Finish();
+    if (groups.empty()) return post_mortem.Finish(source->misjudged_sources());
     BUTTRESS_RETURN_IF_ERROR(post_mortem.Add(groups));
   }
 }

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "lib/base/os/file.h"
+#include "lib/config/run_folder.h"
 #include "lib/ledger/reader.h"
+#include "lib/measure/steps_file.h"
 
 namespace buttress {
 namespace {
@@ -118,11 +120,13 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
 class LedgerSteps : public StepSource {
  public:
   LedgerSteps(std::string path, std::unique_ptr<LedgerReader> reader,
-              std::vector<StepOfGroup> groups, std::vector<std::string> remarks)
+              std::vector<StepOfGroup> groups, std::vector<std::string> remarks,
+              std::int64_t misjudged_sources)
       : path_(std::move(path)),
         reader_(std::move(reader)),
         groups_(std::move(groups)),
-        remarks_(std::move(remarks)) {}
+        remarks_(std::move(remarks)),
+        misjudged_sources_(misjudged_sources) {}
 
   Result<std::vector<GroupFacts>> Next() override {
     std::vector<GroupFacts> facts;
@@ -148,13 +152,28 @@ class LedgerSteps : public StepSource {
 
   std::vector<std::string> remarks() const override { return remarks_; }
 
+  std::int64_t misjudged_sources() const override { return misjudged_sources_; }
+
  private:
   const std::string path_;
   const std::unique_ptr<LedgerReader> reader_;
   const std::vector<StepOfGroup> groups_;  // sorted by step
   const std::vector<std::string> remarks_;
+  const std::int64_t misjudged_sources_;
   std::size_t next_ = 0;
 };
+
+// StepSource::misjudged_sources of a run folder.
+std::int64_t MisjudgedSources(const std::string& folder, std::vector<std::string>& remarks) {
+  StepMeasurements newest;
+  for (const std::string& path : {JoinPath(folder, "steps.jsonl"), ReceivedStepsPath(folder)}) {
+    const Result<std::vector<StepMeasurements>> steps = ReadNewestSteps(path, 1);
+    if (!steps.ok())
+      remarks.push_back(steps.status().message() + "; its controls of the verifiers are left out");
+    if (steps.ok() && !steps->empty() && steps->front().step > newest.step) newest = steps->front();
+  }
+  return newest.misjudged_sources > 0 ? static_cast<std::int64_t>(newest.misjudged_sources) : 0;
+}
 
 }  // namespace
 
@@ -185,8 +204,9 @@ Result<std::unique_ptr<StepSource>> OpenLedgerSteps(const std::string& ledger_pa
   std::vector<std::string> remarks;
   for (const DropRow& drop : drops)
     remarks.push_back("group " + std::to_string(drop.group_id) + " was dropped: " + drop.reason);
+  const std::int64_t misjudged = MisjudgedSources(RunFolderOf(ledger_path), remarks);
   return std::unique_ptr<StepSource>(std::make_unique<LedgerSteps>(
-      ledger_path, std::move(reader), std::move(groups), std::move(remarks)));
+      ledger_path, std::move(reader), std::move(groups), std::move(remarks), misjudged));
 }
 
 }  // namespace buttress

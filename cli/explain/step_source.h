@@ -29,6 +29,10 @@ class StepSource {
 
   // What the reader left out or assumed, one sentence each; complete after the last step.
   virtual std::vector<std::string> remarks() const = 0;
+
+  // Data sources whose verifier fails on answers of known verdict at the newest step
+  // (run.reward.controls); 0 where nothing says so.
+  virtual std::int64_t misjudged_sources() const { return 0; }
 };
 
 struct StepSourceOptions {

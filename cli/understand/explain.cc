@@ -71,7 +71,7 @@ Result<Report> ReadAll(StepSource& source, const ExplainFlags& flags) {
   Progress progress;
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupFacts> groups, source.Next());
-    if (groups.empty()) return post_mortem.Finish();
+    if (groups.empty()) return post_mortem.Finish(source.misjudged_sources());
     BUTTRESS_RETURN_IF_ERROR(post_mortem.Add(groups));
     progress.Show(source.progress(), groups[0].step);
   }

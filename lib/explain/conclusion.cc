@@ -79,6 +79,12 @@ std::optional<Conclusion> Difficult(const GroupCounts& recent, const char* name,
 }  // namespace
 
 Conclusion Conclude(const Report& report) {
+  if (report.misjudged_sources > 0) {
+    return {"failed controls",
+            fmt::format("the verifier of {} data source{} fails on answers of known verdict, so "
+                        "that what follows is of its verdicts, not of the policy",
+                        report.misjudged_sources, report.misjudged_sources == 1 ? "" : "s")};
+  }
   if (auto fault = WorstFault(report)) return *fault;
   if (auto noise = LabelNoise(report.truth)) return *noise;
   const GroupCounts recent = report.all.Recent();

@@ -178,7 +178,8 @@ Status PostMortem::Add(const std::vector<GroupFacts>& groups) {
   return OkStatus();
 }
 
-Report PostMortem::Finish() {
+Report PostMortem::Finish(std::int64_t misjudged_sources) {
+  report_.misjudged_sources = misjudged_sources;
   std::vector<double> acr;
   double observed = 0, expected = 0;
   for (const StepPoint& point : report_.steps) {
@@ -251,6 +252,12 @@ std::string DescribeExpected(const Report& report) {
 std::vector<std::string> NextSteps(const Report& report) {
   std::vector<std::string> steps;
   const auto share = [&](std::int64_t groups) { return Share(groups, report.all.groups); };
+  if (report.misjudged_sources > 0) {
+    steps.emplace_back(
+        "Mend the verifier before anything else: it fails on answers whose verdict is known. The "
+        "log of the coordinator and `buttress status` name the source and the answer that failed "
+        "last, and `buttress audit-verifier` tries more.");
+  }
   for (const auto& [source, completions] : report.never_right) {
     steps.push_back(fmt::format(
         "No completion of source '{}' was ever right, of {}: its p is below {:.2g} % (3 / {}). "

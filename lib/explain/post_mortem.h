@@ -87,6 +87,7 @@ struct Report {
   std::vector<CollapsedGroup> examples;      // sorted by cause, the first kExamples of each
   std::vector<PromptSummary> worst_prompts;  // those with at least two groups without a signal
   TruthCounts truth;
+  std::int64_t misjudged_sources = 0;  // PostMortem::Finish
   RemedyReport remedies;
 
   bool prompts_left_out = false;  // there were more than RunHistory::kMaxPrompts prompts
@@ -104,7 +105,9 @@ class PostMortem {
   // group.
   Status Add(const std::vector<GroupFacts>& groups);
 
-  Report Finish();
+  // Returns the report of a run in which the verifiers of `misjudged_sources` data sources fail on
+  // answers of known verdict.
+  Report Finish(std::int64_t misjudged_sources = 0);
 
  private:
   std::optional<Cause> Classify(const GroupFacts& group, const GroupContext& context,

@@ -100,5 +100,26 @@ TEST_F(RewardRunTest, AFunctionThatCannotBeUsedIsFoundBeforeAnythingStarts) {
   EXPECT_THAT(launch({}), HasSubstr("No such file or directory: '" + folder_ + "/rewards.py'"));
 }
 
+// Noise that calls every right answer wrong fails the controls, whatever the policy does.
+TEST_F(RewardRunTest, ExplainNamesAVerifierThatFailsOnKnownAnswers) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i)
+    rows += R"({"prompt": "1+)" + std::to_string(i) + R"(:", "answer": "7"})" + "\n";
+  Write("prompts.jsonl", rows);
+  std::vector<std::string> argv = {"--no-eval"};
+  for (const std::string& setting :
+       {"run.data.prompts=" + folder_ + "/prompts.jsonl", std::string("run.data.held_out="),
+        std::string("run.reward.verifier=exact"), std::string("run.reward.controls.per_step=4"),
+        std::string("run.reward.noise.false_negative=1")})
+    argv.insert(argv.end(), {"--set", setting});
+  LaunchedRun run(12, argv);
+  run.Start();
+  ASSERT_EQ(run.Wait(kPatience), 0) << run.Text();
+  const std::string log = JoinPath(dir_.path(), "explained");
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "explain", run.out()}, log, kPatience), 0);
+  EXPECT_THAT(TextOf(log), HasSubstr("\nconclusion: failed controls, the verifier of 1 data source "
+                                     "fails on answers of known verdict"));
+}
+
 }  // namespace
 }  // namespace buttress

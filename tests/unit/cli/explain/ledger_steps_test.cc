@@ -9,6 +9,7 @@
 #include "lib/experience/check.h"
 #include "lib/explain/post_mortem.h"
 #include "lib/ledger/ledger.h"
+#include "lib/measure/steps_file.h"
 #include "tests/support/make_head.h"
 #include "tests/support/runs/quickstart_run.h"
 #include "tests/support/temp_dir.h"
@@ -101,6 +102,27 @@ void RepeatTheFirst(v1::Group& group) {
   auto& tokens = *group.mutable_token_ids();
   for (int t = group.head().lengths(0); t < tokens.size(); ++t)
     tokens[t] = tokens[t % group.head().lengths(0)];
+}
+
+TEST(LedgerStepsTest, TheNewestStepSaysWhetherAVerifierFailsOnKnownAnswers) {
+  LedgerRun run;
+  run.Add(1, 0, [](v1::Group&) {});
+  run.Write();
+  const auto misjudged = [&] { return (*OpenSteps(run.folder(), {}))->misjudged_sources(); };
+  EXPECT_EQ(misjudged(), 0);
+  const std::string steps = run.folder() + "/steps.jsonl";
+  for (const auto& [step, sources] : {std::pair{1, 0}, {2, 1}, {3, 2}}) {
+    StepMeasurements measured;
+    measured.step = step;
+    measured.misjudged_sources = sources;
+    ASSERT_TRUE(AppendStep(steps, measured).ok());
+    EXPECT_EQ(misjudged(), sources);
+  }
+  std::ofstream(steps) << "no JSON\n";
+  const auto source = OpenSteps(run.folder(), {});
+  EXPECT_EQ((*source)->misjudged_sources(), 0);
+  EXPECT_THAT((*source)->remarks(),
+              ElementsAre(HasSubstr("its controls of the verifiers are left out")));
 }
 
 TEST(LedgerStepsTest, EveryFaultVisibleInALedgerIsNamed) {

@@ -17,7 +17,7 @@ using ::testing::Not;
 
 // Ten steps of four groups each: one all-correct, one all-wrong, two mixed. All all-correct groups
 // have the same prompt.
-Report SmallRun() {
+Report SmallRun(std::int64_t misjudged_sources = 0) {
   PostMortem post_mortem(CauseRules{}, nullptr);
   for (std::int64_t step = 1; step <= 10; ++step) {
     std::vector<GroupFacts> groups;
@@ -35,7 +35,7 @@ Report SmallRun() {
     }
     EXPECT_TRUE(post_mortem.Add(groups).ok());
   }
-  return post_mortem.Finish();
+  return post_mortem.Finish(misjudged_sources);
 }
 
 const ReportHead kHead = {"dump<1>", "verl dump, 10 files", {"a remark"}};
@@ -59,6 +59,16 @@ TEST(ReportTest, CountsAreExact) {
   EXPECT_EQ(report.sources.at("c").collapsed, 0);
   EXPECT_EQ(report.worst_prompts[0].prompt_id, "easy <one>");
   EXPECT_EQ(report.worst_prompts[0].record.groups, 10);
+}
+
+TEST(ReportTest, AVerifierThatFailsOnKnownAnswersComesBeforeEverythingElse) {
+  const Report report = SmallRun(1);
+  const std::string text = ReportText(kHead, report);
+  EXPECT_THAT(text,
+              HasSubstr("\nconclusion: failed controls, the verifier of 1 data source fails"));
+  EXPECT_THAT(text, HasSubstr("what to do next:\n  - Mend the verifier before anything else"));
+  EXPECT_THAT(ReportJson(kHead, report), HasSubstr("\"misjudged_sources\":1,"));
+  EXPECT_THAT(ReportText(kHead, SmallRun()), Not(HasSubstr("failed controls")));
 }
 
 TEST(ReportTest, ExpectedAcrFollowsFromTheDifficulty) {
