@@ -3,20 +3,15 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <memory>
 #include <set>
 #include <vector>
 
-#include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
-#include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
-#include "lib/base/text/random.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice.h"
 #include "lib/config/load.h"
@@ -30,17 +25,12 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "lib/weights/part_file.h"
+#include "rollout_worker/evaluation/eval_loop.h"
 #include "rollout_worker/evaluation/openai_sampler.h"
 #include "rollout_worker/evaluation/sampler.h"
-#include "rollout_worker/scoring/scoring_pool.h"
 
 namespace buttress {
 namespace {
-
-constexpr std::chrono::milliseconds kPollWait(100);
-constexpr double kProgressSeconds = 10;
-
-double Rounded(double value) { return std::round(10 * value) / 10; }
 
 // Decodes with the model in this process.
 class ModelSampler : public EvalSampler {
@@ -70,6 +60,9 @@ class ModelSampler : public EvalSampler {
       completion.key = sequence.key;
       completion.finish_reason = sequence.finish_reason;
       completion.tokens = static_cast<std::int64_t>(sequence.token_ids.size());
+      double sum = 0;
+      for (const float logprob : sequence.logprobs) sum += logprob;
+      completion.logprob = sum;
       completion.token_ids = std::move(sequence.token_ids);
     }
     return completions;
@@ -83,161 +76,6 @@ class ModelSampler : public EvalSampler {
   const Transformer& model_;
   const Tokenizer& tokenizer_;
   Generator generator_;
-};
-
-class Evaluation {
- public:
-  // `file` may be null.
-  Evaluation(const PromptFile& prompts, const Tokenizer& tokenizer, ScoringPool& scoring,
-             EvalSampler& sampler, EvalFile* file, const EvalOptions& options)
-      : prompts_(prompts),
-        tokenizer_(tokenizer),
-        scoring_(scoring),
-        sampler_(sampler),
-        file_(file),
-        completions_(options.completions) {
-    const auto rows = static_cast<std::int64_t>(prompts.size());
-    rows_ = options.limit > 0 ? std::min(options.limit, rows) : rows;
-  }
-
-  Result<EvalResult> Run(const SamplingParams& sampling) {
-    std::set<std::int64_t> done;
-    if (file_ != nullptr) {
-      for (const EvalPrompt& prompt : file_->found().prompts) {
-        if (prompt.row >= rows_) continue;
-        done.insert(prompt.row);
-        result_.Add(prompt);
-      }
-      seconds_before_ = file_->found().seconds;
-    }
-    BUTTRESS_RETURN_IF_ERROR(AddPrompts(done, sampling));
-    if (!done.empty()) Log(kInfo, "continuing", {{"done", done.size()}, {"prompts", of_}});
-    double reported = started_;
-    while (sampler_.open() > 0) {
-      if (ShutdownRequested()) return Cancelled("interrupted");
-      BUTTRESS_ASSIGN_OR_RETURN(std::vector<SampledCompletion> sampled, sampler_.Step());
-      for (SampledCompletion& completion : sampled)
-        BUTTRESS_RETURN_IF_ERROR(Score(std::move(completion), sampling));
-      BUTTRESS_RETURN_IF_ERROR(Count(scoring_.Poll(std::chrono::milliseconds(0))));
-      if (MonotonicSeconds() - reported > kProgressSeconds) {
-        reported = MonotonicSeconds();
-        TellProgress(static_cast<std::int64_t>(done.size()));
-      }
-    }
-    while (scoring_.inside() > 0) BUTTRESS_RETURN_IF_ERROR(Count(scoring_.Poll(kPollWait)));
-    result_.seconds = of_ > static_cast<std::int64_t>(done.size()) ? Seconds() : seconds_before_;
-    return result_;
-  }
-
- private:
-  // Queues all samples before the first step, so that every run decodes the same batches and gives
-  // the same bits.
-  Status AddPrompts(const std::set<std::int64_t>& done, const SamplingParams& sampling) {
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      const auto read = prompts_.Read(static_cast<std::size_t>(row));
-      if (read.status().code() == StatusCode::kOutOfRange) continue;  // over_long: drop
-      BUTTRESS_RETURN_IF_ERROR(read.status());
-      if (!done.contains(row)) {
-        const Status added = Add(row, *read, sampling);
-        if (added.code() == StatusCode::kOutOfRange) {
-          Log(kWarn, "a prompt is left out", {{"error", added.message()}});
-          continue;
-        }
-        BUTTRESS_RETURN_IF_ERROR(added);
-      }
-      ++of_;
-    }
-    return OkStatus();
-  }
-
-  Status Add(std::int64_t row, const Prompt& prompt, const SamplingParams& sampling) {
-    for (std::int64_t i = 0; i < completions_; ++i) {
-      const auto key = static_cast<std::uint64_t>(row * completions_ + i);
-      SamplingParams own = sampling;
-      own.seed = MixSeed(sampling.seed, key);
-      BUTTRESS_RETURN_IF_ERROR(sampler_.Add(key, prompt, own).Annotate("prompt " + prompt.id));
-    }
-    return OkStatus();
-  }
-
-  Status Score(SampledCompletion completion, const SamplingParams& sampling) {
-    const auto row = static_cast<std::int64_t>(completion.key) / completions_;
-    std::vector<SampledCompletion>& completions = unfinished_[row];
-    completions.push_back(std::move(completion));
-    if (static_cast<std::int64_t>(completions.size()) < completions_) return OkStatus();
-    std::ranges::sort(completions, {}, &SampledCompletion::key);
-    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, prompts_.Read(static_cast<std::size_t>(row)));
-    ScoreRequest request;
-    for (SampledCompletion& one : completions) {
-      EngineResult& sample = request.samples.emplace_back();
-      sample.id.group_id = static_cast<std::uint64_t>(row);
-      sample.id.index = static_cast<std::int32_t>(request.samples.size() - 1);
-      sample.finish_reason = one.finish_reason;
-      sample.token_ids = std::move(one.token_ids);
-      if (sampler_.only_texts()) request.texts.push_back(std::move(one.text));
-      scored_[row].completions.emplace_back().tokens = one.tokens;
-    }
-    unfinished_.erase(row);
-    request.source = prompt.source;
-    request.answer = prompt.answer;
-    request.extra_json = prompt.extra_json;
-    BUTTRESS_ASSIGN_OR_RETURN(request.prompt,
-                              tokenizer_.Decode(prompt.token_ids, SpecialTokens::kKeep));
-    request.sampling = sampling;
-    while (!scoring_.Submit(request).ok())
-      BUTTRESS_RETURN_IF_ERROR(Count(scoring_.Poll(kPollWait)));
-    return OkStatus();
-  }
-
-  Status Count(const std::vector<ScoredCompletion>& scored) {
-    for (const auto& [sample, verdict, second_outcome] : scored) {
-      const auto row = static_cast<std::int64_t>(sample.id.group_id);
-      EvalPrompt& prompt = scored_[row];
-      EvalCompletion& completion = prompt.completions[static_cast<std::size_t>(sample.id.index)];
-      completion.outcome = verdict.outcome;
-      completion.answer = verdict.given;
-      completion.reward = verdict.outcome == Outcome::kUnscorable ? 0 : TotalReward(verdict);
-      completion.truncated = sample.finish_reason == FinishReason::kLength;
-      // A request has all completions of a prompt, and its results come together.
-      if (sample.id.index + 1 < completions_) continue;
-      prompt.row = row;
-      result_.Add(prompt);
-      if (file_ != nullptr) BUTTRESS_RETURN_IF_ERROR(file_->Append(prompt, Seconds()));
-      scored_.erase(row);
-    }
-    return OkStatus();
-  }
-
-  double Seconds() const { return seconds_before_ + MonotonicSeconds() - started_; }
-
-  // `before`: prompts that were done before this process started.
-  void TellProgress(std::int64_t before) const {
-    const double per_second =
-        static_cast<double>(result_.prompts - before) / (MonotonicSeconds() - started_);
-    const double left = static_cast<double>(of_ - result_.prompts) / per_second;
-    const std::string accuracy = PercentText(result_.scores.Avg());
-    Log(kInfo, "evaluating",
-        {{"prompts", result_.prompts},
-         {"of", of_},
-         {"prompts_per_minute", Rounded(60 * per_second)},
-         {"minutes_left", Rounded(left / 60)},
-         {"accuracy", accuracy.substr(accuracy.find_first_not_of(' '))}});
-  }
-
-  const PromptFile& prompts_;
-  const Tokenizer& tokenizer_;
-  ScoringPool& scoring_;
-  EvalSampler& sampler_;
-  EvalFile* const file_;
-  const std::int64_t completions_;  // per prompt
-  std::int64_t rows_ = 0;           // of the prompt file
-  std::int64_t of_ = 0;             // prompts
-  const double started_ = MonotonicSeconds();
-  double seconds_before_ = 0;  // of earlier processes
-  // By row, until all completions of the prompt are there, and until they have verdicts.
-  std::map<std::int64_t, std::vector<SampledCompletion>> unfinished_;
-  std::map<std::int64_t, EvalPrompt> scored_;
-  EvalResult result_;
 };
 
 // The SHA-256 of the safetensors of a folder, in the order of their names.
@@ -292,42 +130,28 @@ void AddSettings(const EvalOptions& options, const PromptFile& prompts,
   settings["seed"] = sampling.seed;
 }
 
-// What an evaluation has besides its sampler.
-struct EvalInputs {
-  std::unique_ptr<PromptFile> prompts;
-  std::unique_ptr<const VerifierSet> verifiers;
-  std::unique_ptr<EvalFile> results;  // null: not kept
-};
-
-// Opens the results with `settings`, which are those of the model. `tokenizer` outlives the inputs.
+// Opens the prompts and the results of `buttress eval`.
 Result<EvalInputs> OpenInputs(const EvalOptions& options, const Tokenizer& tokenizer,
                               nlohmann::ordered_json settings) {
   EvalInputs inputs;
   BUTTRESS_ASSIGN_OR_RETURN(
-      inputs.prompts,
+      const std::shared_ptr<PromptFile> prompts,
       PromptFile::Open(options.prompts, options.data, tokenizer, AnswerFormsOf(options.reward)));
-  BUTTRESS_ASSIGN_OR_RETURN(const DroppedRows dropped, inputs.prompts->CheckRows(/*stop=*/false));
+  BUTTRESS_ASSIGN_OR_RETURN(const DroppedRows dropped, prompts->CheckRows(/*stop=*/false));
   if (dropped.count > 0) {
     Log(kWarn, "prompts longer than run.data.max_prompt_tokens are left out",
         {{"dropped", dropped.count}, {"lines", dropped.first}});
   }
+  const auto rows = static_cast<std::int64_t>(prompts->size());
+  inputs.rows = options.limit > 0 ? std::min(options.limit, rows) : rows;
+  inputs.read = [prompts](std::int64_t row) {
+    return prompts->Read(static_cast<std::size_t>(row));
+  };
   BUTTRESS_ASSIGN_OR_RETURN(inputs.verifiers, VerifierSet::Make(options.reward));
   if (options.results.empty()) return inputs;
-  AddSettings(options, *inputs.prompts, settings);
+  AddSettings(options, *prompts, settings);
   BUTTRESS_ASSIGN_OR_RETURN(inputs.results, EvalFile::Open(options.results, settings));
   return inputs;
-}
-
-Result<EvalResult> RunEvaluation(const EvalOptions& options, const SamplingParams& sampling,
-                                 const Tokenizer& tokenizer, EvalInputs inputs,
-                                 EvalSampler& sampler) {
-  Metrics metrics("worker");
-  ScoringOptions scoring_options;
-  scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);
-  const auto scoring =
-      ScoringPool::Start(std::move(inputs.verifiers), tokenizer, scoring_options, metrics);
-  return Evaluation(*inputs.prompts, tokenizer, *scoring, sampler, inputs.results.get(), options)
-      .Run(sampling);
 }
 
 // kInvalidArgument for a folder of a run that is no Hugging Face folder.
@@ -350,7 +174,7 @@ Status CheckIsModel(const std::string& folder) {
   return OkStatus();
 }
 
-Result<EvalResult> EvaluateModel(const EvalOptions& options) {
+Result<EvalResult> EvaluateModel(const EvalOptions& options, const OpenEvalInputs& open) {
   BUTTRESS_RETURN_IF_ERROR(CheckIsModel(options.model.path));
   ModelDevice device{.cuda = options.worker.device == ComputeDevice::kCuda, .index = 0};
   if (device.cuda) {
@@ -361,7 +185,7 @@ Result<EvalResult> EvaluateModel(const EvalOptions& options) {
   if (!options.results.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(settings, SettingsOfModel(options));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(EvalInputs inputs, OpenInputs(options, *tokenizer, settings));
+  BUTTRESS_ASSIGN_OR_RETURN(const EvalInputs inputs, open(options, *tokenizer, settings));
   BUTTRESS_ASSIGN_OR_RETURN(const auto model,
                             Transformer::Load(options.model.path, options.model.dtype, device));
   if (!options.adapter.empty()) BUTTRESS_RETURN_IF_ERROR(AddAdapters(options.adapter, *model));
@@ -370,12 +194,13 @@ Result<EvalResult> EvaluateModel(const EvalOptions& options) {
       DecideStops(model->config(), tokenizer.get(), sampling).Annotate("run.sampling"));
   at::set_num_threads(static_cast<int>(options.worker.threads));
   ModelSampler sampler(*model, *tokenizer, options.worker);
-  return RunEvaluation(options, sampling, *tokenizer, std::move(inputs), sampler);
+  return RunEvaluation(inputs, sampling, options.completions, options.reward.timeout_ms, *tokenizer,
+                       sampler);
 }
 
 // With the tokenizer of the model its template is applied here, and the server gets tokens; without
 // it the server gets messages.
-Result<EvalResult> EvaluateServer(EvalOptions options) {
+Result<EvalResult> EvaluateServer(EvalOptions options, const OpenEvalInputs& open) {
   const bool messages = options.model.path.empty();
   std::unique_ptr<Tokenizer> tokenizer = std::make_unique<MessagesTokenizer>();
   if (messages) {
@@ -399,8 +224,9 @@ Result<EvalResult> EvaluateServer(EvalOptions options) {
     BUTTRESS_RETURN_IF_ERROR(
         DecideStops(config, tokenizer.get(), sampling).Annotate("run.sampling"));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(EvalInputs inputs, OpenInputs(options, *tokenizer, settings));
-  return RunEvaluation(options, sampling, *tokenizer, std::move(inputs), *sampler);
+  BUTTRESS_ASSIGN_OR_RETURN(const EvalInputs inputs, open(options, *tokenizer, settings));
+  return RunEvaluation(inputs, sampling, options.completions, options.reward.timeout_ms, *tokenizer,
+                       *sampler);
 }
 
 }  // namespace
@@ -424,7 +250,11 @@ EvalOptions EvalOptionsOf(const RunConfig& config) {
 }
 
 Result<EvalResult> Evaluate(const EvalOptions& options) {
-  return options.server.url.empty() ? EvaluateModel(options) : EvaluateServer(options);
+  return EvaluateInputs(options, OpenInputs);
+}
+
+Result<EvalResult> EvaluateInputs(const EvalOptions& options, const OpenEvalInputs& open) {
+  return options.server.url.empty() ? EvaluateModel(options, open) : EvaluateServer(options, open);
 }
 
 }  // namespace buttress

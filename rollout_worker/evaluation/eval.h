@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/types.h"
 #include "lib/measure/eval_results.h"
+#include "rollout_worker/evaluation/eval_loop.h"
 #include "rollout_worker/evaluation/openai_sampler.h"
 
 namespace buttress {
@@ -42,6 +45,16 @@ EvalOptions EvalOptionsOf(const RunConfig& config);
 // interrupted: other batches round differently. Errors of EvalFile. Throws the exceptions of
 // LibTorch. Of a server, errors as OpenAiSampler, and its model counts by its name.
 Result<EvalResult> Evaluate(const EvalOptions& options);
+
+// Opens the prompts of an evaluation. `settings` are those of the model, empty without `results`;
+// the tokenizer outlives the inputs.
+using OpenEvalInputs = std::function<Result<EvalInputs>(
+    const EvalOptions& options, const Tokenizer& tokenizer, nlohmann::ordered_json settings)>;
+
+// Evaluate with other inputs than those that `options` names, which are opened before the weights
+// are loaded. Of the options it reads model, server, worker, sampling, completions and the time of
+// a verdict.
+Result<EvalResult> EvaluateInputs(const EvalOptions& options, const OpenEvalInputs& open);
 
 // Runs the command line, where `argv[0]` is "eval", and returns the exit code.
 int RunEval(int argc, char** argv);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct SampledCompletion {
   std::vector<std::int32_t> token_ids;                      // empty if only the text is known
   std::string text;                                         // if the tokens are not known
   std::int64_t tokens = 0;
+  std::optional<double> logprob;  // sum over the tokens, under the distribution sampled from
 };
 
 // Not thread-safe.
