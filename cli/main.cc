@@ -64,6 +64,8 @@ constexpr CommandEntry kCommands[] = {
      AddLaunch, kTrain},
     {"doctor", "check a run without starting it, and show what its rows become", AddDoctor,
      kPrepare},
+    {"probe", "measure what a run can learn before it starts, from a sample of its prompts",
+     AddWorker, kPrepare},
     {"on-host", "what `launch --hosts` calls to run a program on another machine", AddOnHost, ""},
     {"vllm-server", "start a vLLM server of a run, as `launch` does", AddVllmServer, kTrain},
     {"status", "show the progress of a run", AddStatus, kTrain},

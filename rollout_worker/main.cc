@@ -1,6 +1,7 @@
 // The program rollout_worker: `rollout_worker --config run.yaml` works on a run, and
-// `rollout_worker evaluator --config run.yaml` evaluates its weights; the commands eval, logprobs
-// and generate run a model folder on a file, and merge writes one.
+// `rollout_worker evaluator --config run.yaml` evaluates its weights; probe samples a run that has
+// not begun; the commands eval, logprobs and generate run a model folder on a file, and merge
+// writes one.
 //
 // Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3
 // failure of the environment (a restart may help), 4 damaged data, 6 out of memory.
@@ -20,6 +21,7 @@
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/evaluation/evaluator.h"
+#include "rollout_worker/evaluation/probe.h"
 #include "rollout_worker/model_commands/model_flags.h"
 #include "rollout_worker/run_worker.h"
 #include "rollout_worker/vllm/check_servers.h"
@@ -28,11 +30,9 @@
 namespace buttress {
 namespace {
 
-constexpr ModelCommand kCommands[] = {{"eval", RunEval},
-                                      {"evaluator", RunEvaluatorCommand},
-                                      {"logprobs", RunLogprobs},
-                                      {"generate", RunGenerate},
-                                      {"merge", RunMerge}};
+constexpr ModelCommand kCommands[] = {
+    {"eval", RunEval},         {"evaluator", RunEvaluatorCommand}, {"probe", RunProbeCommand},
+    {"logprobs", RunLogprobs}, {"generate", RunGenerate},          {"merge", RunMerge}};
 
 Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
                                                     const Tokenizer& tokenizer) {
@@ -89,7 +89,7 @@ int Run(int argc, char** argv) {
   }
   CLI::App app(
       "A rollout worker of a Buttress run: completes and scores prompts (evaluator: evaluates the "
-      "weights of a run; eval, logprobs and generate: commands on a model)");
+      "weights of a run; probe, eval, logprobs and generate: commands on a model)");
   ConfigFlags flags;
   flags.AddTo(app);
   CLI11_PARSE(app, argc, argv);
