@@ -209,6 +209,47 @@ TEST_F(FutileRunTest, VerifyAndEvalEndWithFiveWhenNothingCanBeScored) {
   EXPECT_THAT(TextOf(log), HasSubstr("accuracy - "));
 }
 
+TEST_F(FutileRunTest, AProbeTellsBeforeTheRunWhetherItCanLearn) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const std::string yaml = JoinPath(dir_.path(), "run.yaml"), log = JoinPath(dir_.path(), "log"),
+                    out = JoinPath(dir_.path(), "run");
+  ASSERT_TRUE(WriteFileAtomic(yaml, TinyRunYaml(out, 10)).ok());
+  const auto probe = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> argv = {SiblingProgram("buttress"), "probe", yaml};
+    argv.insert(argv.end(), more.begin(), more.end());
+    std::filesystem::remove(log);
+    return RunToEnd(argv, log, kPatience);
+  };
+  EXPECT_EQ(probe({"--set", "run.sampling.group_size=16"}), 0) << TextOf(log);
+  EXPECT_THAT(TextOf(log), HasSubstr("conclusion: can learn: "));
+  EXPECT_THAT(TextOf(log), HasSubstr("200 of 2000 prompts, 16 completions of each"));
+  EXPECT_EQ(probe({"--prompts", "20", "--group-size", "8", "--json"}), 0) << TextOf(log);
+  const auto json = nlohmann::json::parse(TextOf(log));
+  EXPECT_EQ(json["prompts"], 20);
+  EXPECT_EQ(json["run"]["completions"], 10 * 8 * 4);
+  EXPECT_EQ(json["acr"]["8"]["basis"], "counted");
+
+  const auto with = [&](const std::string& function) {
+    std::vector<std::string> settings = With(function);
+    settings.erase(settings.begin());  // --no-eval
+    return settings;
+  };
+  EXPECT_EQ(probe(with("always_wrong")), 5) << TextOf(log);
+  EXPECT_THAT(LastLine(TextOf(log)), HasSubstr("probe: nothing to learn: at most 1.9 % of the"));
+  EXPECT_EQ(probe(with("always_right")), 5) << TextOf(log);
+  EXPECT_THAT(TextOf(log), HasSubstr("the prompts are solved already"));
+  EXPECT_EQ(probe(with("raises")), 5) << TextOf(log);
+  EXPECT_THAT(LastLine(TextOf(log)), HasSubstr("the verifier scored no completion"));
+
+  EXPECT_EQ(probe({"--set", "run.sampling.temprature=1"}), 2);
+  EXPECT_THAT(TextOf(log), HasSubstr("did you mean 'temperature'"));
+  EXPECT_EQ(probe({"--group-size", "1"}), 2);
+  EXPECT_EQ(probe({"--model", "x"}), 2);
+  EXPECT_THAT(TextOf(log), HasSubstr("add --server"));
+  EXPECT_EQ(probe({"--set", "run.data.prompts=" + JoinPath(dir_.path(), "none")}), 2);
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
 TEST_F(FutileRunTest, AStartModelWithANanEndsTheRunAndIsNamedWithItsTensor) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   const std::string model = JoinPath(dir_.path(), "model");

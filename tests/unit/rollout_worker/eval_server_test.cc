@@ -11,6 +11,7 @@
 #include "lib/base/thread/sync.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/evaluation/eval.h"
+#include "rollout_worker/evaluation/probe.h"
 #include "tests/support/fakes/scripted_http_server.h"
 #include "tests/support/temp_dir.h"
 
@@ -148,6 +149,31 @@ TEST_F(EvalServerTest, WithATokenizerAVllmGetsTokensAndEverySamplingField) {
     EXPECT_EQ(body["max_tokens"], 28) << "what 32 positions leave";
   }
   EXPECT_EQ(prompts, (std::set{*tokenizer->Encode("3+4="), *tokenizer->Encode("3+3=")}));
+}
+
+TEST_F(EvalServerTest, AProbeAsksTheServerAsTheRunWould) {
+  MakeTokenizer();
+  ProbeOptions probe;
+  probe.server = options_.server;
+  probe.completions = 3;
+  RunSettings& run = probe.config.run;
+  run.model.path = options_.model.path;
+  run.data.prompts = options_.prompts;
+  run.reward.verifier = "exact";
+  run.sampling.temperature = 0.7;
+  run.sampling.top_k = 5;
+  run.sampling.max_tokens = 16;
+  const auto facts = RunProbe(probe);
+  ASSERT_TRUE(facts.ok()) << facts.status().message();
+  EXPECT_EQ(facts->prompts.size(), 2);
+  EXPECT_TRUE(facts->sampled.empty()) << "the server gives no log-probs";
+  const auto bodies = server_.bodies();
+  ASSERT_EQ(bodies.size(), 6U);
+  for (const auto& body : bodies) {
+    EXPECT_EQ(body["temperature"], 0.7);
+    EXPECT_EQ(body["top_k"], 5);
+    EXPECT_EQ(body["max_tokens"], 16);
+  }
 }
 
 TEST_F(EvalServerTest, WithoutATokenizerAServerGetsMessages) {
