@@ -21,6 +21,7 @@ def run(*command):
     if done.returncode != 0:
         raise SystemExit(
             f"{' '.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def cold_start(folder, seed):
