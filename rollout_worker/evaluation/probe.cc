@@ -151,12 +151,23 @@ class Prober {
     }
     BUTTRESS_ASSIGN_OR_RETURN(inputs.verifiers, VerifierSet::Make(run.reward));
     BUTTRESS_RETURN_IF_ERROR(JudgeControls(tokenizer, *inputs.verifiers));
-    inputs.on_sampled = [this](const Prompt&, std::span<const SampledCompletion> completions) {
+    if (!options_.reference.empty()) {
+      BUTTRESS_ASSIGN_OR_RETURN(reference_, ReferenceModel::Load(options_.reference, run.model,
+                                                                 options_.config.local.worker));
+      facts_.reference = options_.reference;
+    }
+    inputs.on_sampled = [this](const Prompt& prompt,
+                               std::span<const SampledCompletion> completions) -> Status {
       SampledTokens sums;
       for (const SampledCompletion& one : completions) {
         if (!one.logprob) return OkStatus();
         sums.tokens += static_cast<double>(one.tokens);
         sums.logprob += *one.logprob;
+      }
+      if (reference_) {
+        BUTTRESS_ASSIGN_OR_RETURN(
+            sums.reference,
+            reference_->Read(prompt, completions, options_.config.run.sampling.temperature));
       }
       facts_.sampled.push_back(sums);
       return OkStatus();
@@ -199,6 +210,7 @@ class Prober {
   }
 
   const ProbeOptions& options_;
+  std::unique_ptr<ReferenceModel> reference_;  // null: none
   std::vector<Prompt> prompts_;
   std::map<std::int64_t, std::vector<EvalCompletion>> scored_;  // by index in prompts_
   ProbeFacts facts_;

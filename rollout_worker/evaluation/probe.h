@@ -9,6 +9,7 @@
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/eval_results.h"
+#include "rollout_worker/evaluation/eval_reference.h"
 #include "rollout_worker/evaluation/openai_sampler.h"
 
 namespace buttress {
@@ -20,6 +21,8 @@ struct ProbeOptions {
   std::int64_t completions = 16;  // of a prompt, 2 or more
   std::uint64_t seed = 1;         // of the sample and of its completions
   std::string results;            // as EvalOptions::results
+  // Folder of a model that reads the completions as well, whose tokens must be known; empty: none.
+  std::string reference;
 };
 
 struct ProbedPrompt {
@@ -38,6 +41,7 @@ struct ControlCount {
 struct SampledTokens {
   double tokens = 0;
   double logprob = 0;  // nats
+  ReferenceSums reference;
 };
 
 struct ProbeFacts {
@@ -48,12 +52,14 @@ struct ProbeFacts {
   ControlCount spoiled;    // other answers, which must be wrong
   // Of the prompts that this process sampled, if the sampler gives log-probs.
   std::vector<SampledTokens> sampled;
+  std::string reference;  // of the options
 };
 
 // Draws the prompts as a run does, the sources by their weights and each in a random order that
 // differs from the run's, and samples with the settings of the run. Of one dataset every prompt is
 // drawn once at most; of several no more are drawn than all have, and a short one begins again.
-// Errors: those of EvaluateInputs; kInvalidArgument for datasets without a prompt that can be used.
+// Errors: those of EvaluateInputs and of ReferenceModel; kInvalidArgument for datasets without a
+// prompt that can be used.
 Result<ProbeFacts> RunProbe(const ProbeOptions& options);
 
 // Runs the command line, where `argv[0]` is "probe", and returns the exit code.

@@ -41,6 +41,8 @@ struct ProbeFlags {
     app.add_option("--results", options.results,
                    "append the verdicts of each prompt to this file as it ends; the same command "
                    "continues where it was stopped");
+    app.add_option("--reference", options.reference,
+                   "folder of a model that the start model was made from: how far it has left it");
     app.add_flag("--json", json, "print the report as one JSON object");
   }
 };
@@ -51,6 +53,8 @@ Status ProbeByFlags(ProbeFlags& flags) {
   if (flags.seed->empty()) options.seed = options.config.run.seed;
   if (options.server.url.empty() && !(options.server.model.empty() && flags.api_key_file.empty()))
     return InvalidArgument("--model and --api-key-file are of a server; add --server");
+  if (!options.server.url.empty() && !options.reference.empty())
+    return InvalidArgument("--reference reads tokens, which a server does not give; leave one out");
   BUTTRESS_ASSIGN_OR_RETURN(options.server.api_key, ReadApiKey(flags.api_key_file));
   BUTTRESS_ASSIGN_OR_RETURN(const ProbeFacts facts, RunProbe(options));
   const ProbeReport report = ReportOf(options.config, facts);

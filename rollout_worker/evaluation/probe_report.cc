@@ -133,7 +133,16 @@ void AddTokens(const ProbeFacts& facts, ProbeReport& report) {
       sum.weight += 1;
     }
   }
-  for (const SampledTokens& sums : facts.sampled) entropies.push_back({-sums.logprob, sums.tokens});
+  std::vector<PromptSum> kls, references;
+  for (const SampledTokens& sums : facts.sampled) {
+    entropies.push_back({-sums.logprob, sums.tokens});
+    kls.push_back({sums.logprob - sums.reference.logprob, sums.tokens});
+    references.push_back({sums.reference.entropy, sums.tokens});
+  }
+  if (!facts.reference.empty()) {
+    report.reference_kl = RatioOf(kls);
+    report.reference_entropy = RatioOf(references);
+  }
   report.tokens = RatioOf(by_prompt);
   report.entropy = RatioOf(entropies);
   if (lengths.empty()) return;

@@ -65,6 +65,9 @@ struct ProbeReport {
   MeanInterval tokens;                    // of a completion
   std::int64_t median_tokens = 0, ninth_decile_tokens = 0;
   MeanInterval entropy;  // nats per token
+  // Of the reference, on the sampled completions: nats per token. KL is of the sampling
+  // distribution from that of the reference.
+  MeanInterval reference_kl, reference_entropy;
 
   double resampled = 1;  // groups drawn for each that trains, where the run replaces constant ones
   double run_completions = 0, run_tokens = 0, run_seconds = 0;

@@ -159,6 +159,10 @@ std::string ProbeText(const RunConfig& config, const ProbeFacts& facts, const Pr
           Line("entropy, nats per token", std::isfinite(report.entropy.mean)
                                               ? MeanText(report.entropy, 3)
                                               : "not given by the server");
+  if (!facts.reference.empty())
+    text += "against " + facts.reference + "\n" +
+            Line("KL from it, nats per token", MeanText(report.reference_kl, 3)) +
+            Line("its entropy at the same places", MeanText(report.reference_entropy, 3));
   text += "verifier\n" + Line("reference answers", ControlText(facts.gold, "are right")) +
           Line("spoiled answers", ControlText(facts.spoiled, "are wrong")) + "the planned run\n" +
           CostText(config, report);
@@ -196,6 +200,10 @@ std::string ProbeJson(const RunConfig& config, const ProbeFacts& facts, const Pr
   json["median_tokens"] = report.median_tokens;
   json["ninth_decile_tokens"] = report.ninth_decile_tokens;
   json["entropy"] = JsonOf(report.entropy);
+  if (!facts.reference.empty())
+    json["reference"] = {{"model", facts.reference},
+                         {"kl", JsonOf(report.reference_kl)},
+                         {"entropy", JsonOf(report.reference_entropy)}};
   json["gold"] = JsonOf(facts.gold);
   json["spoiled"] = JsonOf(facts.spoiled);
   json["run"] = {{"completions", report.run_completions},

@@ -197,6 +197,21 @@ TEST(ProbeReport, SourcesHaveTheirOwnRates) {
   EXPECT_EQ(json["entropy"], nullptr);
 }
 
+TEST(ProbeReport, AReferenceIsComparedPerToken) {
+  ProbeFacts facts = Facts({{2, 8}});
+  facts.sampled = {{.tokens = 10, .logprob = -5, .reference = {.logprob = -9, .entropy = 12}},
+                   {.tokens = 30, .logprob = -11, .reference = {.logprob = -23, .entropy = 28}}};
+  EXPECT_TRUE(std::isnan(ReportOf(Config(), facts).reference_kl.mean));
+  facts.reference = "base";
+  const ProbeReport report = ReportOf(Config(), facts);
+  EXPECT_DOUBLE_EQ(report.entropy.mean, 0.4);
+  EXPECT_DOUBLE_EQ(report.reference_kl.mean, 0.4);
+  EXPECT_DOUBLE_EQ(report.reference_entropy.mean, 1);
+  EXPECT_THAT(ProbeText(Config(), facts, report), HasSubstr("against base\n  KL from it"));
+  const auto json = nlohmann::json::parse(ProbeJson(Config(), facts, report));
+  EXPECT_DOUBLE_EQ(json["reference"]["kl"]["mean"].get<double>(), 0.4);
+}
+
 TEST(RatioOf, IsTheRatioOfSums) {
   const std::vector<PromptSum> same = {{2, 1}, {4, 2}, {6, 3}};
   EXPECT_DOUBLE_EQ(RatioOf(same).mean, 2);

@@ -20,21 +20,8 @@ using ::testing::HasSubstr;
 class ProbeTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    NewModelOptions model;
-    model.characters = "0123456789+=";
-    model.layers = 1;
-    model.hidden = 32;
-    model.heads = 1;
-    model.intermediate = 64;
-    model.max_positions = 32;
     RunSettings& run = options_.config.run;
-    run.model.path = Path("model");
-    ASSERT_TRUE(WriteNewModel(model, run.model.path).ok());
-    const auto config = LoadModelConfig(run.model.path);
-    ASSERT_TRUE(config.ok()) << config.status().ToString();
-    const auto random = Transformer::Random(*config, ModelDtype::kFloat32, {}, 5);
-    ASSERT_TRUE(random.ok());
-    ASSERT_TRUE(SaveModelFolder(**random, run.model.path, run.model.path).ok());
+    run.model.path = Model("model", 0.02, 5);
     run.data.prompts = Rows("prompts", 40);
     run.reward.verifier = "exact";
     run.sampling.max_tokens = 8;
@@ -42,6 +29,24 @@ class ProbeTest : public ::testing::Test {
   }
 
   std::string Path(const std::string& name) const { return JoinPath(dir_.path(), name); }
+
+  // A folder with random weights of this deviation.
+  std::string Model(const std::string& name, double deviation, std::uint64_t seed,
+                    const std::string& characters = "0123456789+=") const {
+    NewModelOptions model;
+    model.characters = characters;
+    model.layers = 1;
+    model.hidden = 32;
+    model.heads = 1;
+    model.intermediate = 64;
+    model.max_positions = 32;
+    EXPECT_TRUE(WriteNewModel(model, Path(name)).ok());
+    auto config = *LoadModelConfig(Path(name));
+    config.initializer_range = deviation;
+    const auto random = Transformer::Random(config, ModelDtype::kFloat32, {}, seed);
+    EXPECT_TRUE(random.ok() && SaveModelFolder(**random, Path(name), Path(name)).ok());
+    return Path(name);
+  }
 
   // A file of `count` prompts.
   std::string Rows(const std::string& name, int count, const std::string& prompt = "") const {
@@ -137,6 +142,33 @@ TEST_F(ProbeTest, PromptsThatAreTooLongAreLeftOut) {
   EXPECT_EQ(Probed().prompts.size(), 10);  // 0 to 9
   data.prompts = Rows("long", 5, "1+1=");
   EXPECT_THAT(RunProbe(options_).status().message(), HasSubstr("no prompt has at most"));
+}
+
+TEST_F(ProbeTest, AReferenceReadsTheSampledTokens) {
+  const auto reference_of = [this](const std::string& folder) {
+    options_.reference = folder;
+    SampledTokens sums;
+    for (const SampledTokens& of : Probed().sampled) {
+      sums.tokens += of.tokens;
+      sums.logprob += of.logprob;
+      sums.reference.logprob += of.reference.logprob;
+      sums.reference.entropy += of.reference.entropy;
+    }
+    return sums;
+  };
+  RunSettings& run = options_.config.run;
+  run.model.path = Model("sharp", 0.5, 5);
+  run.sampling.temperature = 0.7;
+  const SampledTokens same = reference_of(run.model.path);
+  EXPECT_NEAR(same.reference.logprob, same.logprob, 1e-4 * same.tokens);
+  // The mean of -log p has the entropy as its expectation.
+  EXPECT_NEAR(same.reference.entropy / same.tokens, -same.logprob / same.tokens, 0.1);
+  EXPECT_LT(-same.logprob / same.tokens, 1.5);
+  const SampledTokens flat = reference_of(Model("flat", 0.02, 6));
+  EXPECT_NEAR(-flat.reference.logprob / flat.tokens, std::log(14.0), 0.15);
+  EXPECT_NEAR(flat.reference.entropy / flat.tokens, std::log(14.0), 0.15);
+  options_.reference = Model("other", 0.02, 6, "0123456789");
+  EXPECT_THAT(RunProbe(options_).status().message(), HasSubstr("with the same tokenizer"));
 }
 
 TEST_F(ProbeTest, AProbeContinuesAndGrows) {
