@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "lib/base/os/clock.h"
 #include "lib/base/report/log.h"
@@ -21,6 +22,17 @@ constexpr BackoffOptions kPauses = {.initial_ms = 200, .max_ms = 10000};
 // `json[name]` of an object, or null.
 Json MemberOf(const Json& json, const char* name) {
   return json.is_object() ? json.value(name, Json()) : Json();
+}
+
+// The sum of an array of numbers; nullopt if it is none, or empty.
+std::optional<double> SumOf(const Json& numbers) {
+  if (!numbers.is_array() || numbers.empty()) return std::nullopt;
+  double sum = 0;
+  for (const Json& number : numbers) {
+    if (!number.is_number()) return std::nullopt;
+    sum += number.get<double>();
+  }
+  return sum;
 }
 
 // What vLLM takes from the model's generation_config.json where a request does not have it, and
@@ -143,6 +155,7 @@ Status OpenAiSampler::Add(std::uint64_t key, const Prompt& prompt, const Samplin
     body["messages"] = Json::parse(text, nullptr, false);
   } else {
     body["prompt"] = prompt.token_ids;
+    if (options_.logprobs && is_vllm_) body["logprobs"] = 0;  // of the sampled token alone
     const auto room = positions_ - static_cast<std::int64_t>(prompt.token_ids.size());
     if (positions_ > 0 && room <= 0) {  // as an engine of a run gives it back: unscorable
       SampledCompletion& none = ended_.emplace_back();
@@ -197,6 +210,7 @@ Result<SampledCompletion> OpenAiSampler::Read(const HttpReply& reply) const {
                                                   : FinishReason::kError;
   completion.text = text.is_string() ? text.get<std::string>() : "";
   completion.tokens = tokens.is_number_integer() ? tokens.get<std::int64_t>() : 0;
+  completion.logprob = SumOf(MemberOf(MemberOf(choices[0], "logprobs"), "token_logprobs"));
   return completion;
 }
 

@@ -24,6 +24,9 @@ struct OpenAiOptions {
   std::string model;           // as /v1/models names it; empty: the only one that it has
   std::string api_key;         // empty: none
   std::int64_t requests = 64;  // open at the same time
+  // Asks a vLLM that gets tokens for their log-probs. They are those of the distribution that is
+  // sampled from under --logprobs-mode processed_logprobs, which the servers of a run have.
+  bool logprobs = false;
 };
 
 // Stands for the tokenizer that only the server has: the tokens of a chat are the bytes of its

@@ -109,6 +109,7 @@ class Prober {
     EvalOptions eval = EvalOptionsOf(options_.config);
     const SamplingConfig& sampling = options_.config.run.sampling;
     eval.server = options_.server;
+    eval.server.logprobs = true;
     eval.sampling.temperature = sampling.temperature;
     eval.sampling.top_p = sampling.top_p;
     eval.sampling.top_k = static_cast<std::int32_t>(sampling.top_k);

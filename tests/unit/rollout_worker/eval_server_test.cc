@@ -29,6 +29,7 @@ class FakeOpenAi {
   std::string models;  // instead of the list of models
   std::string text = "7";
   std::string finish = "stop";
+  std::vector<double> logprobs;  // of the tokens; empty: none
 
   std::string url() const { return server_.url(); }
 
@@ -68,7 +69,7 @@ class FakeOpenAi {
     bodies_.push_back(nlohmann::json::parse(request.body));
     nlohmann::json choice = {{"index", 0}, {"finish_reason", finish}};
     if (request.target == "/v1/completions")
-      choice["text"] = text;
+      choice.update({{"text", text}, {"logprobs", {{"token_logprobs", logprobs}}}});
     else
       choice["message"] = {{"role", "assistant"}, {"content", text}};
     connection.Reply(
@@ -147,6 +148,7 @@ TEST_F(EvalServerTest, WithATokenizerAVllmGetsTokensAndEverySamplingField) {
     EXPECT_EQ(body["stop"], std::vector<std::string>{"="});
     EXPECT_EQ(body["stop_token_ids"], std::vector<std::int32_t>{tokenizer->eos_token_id()});
     EXPECT_EQ(body["max_tokens"], 28) << "what 32 positions leave";
+    EXPECT_FALSE(body.contains("logprobs"));
   }
   EXPECT_EQ(prompts, (std::set{*tokenizer->Encode("3+4="), *tokenizer->Encode("3+3=")}));
 }
@@ -167,11 +169,18 @@ TEST_F(EvalServerTest, AProbeAsksTheServerAsTheRunWould) {
   ASSERT_TRUE(facts.ok()) << facts.status().message();
   EXPECT_EQ(facts->prompts.size(), 2);
   EXPECT_TRUE(facts->sampled.empty()) << "the server gives no log-probs";
+  server_.logprobs = {-1, -2, -0.5};
+  const auto with = RunProbe(probe);
+  ASSERT_TRUE(with.ok()) << with.status().message();
+  ASSERT_EQ(with->sampled.size(), 2);
+  EXPECT_EQ(with->sampled[0].tokens, 9);
+  EXPECT_EQ(with->sampled[0].logprob, -10.5);
   const auto bodies = server_.bodies();
-  ASSERT_EQ(bodies.size(), 6U);
+  ASSERT_EQ(bodies.size(), 12U);
   for (const auto& body : bodies) {
     EXPECT_EQ(body["temperature"], 0.7);
     EXPECT_EQ(body["top_k"], 5);
+    EXPECT_EQ(body["logprobs"], 0);
     EXPECT_EQ(body["max_tokens"], 16);
   }
 }
