@@ -1,6 +1,7 @@
 #include "rollout_worker/evaluation/probe.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <thread>
@@ -86,6 +87,13 @@ Result<std::vector<Prompt>> DrawPrompts(const PromptSet& set, std::int64_t count
   return prompts;
 }
 
+// Whether Verdict::given is an answer; of the other verifiers it is a score, a count or a fault.
+bool ReadsAnswers(std::string_view verifier) {
+  constexpr std::string_view kReading[] = {"exact",     "number",     "math",   "arithmetic",
+                                           "countdown", "normalized", "choice", "json_schema"};
+  return std::ranges::find(kReading, verifier) != std::end(kReading);
+}
+
 // What decides the completions and their verdicts besides the model.
 void AddProbeSettings(const ProbeOptions& options, const PromptSet& set,
                       nlohmann::ordered_json& settings) {
@@ -126,9 +134,11 @@ class Prober {
           return Open(tokenizer, std::move(settings));
         }));
     facts_.seconds = result.seconds;
-    for (auto& [row, completions] : scored_)
+    for (auto& [row, completions] : scored_) {
+      const std::string& source = prompts_[static_cast<std::size_t>(row)].source;
       facts_.prompts.push_back(
-          {prompts_[static_cast<std::size_t>(row)].source, std::move(completions)});
+          {source, std::move(completions), ReadsAnswers(verifiers_->NameFor(source))});
+    }
     return std::move(facts_);
   }
 
@@ -151,6 +161,7 @@ class Prober {
             static_cast<std::int32_t>(source.settings.max_tokens);
     }
     BUTTRESS_ASSIGN_OR_RETURN(inputs.verifiers, VerifierSet::Make(run.reward));
+    verifiers_ = inputs.verifiers;
     BUTTRESS_RETURN_IF_ERROR(JudgeControls(tokenizer, *inputs.verifiers));
     if (!options_.reference.empty()) {
       BUTTRESS_ASSIGN_OR_RETURN(reference_, ReferenceModel::Load(options_.reference, run.model,
@@ -212,6 +223,7 @@ class Prober {
 
   const ProbeOptions& options_;
   std::unique_ptr<ReferenceModel> reference_;  // null: none
+  std::shared_ptr<const VerifierSet> verifiers_;
   std::vector<Prompt> prompts_;
   std::map<std::int64_t, std::vector<EvalCompletion>> scored_;  // by index in prompts_
   ProbeFacts facts_;

@@ -28,6 +28,7 @@ struct ProbeOptions {
 struct ProbedPrompt {
   std::string source;
   std::vector<EvalCompletion> completions;
+  bool has_answers = true;  // the verifier reads them in responses; others report something else
 };
 
 // Responses of known verdict (lib/verify/audit/controls.h) that the verifiers judged.

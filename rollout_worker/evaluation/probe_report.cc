@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include "lib/config/sources.h"
@@ -31,9 +32,10 @@ std::string Range(const Estimate& estimate) {
 }
 
 // The mean over prompts of the share of their completions of which `is` holds.
-Estimate ShareOf(const ProbeFacts& facts, const std::function<bool(const EvalCompletion&)>& is) {
+Estimate ShareOf(std::span<const ProbedPrompt> prompts,
+                 const std::function<bool(const EvalCompletion&)>& is) {
   std::vector<double> shares;
-  for (const ProbedPrompt& prompt : facts.prompts) {
+  for (const ProbedPrompt& prompt : prompts) {
     const auto held = std::ranges::count_if(prompt.completions, is);
     shares.push_back(static_cast<double>(held) / static_cast<double>(prompt.completions.size()));
   }
@@ -96,14 +98,14 @@ void AddRates(const RunConfig& config, const ProbeFacts& facts,
                               OneMinus(GroupRateAt(of, own).constant)};
 }
 
-// Different answers of a prompt, and the share of its most frequent wrong one.
 void AddAnswers(const ProbeFacts& facts, ProbeReport& report) {
+  std::vector<ProbedPrompt> read;
+  std::ranges::copy_if(facts.prompts, std::back_inserter(read), &ProbedPrompt::has_answers);
   std::vector<PromptSum> distinct, modes;
-  for (const ProbedPrompt& prompt : facts.prompts) {
+  for (const ProbedPrompt& prompt : read) {
     std::map<std::string, std::int64_t> wrong;
     std::set<std::string> answers;
     for (const EvalCompletion& one : prompt.completions) {
-      report.answers = report.answers || !one.answer.empty() || one.outcome == Outcome::kCorrect;
       if (one.answer.empty()) continue;
       answers.insert(one.answer);
       if (one.outcome == Outcome::kWrong) ++wrong[one.answer];
@@ -116,10 +118,10 @@ void AddAnswers(const ProbeFacts& facts, ProbeReport& report) {
   }
   report.distinct = RatioOf(distinct);
   report.wrong_mode = RatioOf(modes);
-  report.answered = ShareOf(facts, [](const auto& one) { return !one.answer.empty(); });
-  report.truncated = ShareOf(facts, [](const auto& one) { return one.truncated; });
+  report.answered = ShareOf(read, [](const auto& one) { return !one.answer.empty(); });
+  report.truncated = ShareOf(facts.prompts, [](const auto& one) { return one.truncated; });
   report.unscorable =
-      ShareOf(facts, [](const auto& one) { return one.outcome == Outcome::kUnscorable; });
+      ShareOf(facts.prompts, [](const auto& one) { return one.outcome == Outcome::kUnscorable; });
 }
 
 void AddTokens(const ProbeFacts& facts, ProbeReport& report) {
@@ -172,7 +174,7 @@ void AddCost(const RunConfig& config, const ProbeFacts& facts, ProbeReport& repo
 std::string CauseOf(const ProbeReport& report) {
   if (report.truncated.mean > kHalf)
     return "most completions are cut at run.sampling.max_tokens; raise it";
-  if (!report.answers)
+  if (report.answered.prompts > 0 && report.answered.mean == 0)
     return "the verifier found no answer in any completion; show the format in the prompt, or "
            "teach it with `buttress sft`";
   if (report.always.mean > report.never.mean)
@@ -253,7 +255,7 @@ void Advise(const RunConfig& config, const ProbeFacts& facts,
     advice.push_back("many completions have no verdict; the log says why");
   if (report.truncated.low > kMany)
     advice.push_back("many completions are cut; raise run.sampling.max_tokens");
-  if (report.answers && report.answered.mean > 0 && report.answered.high < 1 - kMany)
+  if (report.answered.prompts > 0 && report.answered.high < 1 - kMany)
     advice.push_back(
         "many completions have no answer; show the format in the prompt, or teach it with "
         "`buttress sft`");

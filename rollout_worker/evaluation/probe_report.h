@@ -57,12 +57,13 @@ struct ProbeReport {
   Estimate never, always;  // prompts none, or all, of whose scored completions are right
   Estimate accuracy;
   std::map<std::int64_t, Estimate> pass;  // pass@k by k
-  Estimate answered;                      // completions in which the verifier found an answer
-  bool answers = false;                   // it found one in any, or called one right without it
-  Estimate truncated, unscorable;         // completions
-  MeanInterval distinct;                  // different answers of a prompt
-  MeanInterval wrong_mode;                // share of a prompt's most frequent wrong answer
-  MeanInterval tokens;                    // of a completion
+  // Of prompts whose verifier reads answers; without prompts if there are none.
+  Estimate answered;        // completions in which it found one
+  MeanInterval distinct;    // different answers of a prompt
+  MeanInterval wrong_mode;  // share of its most frequent wrong answer
+
+  Estimate truncated, unscorable;  // completions
+  MeanInterval tokens;             // of a completion
   std::int64_t median_tokens = 0, ninth_decile_tokens = 0;
   MeanInterval entropy;  // nats per token
   // Of the reference, on the sampled completions: nats per token. KL is of the sampling

@@ -136,6 +136,7 @@ ordered_json JsonOf(const ControlCount& count) {
 
 std::string ProbeText(const RunConfig& config, const ProbeFacts& facts, const ProbeReport& report) {
   const std::int64_t n = CompletionsOf(facts), own = config.run.sampling.group_size;
+  const bool answers = report.answered.prompts > 0;
   std::string text =
       fmt::format("conclusion: {}: {}\n", NameOf(report.verdict), report.conclusion) +
       fmt::format(
@@ -143,16 +144,20 @@ std::string ProbeText(const RunConfig& config, const ProbeFacts& facts, const Pr
           "prompts\n\ngroup  expected ACR            mixed\n",
           facts.prompts.size(), facts.rows, n, facts.seconds);
   for (const GroupRate& rate : report.sizes) text += SizeLine(rate, own);
-  text += "  * of the run\n" + SourcesText(report) + "\nprompts\n" +
-          Line(fmt::format("none of {} completions right", n), report.never) +
-          Line(fmt::format("all of {} completions right", n), report.always) +
-          Line("different answers", MeanText(report.distinct, 1)) +
-          Line("share of the most frequent wrong answer", MeanText(report.wrong_mode, 2));
+  text +=
+      "  * of the run\n" + SourcesText(report) + "\nprompts\n" +
+      Line(fmt::format("none of {} completions right", n), report.never) +
+      Line(fmt::format("all of {} completions right", n), report.always) +
+      (answers ? Line("different answers", MeanText(report.distinct, 1)) +
+                     Line("share of the most frequent wrong answer", MeanText(report.wrong_mode, 2))
+               : "");
   text += "completions\n" + Line("accuracy", report.accuracy);
   for (const auto& [k, pass] : report.pass) {
     if (k > 1) text += Line(fmt::format("pass@{}", k), pass);
   }
-  text += Line("with an answer", report.answered) + Line("cut at max_tokens", report.truncated) +
+  text += (answers ? Line("with an answer", report.answered)
+                   : Line("with an answer", "the verifier does not say")) +
+          Line("cut at max_tokens", report.truncated) +
           Line("without a verdict", report.unscorable) +
           Line("tokens", fmt::format("{}, median {}, ninth decile {}", MeanText(report.tokens, 1),
                                      report.median_tokens, report.ninth_decile_tokens)) +

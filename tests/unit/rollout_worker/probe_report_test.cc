@@ -27,7 +27,7 @@ RunConfig Config() {
 
 // A prompt of which the first completions are right; each wrong one has an answer of its own.
 ProbedPrompt Prompt(int right, const std::string& source = "default") {
-  ProbedPrompt prompt{source, {}};
+  ProbedPrompt prompt{source, {}, true};
   for (int i = 0; i < kCompletions; ++i) {
     EvalCompletion& one = prompt.completions.emplace_back();
     one.outcome = i < right ? Outcome::kCorrect : Outcome::kWrong;
@@ -109,6 +109,10 @@ TEST(ProbeReport, ARunWithoutMixedGroupsCannotLearn) {
   for (ProbedPrompt& prompt : silent.prompts)
     for (EvalCompletion& one : prompt.completions) one.answer.clear();
   EXPECT_THAT(ReportOf(config, silent).conclusion, HasSubstr("found no answer in any completion"));
+  for (ProbedPrompt& prompt : silent.prompts) prompt.has_answers = false;
+  const ProbeReport function = ReportOf(config, silent);
+  EXPECT_THAT(function.conclusion, HasSubstr("too hard for the model"));
+  EXPECT_THAT(ProbeText(config, silent, function), HasSubstr("the verifier does not say"));
 }
 
 TEST(ProbeReport, FewPromptsWithoutASignalAreNoInformation) {
