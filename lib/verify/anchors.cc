@@ -183,6 +183,11 @@ std::optional<std::string_view> InLastBox(std::string_view text) {
   return boxes.empty() ? std::nullopt : std::optional(Trim(boxes.back().inside));
 }
 
+bool EndsInOpenBox(std::string_view text) {
+  const auto opens = [&](std::string_view box) { return text.find(box) != std::string_view::npos; };
+  return (opens("\\boxed{") || opens("\\fbox{")) && ReadBoxes(text).empty();
+}
+
 Behind BehindFinalAnswer(std::string_view text) { return BehindLast(text, "final answer is"); }
 
 Behind BehindHashes(std::string_view text) {
@@ -202,6 +207,7 @@ std::optional<FinalAnswer> FindFinalAnswer(const VerifyRequest& request) {
   const std::string_view text = WithoutThought(request.response);
   if (const auto tagged = InAnswerTags(text)) return FinalAnswer{*tagged, "tags"};
   if (const auto box = InLastBox(text)) return FinalAnswer{*box, "boxed"};
+  if (EndsInOpenBox(text)) return std::nullopt;
   if (const auto announced = AnnouncedAnswer(text, request.truncated)) return announced;
   if (request.truncated) return std::nullopt;
   return FinalAnswer{Trim(text), "whole"};

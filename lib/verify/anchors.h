@@ -37,6 +37,9 @@ std::vector<std::string_view> LastBoxes(std::string_view text);
 // ends.
 std::optional<std::string_view> InLastBox(std::string_view text);
 
+// Returns whether a \boxed{ or \fbox{ does not close and none closes.
+bool EndsInOpenBox(std::string_view text);
+
 // Returns the text after the last "final answer is", as in Minerva's "The final answer is $5$. I
 // hope it is correct."
 std::optional<std::string_view> BehindFinalAnswer(std::string_view text);
@@ -55,7 +58,7 @@ struct FinalAnswer {
 
 // Returns the first of these that the response contains: the last <answer>...</answer>; the last
 // box that closes; the rest of the line after BehindAnswer; the whole response. Returns nullopt if
-// that part reaches the end of a truncated response.
+// that part reaches the end of a truncated response, or if a box opens and none closes.
 std::optional<FinalAnswer> FindFinalAnswer(const VerifyRequest& request);
 
 }  // namespace buttress

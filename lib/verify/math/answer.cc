@@ -220,6 +220,10 @@ class Candidates {
     found_.push_back(std::move(boxes));
   }
 
+  void Refuse(std::string_view anchor) {
+    found_.push_back({.anchor = std::string(anchor), .refused = true});
+  }
+
   bool empty() const { return found_.empty(); }
 
   std::vector<AnswerCandidate> Take() { return std::move(found_); }
@@ -286,6 +290,7 @@ void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found)
   }
   if (!boxes.empty())
     found.AddBoxes({std::string(anchor), std::move(joined), boxes.size() > 1, 0}, boxes.back());
+  if (boxes.empty() && EndsInOpenBox(text)) found.Refuse(anchor);
 }
 
 // Returns the last numbers of the text, the last one first.

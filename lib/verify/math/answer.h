@@ -26,7 +26,8 @@ struct AnswerCandidate {
 // that anchors after "whole" are searched as well.
 //
 //   boxed            the last \boxed{} that closes, together with the boxes before it that only
-//                    commas, "and", "or" or up to three words separate, as one list
+//                    commas, "and", "or" or up to three words separate, as one list; refused if
+//                    one opens and none closes
 //   final answer is  after the last one: its sentence, else the mathematics in the sentence, else
 //                    the first number that it states (assertion.h)
 //   ####             after the last one, by the same rules; a heading does not count

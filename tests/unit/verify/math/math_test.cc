@@ -275,6 +275,13 @@ TEST(Math, AnAnswerAtTheEndOfATruncatedResponseDoesNotCount) {
   EXPECT_EQ(Judge("#### 12\nand", "12", /*truncated=*/true).outcome, Outcome::kCorrect);
 }
 
+TEST(Math, ABoxThatDoesNotCloseHoldsNoAnswer) {
+  for (const std::string_view response :
+       {"So \\boxed{12", "Answer: 12\nor \\boxed{12", "\\fbox{12"})
+    EXPECT_EQ(Judge(response, "12").outcome, Outcome::kWrong) << response;
+  EXPECT_EQ(Judge("So \\boxed{12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
+}
+
 TEST(Math, TheReferenceIsReadLikeAResponse) {
   EXPECT_EQ(Judge("\\boxed{4}", "2 + 2 = <<2+2=4>>4\n#### 4").outcome, Outcome::kCorrect);
   EXPECT_EQ(Judge("Answer: 4", "So $x = \\boxed{4}$, as $x > 3$.").outcome, Outcome::kCorrect);
