@@ -1,5 +1,7 @@
 #include "lib/verify/code/trial.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
@@ -197,14 +199,21 @@ class Trial {
     if (!tests_.asserts.empty()) return "";
     if (!tests_.programs.empty()) {
       const std::string& expected = tests_.programs[result_.passed].output;
-      return SameOutput(output, expected, config_.tolerance) ? "" : "another output";
+      return SameOutput(output, expected, config_.tolerance) ? "" : Instead(output, expected);
     }
     const CallTest& test = tests_.calls[result_.passed];
     const Result<json> value = ParseBoundedJson(output);
     const bool same =
         value.ok() && (SameValue(*value, test.value, config_.tolerance) ||
                        (test.wrapped && SameValue(*value, test.value[0], config_.tolerance)));
-    return same ? "" : "another value";
+    return same ? "" : Instead(output, (test.wrapped ? test.value[0] : test.value).dump());
+  }
+
+  // "3 instead of 4", of both the first bytes.
+  static std::string Instead(std::string_view output, std::string_view expected) {
+    constexpr std::size_t kShown = 60;
+    return fmt::format("{} instead of {}", FirstBytes(Trim(output), kShown),
+                       FirstBytes(Trim(expected), kShown));
   }
 
   // kUnavailable where the machine is too busy, of which the program is innocent.

@@ -61,7 +61,7 @@ TEST_F(CodeTest, ProgramsPassOrFail) {
       Outcome::kCorrect);
   const Verdict one = Judge("print(3)", kSums);
   EXPECT_EQ(one.outcome, Outcome::kWrong);
-  EXPECT_EQ(one.given, "1 of 2 tests: another output");
+  EXPECT_EQ(one.given, "1 of 2 tests: 3 instead of 7");
   EXPECT_THAT(Judge("raise ValueError('no')", kSums).given,
               StartsWith("0 of 2 tests: exit code 1"));
   EXPECT_EQ(Judge("", kSums).outcome, Outcome::kWrong);
@@ -71,7 +71,7 @@ TEST_F(CodeTest, CallsPassOrFail) {
   EXPECT_EQ(Judge(kAdd, kCalls).outcome, Outcome::kCorrect);
   EXPECT_EQ(Judge("class Solution:\n  def add(self, a, b): return a + b", kCalls).outcome,
             Outcome::kCorrect);
-  EXPECT_EQ(Judge("def add(a, b): return 3", kCalls).given, "1 of 2 tests: another value");
+  EXPECT_EQ(Judge("def add(a, b): return 3", kCalls).given, "1 of 2 tests: 3 instead of 0.3");
   EXPECT_THAT(Judge("def add(a, b): return a / 0", kCalls).given, HasSubstr("ZeroDivisionError"));
   EXPECT_EQ(Judge("def sub(a, b): return a", kCalls).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("def add(a, b): return float('nan')", kCalls).outcome, Outcome::kWrong);
@@ -245,7 +245,7 @@ TEST_F(CodeTest, ReadsTheRowsOfDataSets) {
   const json apps{{"fn_name", "f"}, {"inputs", {{2}, {3}}}, {"outputs", {{4}, {9}}}};
   EXPECT_EQ(Judge(kSquare, apps.dump()).given, "2 of 2 tests");
   EXPECT_EQ(Judge("def f(a): return [a * a]", apps.dump()).given, "2 of 2 tests");
-  EXPECT_EQ(Judge("def f(a): return 4", apps.dump()).given, "1 of 2 tests: another value");
+  EXPECT_EQ(Judge("def f(a): return 4", apps.dump()).given, "1 of 2 tests: 4 instead of 9");
   const json test{{"input", "[1, 2]\n\"x\""}, {"output", "[\"x\", 2]"}, {"testtype", "functional"}};
   constexpr std::string_view kMethod =
       "class Solution:\n  def g(self, a: List[int], s: str): return (s, a[1])";
