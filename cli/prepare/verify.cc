@@ -115,6 +115,7 @@ struct VerifyFlags {
   VerifierFlags verifier;
   bool json = false;
   bool list = false;
+  bool explain = false;
 };
 
 struct Counts {
@@ -143,16 +144,33 @@ void PrintTable() {
   }
 }
 
+// Prints what was read as it is written, where and as which value, and why it was judged so. Other
+// verifiers than math, number and choice say it in the verdict.
+void PrintExplanation(const Verdict& verdict) {
+  const Explanation& read = verdict.explanation;
+  if (read.why.empty()) return;
+  const auto print = [](const char* name, const std::string& text, const std::string& anchor,
+                        const std::string& value) {
+    if (!anchor.empty()) fmt::print("  {:<10} {}: {} read as {}\n", name, anchor, text, value);
+  };
+  print("reference", read.gold_text, read.gold_anchor, verdict.gold);
+  print("response", read.given_text, verdict.anchor, verdict.given);
+  fmt::print("  {:<10} {}\n", "why", read.why);
+}
+
 void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdict, bool as_json) {
   const std::string outcome(OutcomeName(verdict.outcome));
   if (as_json) {
-    PrintJson({{"id", row.json_id},
-               {"index", index},
-               {"outcome", outcome},
-               {"reason", verdict.unscorable_reason},
-               {"anchor", verdict.anchor},
-               {"gold", verdict.gold},
-               {"given", verdict.given}});
+    ordered_json line{{"id", row.json_id},        {"index", index},
+                      {"outcome", outcome},       {"reason", verdict.unscorable_reason},
+                      {"anchor", verdict.anchor}, {"gold", verdict.gold},
+                      {"given", verdict.given}};
+    if (const Explanation& read = verdict.explanation; !read.why.empty())
+      line.update({{"gold_anchor", read.gold_anchor},
+                   {"gold_text", read.gold_text},
+                   {"given_text", read.given_text},
+                   {"why", read.why}});
+    PrintJson(line);
   } else if (verdict.outcome == Outcome::kUnscorable) {
     fmt::print("{}\t{}\t{}\t{}\n", row.id, index, outcome, verdict.unscorable_reason);
   } else {
@@ -193,7 +211,8 @@ void PrintSummary(const Counts& counts, bool as_json) {
   }
 }
 
-void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Counts& counts) {
+void ScoreRow(const VerifyRow& row, const Verifier& verifier, const VerifyFlags& flags,
+              Counts& counts) {
   std::vector<double> rewards;
   std::vector<Outcome> outcomes;
   std::vector<VerifyRequest> group;
@@ -203,11 +222,13 @@ void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Coun
                      .answer = row.answer,
                      .extra_json = row.json,
                      .truncated = false,
-                     .source = row.source});
+                     .source = row.source,
+                     .explain = flags.explain});
   const std::vector<Verdict> verdicts = verifier.VerifyGroup(group);
   for (std::size_t i = 0; i < row.responses.size(); ++i) {
     const Verdict& verdict = verdicts[i];
-    PrintVerdict(row, i, verdict, as_json);
+    PrintVerdict(row, i, verdict, flags.json);
+    if (!flags.json) PrintExplanation(verdict);
     rewards.push_back(verdict.raw_reward);
     outcomes.push_back(verdict.outcome);
     if (counts.unscorable == 0) counts.first_reason = verdict.unscorable_reason;
@@ -229,9 +250,8 @@ void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Coun
 Status ScoreFile(const VerifyFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<VerifierSet> verifiers, flags.verifier.Make());
   Counts counts;
-  BUTTRESS_RETURN_IF_ERROR(flags.verifier.ForEachRow([&](const VerifyRow& row) {
-    ScoreRow(row, verifiers->For(row.source), flags.json, counts);
-  }));
+  BUTTRESS_RETURN_IF_ERROR(flags.verifier.ForEachRow(
+      [&](const VerifyRow& row) { ScoreRow(row, verifiers->For(row.source), flags, counts); }));
   PrintSummary(counts, flags.json);
   if (counts.responses() == 0 || counts.unscorable < counts.responses()) return OkStatus();
   std::fflush(stdout);
@@ -321,6 +341,9 @@ std::function<Status()> AddVerify(CLI::App& app) {
   flags->verifier.AddTo(app);
   app.add_flag("--json", flags->json, "print one JSON object per response, then a summary object");
   app.add_flag("--list", flags->list, "list the verifiers");
+  app.add_flag("--explain", flags->explain,
+               "math, number, choice: say what was read from the answer and the response, and why "
+               "they agree or differ");
   return [flags]() -> Status {
     if (!flags->list) return ScoreFile(*flags);
     PrintTable();

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "lib/verify/anchors.h"
+#include "lib/verify/extract.h"
 #include "lib/verify/math/assertion.h"
+#include "lib/verify/math/explain.h"
 #include "lib/verify/math/prose.h"
 #include "lib/verify/verifiers.h"
 
@@ -63,6 +65,17 @@ ReadLetter FindLetter(const VerifyRequest& request) {
   return {FirstStated(request.response, letters), "whole"};
 }
 
+std::string Why(const VerifyRequest& request, const ReadLetter& given, const ReadLetter& gold) {
+  if (given.letter)
+    return given.letter == gold.letter ? "the letters are the same" : "the letters differ";
+  if (EndsInOpenBox(request.response)) return "unclosed \\boxed";
+  for (const std::string_view letter : Letters(request.response)) {
+    const std::string why = WhyNotStated(request.response, letter, ProseValues::kLetters);
+    if (!why.empty()) return why;
+  }
+  return "the response names no letter from A to J where an answer stands";
+}
+
 }  // namespace
 
 Verdict JudgeChoice(const VerifyRequest& request, const RewardConfig& /*config*/) {
@@ -75,6 +88,9 @@ Verdict JudgeChoice(const VerifyRequest& request, const RewardConfig& /*config*/
   Verdict verdict =
       given.letter == gold.letter ? Correct(given_text, gold_text) : Wrong(given_text, gold_text);
   verdict.anchor = given.anchor;
+  if (request.explain)
+    verdict.explanation = {given_text, gold_text, std::string(gold.anchor),
+                           Why(request, given, gold)};
   return verdict;
 }
 

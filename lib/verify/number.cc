@@ -6,6 +6,8 @@
 // percent sign or a unit, which do not count. Unlike math, it compares exactly, and a sum, product
 // or quotient is no number (math/restated.h). A box with anything else is an answer that is not a
 // number.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/evaluate.h"
+#include "lib/verify/math/explain.h"
 #include "lib/verify/math/node_reader.h"
 #include "lib/verify/math/restated.h"
 #include "lib/verify/math/statement.h"
@@ -77,6 +80,20 @@ ReadNumeral FindNumber(std::string_view text, bool truncated, CommaReading comma
   return {};
 }
 
+std::string Why(const VerifyRequest& request, const ReadNumeral& given, const ReadNumeral& gold,
+                const std::optional<Restatement>& later, CommaReading commas) {
+  if (given.text.empty())
+    return WhyNoAnswer(request.response, request.truncated,
+                       {std::begin(kAnchors), std::end(kAnchors)}, commas);
+  if (!given.value) return "the answer in the box is no number";
+  if (later)
+    return fmt::format("the response gives {} and later, by '{}', {}", given.text, later->anchor,
+                       later->number);
+  if (LeavesComputation(given.text, gold.text))
+    return "the response leaves the computation to the verifier";
+  return given.value == gold.value ? "both are the same number" : "the numbers differ";
+}
+
 }  // namespace
 
 Verdict JudgeNumber(const VerifyRequest& request, const RewardConfig& config) {
@@ -88,17 +105,23 @@ Verdict JudgeNumber(const VerifyRequest& request, const RewardConfig& config) {
   std::optional<Rational> value = given.value;
   std::string given_text =
       value ? ToString(*value) : std::string(FirstBytes(given.text, kShownBytes));
-  const auto later = PlainNumber(given.text) ? FindRestatement(request.response, request.truncated,
-                                                               {"####", "answer:"}, given.end)
-                                             : std::nullopt;
-  if (const auto other = later ? ValueOf(later->number, commas) : std::nullopt;
-      other && value && *other != *value) {
+  auto later = PlainNumber(given.text) ? FindRestatement(request.response, request.truncated,
+                                                         {"####", "answer:"}, given.end)
+                                       : std::nullopt;
+  const auto other = later ? ValueOf(later->number, commas) : std::nullopt;
+  if (!other || !value || *other == *value) {
+    later = std::nullopt;
+  } else {
     given_text = later->retracts ? ToString(*other) : given_text + ", then " + later->number;
     value = later->retracts ? other : std::nullopt;
   }
   const bool equal = value == gold.value && !LeavesComputation(given.text, gold.text);
   Verdict verdict = equal ? Correct(given_text, gold_text) : Wrong(given_text, gold_text);
   verdict.anchor = given.anchor;
+  if (request.explain)
+    verdict.explanation = {std::string(FirstBytes(given.text, kShownBytes)),
+                           std::string(FirstBytes(gold.text, kShownBytes)), gold.anchor,
+                           Why(request, given, gold, later, commas)};
   return verdict;
 }
 

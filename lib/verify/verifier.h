@@ -32,6 +32,15 @@ struct VerifyRequest {
   std::span<const std::int32_t> token_ids = {};  // of the completion; empty: unknown
   std::int64_t step = -1;   // steps that the policy had been trained when it sampled; -1: unknown
   std::int64_t steps = -1;  // steps of the run; -1: unknown
+  bool explain = false;     // fill Verdict::explanation, which takes as long as verifying
+};
+
+// What math, number and choice read, and why they judged so; of other verifiers empty.
+struct Explanation {
+  std::string given_text;   // the answer in the response, verbatim but for Markdown
+  std::string gold_text;    // the answer in the reference
+  std::string gold_anchor;  // the rule that located it
+  std::string why;          // "the response hedges between 5 and 6"
 };
 
 // The verdict of one verifier of a weighted sum.
@@ -57,6 +66,7 @@ struct Verdict {
   // Unscorable because the verifier is not for this row, which is no failure: in a weighted sum the
   // part is left out.
   bool not_applicable = false;
+  Explanation explanation = {};  // where VerifyRequest::explain asks for it
 };
 
 Verdict Correct(std::string given, std::string gold);

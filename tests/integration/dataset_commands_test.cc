@@ -125,6 +125,18 @@ TEST_F(DatasetCommandsTest, VerifyGivesEachSourceItsVerifier) {
   EXPECT_THAT(output(), HasSubstr("2\t0\twrong"));
 }
 
+TEST_F(DatasetCommandsTest, VerifyExplainsWhatItRead) {
+  const std::string rows =
+      Write("a.jsonl", "{\"response\": \"It is 5 or 6.\", \"answer\": \"#### 5\"}\n");
+  ASSERT_EQ(Run("buttress", {"verify", rows, "--explain"}), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("  reference  ####: 5 read as 5\n"));
+  EXPECT_THAT(output(), HasSubstr("  why        the response hedges between 5 and 6\n"));
+  ASSERT_EQ(Run("buttress", {"verify", rows, "--explain", "--json"}), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("\"why\":\"the response hedges between 5 and 6\""));
+  ASSERT_EQ(Run("buttress", {"verify", rows, "--json"}), 0) << output();
+  EXPECT_THAT(output(), Not(HasSubstr("why")));
+}
+
 TEST_F(DatasetCommandsTest, ExplainReadsParquetAndLogsAndSaysWhatIsNeither) {
   if (BUTTRESS_HAS_ARROW) {
     ASSERT_EQ(Run("buttress", {"explain", Trl()}), 0) << output();

@@ -2,6 +2,7 @@
 // equal, and answer.h where they are found. The reference is read like a response, because it may
 // be a whole solution.
 #include <absl/strings/ascii.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/evaluate.h"
+#include "lib/verify/math/explain.h"
 #include "lib/verify/math/node_reader.h"
 #include "lib/verify/math/restated.h"
 #include "lib/verify/math/statement.h"
@@ -223,26 +225,81 @@ Verdict Compare(const Answer& given, const Answer& gold, MathComparison& how) {
   return verdict;
 }
 
+// What a judgement read.
+struct Readings {
+  std::optional<Answer> gold;
+  std::optional<Answer> given;
+  std::optional<Restatement> other;  // that contradicts `given`
+};
+
+Verdict Judge(const VerifyRequest& request, const MathConfig& config, Readings& read) {
+  const std::vector<std::string>& anchors = config.anchors;
+  const CommaReading commas = CommasOf(config.decimal);
+  MathComparison how{.mode = config.mode};
+  read.gold = ReadAnswer(request.answer, /*truncated=*/false, WithTheRest(anchors), commas, how);
+  if (!read.gold) return Unscorable("answer: none found in the reference");
+  const std::string gold = Shown(read.gold->node);
+  read.given = ReadAnswer(request.response, request.truncated, anchors, commas, how);
+  if (!read.given) return Wrong("", gold);
+  if (auto later = FindContradiction(request, anchors, *read.given, commas, how)) {
+    if (!later->retracts) {
+      read.other = std::move(later);
+      return Wrong(Shown(read.given->node) + ", then " + read.other->number, gold);
+    }
+    read.given = Answer{std::move(later->anchor), later->number, *ReadNode(later->number, commas)};
+  }
+  const bool refused = IsTooVague(*read.given, *read.gold) ||
+                       IsRestated(*read.given, *read.gold, request.prompt, how);
+  Verdict verdict =
+      refused ? Wrong(Shown(read.given->node), gold) : Compare(*read.given, *read.gold, how);
+  verdict.anchor = read.given->anchor;
+  return verdict;
+}
+
+std::string Why(const VerifyRequest& request, const MathConfig& config, const Readings& read,
+                const Verdict& verdict) {
+  if (verdict.outcome == Outcome::kUnscorable) return verdict.unscorable_reason;
+  const Answer& gold = *read.gold;
+  if (!read.given)
+    return WhyNoAnswer(request.response, request.truncated, config.anchors,
+                       CommasOf(config.decimal));
+  const Answer& given = *read.given;
+  if (read.other)
+    return fmt::format("the response gives {} and later, by '{}', {}", given.source,
+                       read.other->anchor, read.other->number);
+  MathComparison how{.mode = config.mode};
+  if (verdict.outcome == Outcome::kCorrect) {
+    if (CompareMath(given.node, gold.node, how) == Sameness::kSame)
+      return WhySame(given.node, gold.node);
+    return HoldsComma(given.source + " " + gold.source)
+               ? "both agree in another reading of its comma"
+               : "both agree in the last member of the response's chain";
+  }
+  if (IsTooVague(given, gold)) return "the response calls its answer an approximation";
+  if (IsRestated(given, gold, request.prompt, how))
+    return RepeatsQuestion(given.source, gold.source, request.prompt)
+               ? "the response restates the question"
+               : "the response leaves the computation to the verifier, in mode strict";
+  if (given.anchor != "boxed" && RationalValue(gold.node) && !RationalValue(given.node)) {
+    std::string why = WhyLastNotStated(request.response, config.anchors, CommasOf(config.decimal));
+    if (!why.empty()) return why;
+  }
+  return WhyDifferent(given.source, given.node, gold.node, how);
+}
+
 }  // namespace
 
 Verdict JudgeMath(const VerifyRequest& request, const RewardConfig& config) {
-  const std::vector<std::string>& anchors = config.math.anchors;
-  const CommaReading commas = CommasOf(config.math.decimal);
-  MathComparison how{.mode = config.math.mode};
-  const auto gold =
-      ReadAnswer(request.answer, /*truncated=*/false, WithTheRest(anchors), commas, how);
-  if (!gold) return Unscorable("answer: none found in the reference");
-  auto given = ReadAnswer(request.response, request.truncated, anchors, commas, how);
-  if (!given) return Wrong("", Shown(gold->node));
-  if (auto later = FindContradiction(request, anchors, *given, commas, how)) {
-    if (!later->retracts)
-      return Wrong(Shown(given->node) + ", then " + later->number, Shown(gold->node));
-    given = Answer{std::move(later->anchor), later->number, *ReadNode(later->number, commas), 0};
+  Readings read;
+  Verdict verdict = Judge(request, config.math, read);
+  if (!request.explain) return verdict;
+  Explanation& explanation = verdict.explanation;
+  if (read.given) explanation.given_text = FirstBytes(read.given->source, kShownBytes);
+  if (read.gold) {
+    explanation.gold_text = FirstBytes(read.gold->source, kShownBytes);
+    explanation.gold_anchor = read.gold->anchor;
   }
-  Verdict verdict = IsTooVague(*given, *gold) || IsRestated(*given, *gold, request.prompt, how)
-                        ? Wrong(Shown(given->node), Shown(gold->node))
-                        : Compare(*given, *gold, how);
-  verdict.anchor = given->anchor;
+  explanation.why = Why(request, config.math, read, verdict);
   return verdict;
 }
 
