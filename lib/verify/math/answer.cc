@@ -257,30 +257,6 @@ bool IsEquation(std::string_view mathematics) {
       [&](std::string_view sign) { return mathematics.find(sign) != std::string_view::npos; });
 }
 
-// Adds the candidates after an anchor: the sentence, else its mathematics, else its first number.
-void AddBehind(std::string_view anchor, std::string_view text, const Behind& behind,
-               CommaReading commas, Candidates& found) {
-  if (!behind) return;
-  const std::string_view sentence = Sentence(*behind);
-  if (sentence.empty()) return;
-  Assertion whole = ReadAssertion(text, sentence, /*equation=*/true);
-  if (whole == Assertion::kStated && sentence.front() == '~') whole = Assertion::kNear;
-  found.Add(anchor, sentence, whole);
-  if (!States(whole)) return;
-  if (const auto span = Mathematics(sentence)) {
-    const Assertion assertion = ReadAssertion(text, *span, IsEquation(*span));
-    if (States(assertion)) found.Add(anchor, span, assertion);
-  }
-  std::size_t end = 0;
-  for (std::size_t values = 0; values < kMaxValues; ++values) {
-    const auto number = NumberAt(sentence, end, end, commas);
-    if (!number) return;
-    const Assertion assertion = ReadAssertion(text, *number);
-    if (States(assertion)) return found.Add(anchor, number, assertion);
-    if (assertion == Assertion::kOpen) return;
-  }
-}
-
 void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found) {
   const std::vector<std::string_view> boxes = LastBoxes(text);
   std::string joined;
@@ -344,6 +320,37 @@ void AddLastExpression(std::string_view anchor, std::string_view text, CommaRead
     }
     if (assertion == Assertion::kOpen) return;
     if (assertion == Assertion::kDenied) denied.push_back(value);
+  }
+}
+
+// Adds the candidates after an anchor: the sentence, else its mathematics, else its first number;
+// or the last value behind it if the text takes it back there ("Oh wait, ...").
+void AddBehind(std::string_view anchor, std::string_view text, const Behind& behind,
+               CommaReading commas, Candidates& found) {
+  if (!behind) return;
+  const std::string_view sentence = Sentence(*behind);
+  if (sentence.empty()) return;
+  const std::string_view rest =
+      behind->substr(static_cast<std::size_t>(sentence.data() + sentence.size() - behind->data()));
+  if (BeginsWithRetraction(rest)) {
+    AddLastExpression(anchor, rest, commas, found);
+    if (!found.empty()) return;
+  }
+  Assertion whole = ReadAssertion(text, sentence, /*equation=*/true);
+  if (whole == Assertion::kStated && sentence.front() == '~') whole = Assertion::kNear;
+  found.Add(anchor, sentence, whole);
+  if (!States(whole)) return;
+  if (const auto span = Mathematics(sentence)) {
+    const Assertion assertion = ReadAssertion(text, *span, IsEquation(*span));
+    if (States(assertion)) found.Add(anchor, span, assertion);
+  }
+  std::size_t end = 0;
+  for (std::size_t values = 0; values < kMaxValues; ++values) {
+    const auto number = NumberAt(sentence, end, end, commas);
+    if (!number) return;
+    const Assertion assertion = ReadAssertion(text, *number);
+    if (States(assertion)) return found.Add(anchor, number, assertion);
+    if (assertion == Assertion::kOpen) return;
   }
 }
 

@@ -89,7 +89,8 @@ class LeftReader {
       if (Denies(tokens_, i - 1) && !DescribesSubject(i - 1, end, computed))
         return Assertion::kDenied;
       if (Has(token, kHedgeWord) || IsOneOfSeveral(i - 1)) return Assertion::kOpen;
-      const bool condition = Has(token, kConditionWord) || OneOf(token, {"since", "because"});
+      const bool condition =
+          Has(token, kConditionWord) || OneOf(token, {"since", "because", "bound"});
       if (condition && !computed) return Assertion::kNone;
       if (Has(token, kModalWord) && DoubtsBehind(i, end)) return Assertion::kOpen;
     }
@@ -152,6 +153,7 @@ class LeftReader {
     if ((classes & (kConditionWord | kComparisonWord | kOperationWord)) != 0)
       return Assertion::kNone;
     if ((classes & kNearWord) != 0) return SkipAs(near_);
+    if (OrdersOrDescribes(token)) return Assertion::kNone;
     if ((classes & (kVerbWord | kSoWord)) != 0) return Clause(at_);
     if ((classes & kMeasureWord) != 0) return SkipAs(measure_);
     if ((classes & kPassiveWord) != 0) return Skip();
@@ -160,6 +162,11 @@ class LeftReader {
     if (token.text == "with" && (measure_ || Before(1, kVerbWord) || Before(2, kVerbWord)))
       return Clause(at_ - 1);
     if (token.text == "up" && Before(1, kVerbWord)) return Skip();
+    if (token.text == "at" && at_ > 1 && OneOf(tokens_[at_ - 2], {"arrive", "arrived", "out"}))
+      return Clause(at_ - 1);
+    if (at_ > 2 && OneOf(tokens_[at_ - 2], {"the", "his", "her"}) &&
+        OneOf(tokens_[at_ - 3], {"take", "takes", "took", "cost", "costs", "leaves", "gives"}))
+      return Clause(at_ - 2);  // "takes the pump 5 hours"
     if (token.text == "as" && at_ > 1 && (IsParticiple(tokens_[at_ - 2]) || Before(2, kToWord)))
       return Clause(at_ - 1);
     if (token.text == "in" || token.text == "for" || token.text == "at")
@@ -167,6 +174,12 @@ class LeftReader {
                  ? Clause(at_ - 1)
                  : Assertion::kNone;
     return measure_ && at_ == 1 ? std::optional(Stated()) : Assertion::kNone;
+  }
+
+  // "Add 5 to both sides", "the answer has 5 digits".
+  bool OrdersOrDescribes(const ProseToken& verb) const {
+    if (at_ == 1) return OneOf(verb, {"add", "take", "use", "find", "compute", "calculate"});
+    return OneOf(verb, {"has", "have"}) && OneOf(tokens_[at_ - 2], {"answer", "result"});
   }
 
   // Reads on before the word.
@@ -203,6 +216,7 @@ class LeftReader {
     const bool out =
         at_ > 1 && (IsWord(tokens_[at_ - 2], "up") || IsWord(tokens_[at_ - 2], "out") ||
                     IsWord(tokens_[at_ - 2], "down"));
+    near_ = near_ || Before(2, kNearWord);  // "roughly equal to 5"
     if (Before(1 + (out ? 1 : 0), kToWord) || Before(1, kMeasureWord)) return Clause(at_ - 1);
     return measure_ ? std::optional(Clause(at_ - 1)) : Assertion::kNone;
   }
@@ -224,7 +238,9 @@ class LeftReader {
   // Whether the modal before `i` doubts: "could be 5", "might well equal 5", but not "could buy".
   bool DoubtsBehind(std::size_t i, std::size_t end) const {
     const bool can = IsWord(tokens_[i - 1], "can");
-    while (i < end && (Has(tokens_[i], kPassiveWord) || OneOf(tokens_[i], {"as", "well"}))) ++i;
+    while (i < end && (Has(tokens_[i], kPassiveWord) ||
+                       OneOf(tokens_[i], {"as", "well", "very", "turn", "out", "to"})))
+      ++i;
     if (i < end && OneOf(tokens_[i], {"think", "say", "expect", "believe"})) return true;
     if (i >= end || !OneOf(tokens_[i], {"be", "equal", "have"})) return false;
     const bool be = IsWord(tokens_[i], "be");
@@ -288,6 +304,11 @@ class RightReader {
     return false;
   }
 
+  // "5, sorry, I meant 6"
+  bool Retracts(std::size_t i) const {
+    return i < tokens_.size() && OneOf(tokens_[i], {"sorry", "wait", "oops"});
+  }
+
   // Returns whether the value behind the comma is the subject of a clause: "5, 6 is wrong".
   bool ClauseFollows() const {
     return at_ + 2 < tokens_.size() &&
@@ -303,7 +324,9 @@ class RightReader {
                  ? std::nullopt
                  : std::optional(Assertion::kNone);  // 5 miles/hour
     if (token.text == ",")
-      return ValueFollows(0) && !ClauseFollows() ? Assertion::kOpen : Assertion::kStated;
+      return Retracts(at_ + 1)                     ? Assertion::kDenied
+             : ValueFollows(0) && !ClauseFollows() ? Assertion::kOpen
+                                                   : Assertion::kStated;
     const bool ends = token.text == ":" || token.text == "|";
     return ends && !ValueFollows(0) ? Assertion::kStated : Assertion::kNone;
   }
@@ -315,7 +338,8 @@ class RightReader {
     if (token.text == "and")
       return ValueFollows(1) && !NextIs(1, "not") ? Assertion::kOpen : Assertion::kStated;
     if (OneOf(token, {"not", "never"}) && !ValueFollows(2) && !computed_) return Assertion::kDenied;
-    if (OneOf(token, {"fail", "fails", "failed"})) return Assertion::kDenied;
+    if ((at_ == 0 && OneOf(token, {"fail", "fails", "failed"})) || Retracts(at_))
+      return Assertion::kDenied;
     if ((classes & kContrastWord) != 0) return Assertion::kStated;
     const bool operates = (token.text == "to" && NextIs(1, "the") && NextIs(2, "power")) ||
                           (token.text == "per" && NextIs(1, "cent") && ValueFollows(2));
@@ -330,7 +354,8 @@ class RightReader {
     if ((classes & kComparisonWord) != 0) return ReadComparison();
     if ((classes & kConditionWord) != 0) return computed_ ? Assertion::kStated : Assertion::kNone;
     if ((classes & kOperationWord) != 0) return Assertion::kNone;
-    if (token.text == "times" && (ValueFollows(1) || NextIs(1, "as"))) return Assertion::kNone;
+    if (token.text == "times" && (ValueFollows(1) || NextIs(1, "as") || Next(1, kComparisonWord)))
+      return Assertion::kNone;
     if ((classes & kHedgeWord) != 0) return Assertion::kOpen;
     if ((classes & kNearWord) != 0) return Assertion::kNear;
     if ((classes & kCopulaWord) != 0 || (classes & kModalWord) != 0 || Modal(token))
@@ -365,7 +390,7 @@ class RightReader {
     for (std::size_t i = at_; i + 1 < tokens_.size(); ++i) {
       if (!IsWord(tokens_[i], "than")) continue;
       const ProseToken& other = tokens_[i + 1];
-      const bool value = IsValue(other) || other.text.size() == 1 ||
+      const bool value = IsValue(other) || other.text.size() == 1 || other.text.ends_with("'s") ||
                          OneOf(other, {"twice", "half", "double", "triple"});
       return value ? Assertion::kNone : Assertion::kStated;
     }
@@ -402,12 +427,18 @@ class RightReader {
 };
 
 // Words that doubt the whole sentence, wherever they stand: "maybe", "not sure", "cannot find",
-// "a chance that".
+// "a chance that". A clause that concedes is left out: "though 6 seems right, it is 5".
 bool DoubtsAll(ProseSpan tokens) {
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
+  std::size_t i = 0;
+  if (!tokens.empty() && OneOf(tokens[0], {"though", "although", "even", "while"}))
+    while (i < tokens.size() && !IsSign(tokens[i], ",")) ++i;
+  for (; i < tokens.size(); ++i) {
     if (Has(tokens[i], kHedgeWord)) return true;
-    if (OneOf(tokens[i], {"chance", "possibility"}) && i + 1 < tokens.size() &&
+    if (OneOf(tokens[i], {"chance", "possibility", "possible"}) && i + 1 < tokens.size() &&
         OneOf(tokens[i + 1], {"that", "it", "it's"}))
+      return true;
+    if (i > 1 && IsWord(tokens[i - 1], "to") && IsWord(tokens[i - 2], "had") &&
+        OneOf(tokens[i], {"pick", "choose", "bet"}))
       return true;
     const bool known = OneOf(tokens[i], {"sure", "certain", "idea", "clue", "find", "determine",
                                          "tell", "say", "know", "solve"});

@@ -59,7 +59,8 @@ constexpr WordList kLists[] = {
     {kDenialWord,
      "not no never neither nor none nobody nothing cannot hardly scarcely barely without except "
      "unlike false wrong incorrect impossible unequal untrue fail fails failed deny denies refute "
-     "refutes anything unable exclude excludes excluded reject rejects rejected contradict "
+     "refutes disagree disagrees mistake anything unable exclude excludes excluded reject rejects "
+     "rejected contradict "
      "contradicts contradicting contradiction disprove disproves disproved mistaken "
      "doubt doubts doubtful excluding far rather"},
     {kHedgeWord,
@@ -78,7 +79,7 @@ constexpr WordList kLists[] = {
      "longer faster slower heavier lighter later earlier"},
     {kOperationWord,
      "plus minus divided multiplied squared cubed factorial modulo mod through until "
-     "maximum max minimum min ish tops upwards onwards"},
+     "maximum max minimum min ish tops upwards onwards short"},
     {kContrastWord, "not rather instead but unlike never"},
     {kPhraseWord,
      "because since as so which where when while after before for by from in on at per each "

@@ -44,6 +44,17 @@ constexpr std::array<std::string_view, 11> kRetractions = {
 
 constexpr std::size_t kMaxUnitWords = 2;
 
+// Returns the length of " million" and the like at the begin of the text; 0 if there is none.
+std::size_t MultiplierAt(std::string_view text) {
+  for (const std::string_view word :
+       {" dozen", " hundred", " thousand", " million", " billion", " trillion"}) {
+    const bool ends = text.size() == word.size() ||
+                      (text.size() > word.size() && !absl::ascii_isalpha(text[word.size()]));
+    if (ends && text.starts_with(word)) return word.size();
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string_view Sentence(std::string_view text) {
@@ -76,6 +87,7 @@ std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from
     do ++end;
     while (is_digit(end));
   }
+  end += MultiplierAt(text.substr(end));
   behind = end;
   if (text.substr(end).starts_with("%")) ++end;
   if (text.substr(end).starts_with("\\%")) end += 2;
@@ -105,6 +117,18 @@ std::optional<std::string_view> PlainNumber(std::string_view text) {
   if (words > kMaxUnitWords || ReadAssertion(text, *number) != Assertion::kStated)
     return std::nullopt;
   return number;
+}
+
+bool BeginsWithRetraction(std::string_view text) {
+  constexpr std::size_t kReach = 24;  // of the first two words
+  text = text.substr(0, kReach);
+  int words = 0;
+  bool retracts = false;
+  AnyWord(LowerAscii(text), [&](std::string_view word, std::size_t) {
+    retracts = std::ranges::find(kRetractions, word) != kRetractions.end();
+    return retracts || ++words == 2;
+  });
+  return retracts;
 }
 
 bool Retracts(std::string_view between) {

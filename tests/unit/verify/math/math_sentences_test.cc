@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <iterator>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "lib/base/os/file.h"
 #include "tests/unit/verify/math/math_verifier.h"
 
 namespace buttress {
@@ -16,6 +18,8 @@ namespace {
 
 constexpr int kSentences = 5000;
 constexpr int kMostWrongAccepts = 2;
+constexpr int kMostWrittenAccepts = 5;
+constexpr int kMostWrittenRefusals = 24;
 
 // N stands for the right value, M for another one, and U for a unit.
 constexpr std::string_view kPlain[] = {"The answer is N.",
@@ -307,6 +311,33 @@ TEST(MathSentences, AValueCountsOnlyWhereTheSentenceStatesIt) {
     std::printf("accepted, %s: %s\n", std::string(kind.name).c_str(), sentence.c_str());
   }
   EXPECT_LE(accepts, kMostWrongAccepts);
+}
+
+// The responses of tests/golden/math_sentences.txt. A wrong one that is accepted is worse than a
+// right one that is refused.
+TEST(MathSentences, WrittenResponsesAreJudgedAsTheFileStates) {
+  const auto verifier = MathVerifier();
+  std::istringstream lines(*ReadFile(BUTTRESS_SOURCE_DIR "/tests/golden/math_sentences.txt"));
+  int responses = 0;
+  int refused = 0;
+  int accepted = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = std::min(line.find("  ==  "), line.find("  !=  "));
+    if (line.starts_with('#') || at == std::string::npos) continue;
+    std::string response = line.substr(at + 6);
+    for (std::size_t end = 0; (end = response.find("\\n ", end)) != std::string::npos;)
+      response.replace(end, 3, "\n");
+    const bool right = line[at + 2] == '=';
+    const Verdict verdict = verifier->Verify({{}, response, line.substr(0, at), {}, false});
+    ++responses;
+    if (right == (verdict.outcome == Outcome::kCorrect)) continue;
+    ++(right ? refused : accepted);
+    std::printf("%s: %s; given %s\n", right ? "refused" : "accepted", line.c_str(),
+                verdict.given.c_str());
+  }
+  EXPECT_EQ(responses, 300);
+  EXPECT_LE(accepted, kMostWrittenAccepts);
+  EXPECT_LE(refused, kMostWrittenRefusals);
 }
 
 }  // namespace
