@@ -112,6 +112,8 @@ std::string CleanAnswer(std::string_view written) {
     clean.push_back(text[i]);
     i += doubled && text[i] == '\\' ? 2 : 1;
   }
+  for (const std::string_view again : {", i.e.", " (i.e.", " i.e."})  // "1/2, i.e. 50%"
+    clean.resize(std::min(clean.find(again), clean.size()));
   std::string_view trimmed = WithoutEmphasis(Trim(clean));
   while (trimmed.ends_with('.')) trimmed = Trim(trimmed.substr(0, trimmed.size() - 1));
   return std::string(WithoutEmphasis(trimmed));

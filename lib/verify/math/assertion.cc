@@ -148,6 +148,7 @@ class LeftReader {
     if (token.text == "to") return ReadTo();
     if (token.text == "of") return ReadOf();
     if (token.text == "that") return Clause(at_ - 1);
+    if (IsMonth(token.text)) return Assertion::kNone;
     if (Denies(tokens_, at_ - 1)) return Assertion::kDenied;
     if ((classes & kHedgeWord) != 0) return Assertion::kOpen;
     if ((classes & (kConditionWord | kComparisonWord | kOperationWord)) != 0)

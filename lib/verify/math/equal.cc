@@ -117,6 +117,31 @@ MathNode EndOf(MathNode node, MathComparison& how) {
   return node;
 }
 
+// Rewrites |x| < a as -a < x < a, and |x| > a as x < -a or x > a.
+std::optional<MathNode> WithoutMagnitude(const MathNode& node) {
+  const MathNode relation = Ascending(node);
+  if (relation.text != "<" && relation.text != "l") return std::nullopt;
+  const auto inside = [&](std::size_t i) {
+    const MathNode& part = relation.parts[i];
+    const bool names = part.kind == MathKind::kFunction && part.text == "abs" &&
+                       part.parts[0].kind == MathKind::kSymbol;
+    return names ? &part.parts[0] : nullptr;
+  };
+  const std::string& sign = relation.text;
+  if (const MathNode* x = inside(0)) {
+    const MathNode& bound = relation.parts[1];
+    return MakeNode(MathKind::kRelation, {MakeNode(MathKind::kNegate, {bound}), *x, bound},
+                    sign + sign);
+  }
+  if (const MathNode* x = inside(1)) {
+    const MathNode& bound = relation.parts[0];
+    return MakeNode(MathKind::kList, {MakeNode(MathKind::kRelation,
+                                               {*x, MakeNode(MathKind::kNegate, {bound})}, sign),
+                                      MakeNode(MathKind::kRelation, {bound, *x}, sign)});
+  }
+  return std::nullopt;
+}
+
 // Expands ± and unwraps a list of one. In lenient mode also evaluates relations and texts.
 MathNode Settled(MathNode node, MathComparison& how) {
   if (Contains(node, MathKind::kPlusMinus) && !IsUnordered(node)) {
@@ -132,6 +157,7 @@ MathNode Settled(MathNode node, MathComparison& how) {
   if (!how.lenient()) return node;
   if (node.kind == MathKind::kText) return MeaningOf(std::move(node));
   if (node.kind != MathKind::kRelation) return node;
+  if (auto unfolded = WithoutMagnitude(node)) return *std::move(unfolded);
   MathNode end = EndOf(std::move(node), how);
   return end.kind == MathKind::kRelation ? end : Settled(std::move(end), how);
 }

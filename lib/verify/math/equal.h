@@ -18,14 +18,17 @@
 // Lenient mode accepts these as equal as well:
 //   decimals     a decimal that rounds an exact value at its own digits, except 0.00: 0.33 and 1/3,
 //                3.14 and π; but not 0.33 and 0.333
-//   units        a unit that only one side has; different units are never equal. 50% equals 0.5 and
-//                50 (a missing sign), 30° equals π/6 and 30
+//   units        a unit that only one side has, and units of one dimension by their sizes: 350 cents
+//                and $3.50; others are never equal. 50% equals 0.5 and 50 (a missing sign), 30°
+//                equals π/6 and 30
 //   bases        a base that only one side has: 664 and 664_7
 //   lists        1, 2 and {1, 2}
 //   equations    x = 5 and 5, x ∈ S and S, f(x) = 2x and 2x. In x = a = b the last value counts,
 //                unless a is another number, in 2 + 3 = 5 the 5 if the equation holds, in a ≈ b the
 //                a if b is near it
-//   inequalities an inequality in one symbol and its interval or union: x < 1 or x > 2, x ≠ 3
+//   inequalities an inequality in one symbol and its interval or union: x < 1 or x > 2, x ≠ 3,
+//                |x| < 2
+//   integers     the name of a free integer, k, m or n, beside π: x = nπ, n ∈ Z and kπ
 //   assignments  x = 1, y = 2 and (1, 2), with values in the order of the names
 //   texts        "no solution" and ∅, "all real numbers" and (-∞, ∞)
 //   choices      (C) 12 and C, (C) 12 and 12

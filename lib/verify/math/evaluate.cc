@@ -206,6 +206,15 @@ void Factorial(acb_t result, const acb_t value, slong bits) {
   acb_gamma(result, result, bits);
 }
 
+// Undecided where the ball holds an integer.
+template <void (*round)(arb_t, const arb_t, slong)>
+void Rounded(acb_t result, const acb_t value, slong bits) {
+  const bool real = acb_is_real(value) != 0;
+  round(acb_realref(result), acb_realref(value), bits);
+  arb_zero(acb_imagref(result));
+  if (!real || arb_is_exact(acb_realref(result)) == 0) acb_indeterminate(result);
+}
+
 constexpr NamedFunction kFunctions[] = {{"sin", acb_sin, kMaxAngle},
                                         {"cos", acb_cos, kMaxAngle},
                                         {"tan", acb_tan, kMaxAngle},
@@ -223,6 +232,8 @@ constexpr NamedFunction kFunctions[] = {{"sin", acb_sin, kMaxAngle},
                                         {"log", acb_log, kMaxMagnitude},
                                         {"lg", acb_log, kMaxMagnitude},
                                         {"abs", Magnitude, kMaxMagnitude},
+                                        {"floor", Rounded<arb_floor>, kMaxAngle},
+                                        {"ceil", Rounded<arb_ceil>, kMaxAngle},
                                         {"factorial", Factorial, 6},
                                         {"sqrt", acb_sqrt, kMaxMagnitude}};
 

@@ -19,6 +19,7 @@
 #include "lib/verify/math/restated.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/parser.h"
+#include "lib/verify/math/words.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {
@@ -60,6 +61,7 @@ bool HoldsProse(const MathNode& node, bool in_list) {
   const auto is_text = [](const MathNode& part) { return part.kind == MathKind::kText; };
   switch (node.kind) {
     case MathKind::kText:
+      if (IsMonth(node.text.substr(0, node.text.find(' ')))) return false;
       return node.text.find_first_of("0123456789") != std::string::npos ||
              (in_list && node.text.find(' ') != std::string::npos);
     case MathKind::kList:
@@ -119,11 +121,43 @@ const MathNode* LastMember(const Answer& given, MathComparison& how) {
   return std::all_of(node.parts.begin(), node.parts.end() - 1, agrees) ? &last : nullptr;
 }
 
+constexpr std::string_view kIntegerLetters = "kmn";
+
+bool IsIntegerLetter(const MathNode& node) {
+  return node.kind == MathKind::kSymbol && node.text.size() == 1 &&
+         kIntegerLetters.find(node.text[0]) != std::string_view::npos;
+}
+
+bool HoldsPi(const MathNode& node) {
+  return (node.kind == MathKind::kSymbol && node.text == "pi") ||
+         std::ranges::any_of(node.parts, HoldsPi);
+}
+
+void RenameIntegers(MathNode& node) {
+  if (IsIntegerLetter(node)) node.text = "k";
+  for (MathNode& part : node.parts) RenameIntegers(part);
+}
+
+// Returns n pi, or x = n pi with n ∈ Z, with the name k for its free integer, whichever it has.
+MathNode WithFreeInteger(MathNode node) {
+  if (!HoldsPi(node)) return node;
+  const auto declares = [](const MathNode& part) {
+    return part.kind == MathKind::kRelation && part.text == "e" && IsIntegerLetter(part.parts[0]) &&
+           ToText(part.parts[1]) == "Z";
+  };
+  if (node.kind == MathKind::kList && node.parts.size() == 2 && declares(node.parts[1]))
+    node = MathNode(node.parts[0]);
+  RenameIntegers(node);
+  return node;
+}
+
 // Returns the other readings of a comma between digits: "3,14" as 3.14, and "100,200" as two
 // numbers. A comma that separates thousands is not a decimal point: 1,234 is not 1.234.
 Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison& how) {
   const Sameness first = CompareMath(given.node, gold.node, how);
   if (first == Sameness::kSame || !how.lenient()) return first;
+  if (CompareMath(WithFreeInteger(given.node), WithFreeInteger(gold.node), how) == Sameness::kSame)
+    return Sameness::kSame;
   if (const MathNode* last = LastMember(given, how)) {
     if (CompareMath(*last, gold.node, how) == Sameness::kSame) return Sameness::kSame;
   }

@@ -5,6 +5,7 @@
 
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/evaluate.h"
+#include "lib/verify/math/words.h"
 
 namespace buttress {
 namespace {
@@ -112,9 +113,20 @@ Sameness CompareAtPoints(const MathNode& given, const MathNode& gold, MathCompar
   return has_value(gold) ? Sameness::kDifferent : Sameness::kUndecided;
 }
 
+// Compares values with different units: 350 cents and $3.50.
+Sameness CompareSizes(const MathNode& given, const MathNode& gold, MathComparison& how) {
+  const auto size = SizeOf(given.text);
+  const auto other = SizeOf(gold.text);
+  if (!how.lenient() || !size || !other || size->dimension != other->dimension)
+    return Sameness::kDifferent;
+  const MathNode factor = MakeNumber(size->To(*other));
+  return CompareScalars(MakeNode(MathKind::kProduct, {given.parts[0], factor}), gold.parts[0], how);
+}
+
 Sameness CompareUnits(const MathNode& given, const MathNode& gold, MathComparison& how) {
   if (given.kind == gold.kind) {
-    if (given.kind == MathKind::kUnit && given.text != gold.text) return Sameness::kDifferent;
+    if (given.kind == MathKind::kUnit && given.text != gold.text)
+      return CompareSizes(given, gold, how);
     return CompareScalars(given.parts[0], gold.parts[0], how);
   }
   if (!how.lenient()) return Sameness::kDifferent;

@@ -60,12 +60,15 @@ std::size_t MultiplierAt(std::string_view text) {
 std::string_view Sentence(std::string_view text) {
   text = Trim(text.substr(std::min(text.find_first_not_of(": \t\r\n*"), text.size())));
   text = text.substr(0, text.find('\n'));
+  while (text.size() > 1 && text.ends_with('!')) text.remove_suffix(1);  // no factorial
   int depth = 0;  // of braces: the full stop in \text{Rs. } does not end a sentence
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i] == '{') ++depth;
     if (text[i] == '}') --depth;
-    if (text[i] == '.' && text[i + 1] == ' ' && depth <= 0 &&
-        (i == 0 || (!absl::ascii_isspace(text[i - 1]) && text[i - 1] != '.')))
+    const bool exclaims = text[i] == '!' && i + 2 < text.size() && absl::ascii_isupper(text[i + 2]);
+    if ((text[i] == '.' || exclaims) && text[i + 1] == ' ' && depth <= 0 &&
+        (i == 0 || (!absl::ascii_isspace(text[i - 1]) && text[i - 1] != '.')) &&
+        !(i > 1 && text[i - 2] == '.' && absl::ascii_isalpha(text[i - 1])))  // i.e.
       return text.substr(0, i);
   }
   return text;
@@ -88,6 +91,12 @@ std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from
     while (is_digit(end));
   }
   end += MultiplierAt(text.substr(end));
+  for (const std::string_view part : {":", " out of ", " in "}) {  // 3:45, 7 out of 10, 1 in 6
+    const bool joins = part != " in " || text.substr(begin, end - begin) == "1";
+    if (!joins || !text.substr(end).starts_with(part) || !is_digit(end + part.size())) continue;
+    end += part.size();
+    while (is_digit(end)) ++end;
+  }
   behind = end;
   if (text.substr(end).starts_with("%")) ++end;
   if (text.substr(end).starts_with("\\%")) end += 2;

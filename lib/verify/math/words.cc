@@ -56,6 +56,19 @@ constexpr Pair kUnits[] = {
     {"watt", "watt"},       {"volt", "volt"},
 };
 
+constexpr std::pair<std::string_view, UnitSize> kSizes[] = {
+    {"second", {"time", 1}},    {"minute", {"time", 60}},    {"hour", {"time", 3600}},
+    {"day", {"time", 86400}},   {"week", {"time", 604800}},  {"cent", {"money", 1}},
+    {"dollar", {"money", 100}}, {"mm", {"length", 1}},       {"cm", {"length", 10}},
+    {"m", {"length", 1000}},    {"km", {"length", 1000000}}, {"inch", {"inches", 1}},
+    {"foot", {"inches", 12}},   {"yard", {"inches", 36}},    {"mile", {"inches", 63360}},
+    {"mg", {"mass", 1}},        {"gram", {"mass", 1000}},    {"kg", {"mass", 1000000}},
+    {"ml", {"volume", 1}},      {"liter", {"volume", 1000}}};
+
+constexpr std::string_view kMonths[] = {"january",   "february", "march",    "april",
+                                        "may",       "june",     "july",     "august",
+                                        "september", "october",  "november", "december"};
+
 constexpr std::string_view kCurrencies[] = {"dollar", "cent", "euro", "pound",
                                             "rupee",  "yen",  "yuan"};
 
@@ -222,6 +235,15 @@ std::optional<std::string_view> CanonicalUnit(std::string_view word) {
   if (word.size() > 2 && word.ends_with('s')) return Find(kUnits, word.substr(0, word.size() - 1));
   return std::nullopt;
 }
+
+std::optional<UnitSize> SizeOf(std::string_view canonical_unit) {
+  for (const auto& [unit, size] : kSizes) {
+    if (unit == canonical_unit) return size;
+  }
+  return std::nullopt;
+}
+
+bool IsMonth(std::string_view word) { return Holds(kMonths, word); }
 
 bool IsCurrency(std::string_view canonical_unit) { return Holds(kCurrencies, canonical_unit); }
 

@@ -15,6 +15,21 @@ std::optional<std::string_view> CanonicalUnit(std::string_view word);
 // Returns whether the unit may precede the number: "dollar", "euro".
 bool IsCurrency(std::string_view canonical_unit);
 
+// The size of a unit in the smallest of its dimension: 60 seconds for "minute", 100 cents for
+// "dollar".
+struct UnitSize {
+  std::string_view dimension;
+  long size;
+
+  // Returns the factor from this unit to the other.
+  Rational To(const UnitSize& other) const { return Rational(size) / Rational(other.size); }
+};
+
+std::optional<UnitSize> SizeOf(std::string_view canonical_unit);
+
+// Returns whether the word names a month: "june".
+bool IsMonth(std::string_view word);
+
 // Maps "four" to 4 and "twenty" to 20.
 std::optional<int> NumberWord(std::string_view word);
 

@@ -84,6 +84,23 @@ void ReadTenPower(std::string_view text, ReadNumber& number) {
   number.end = end;
 }
 
+// Returns the end of the "th" of 7th, 7^{th} or 7\\text{th} at `at`, or `at` if there is none.
+std::size_t SkipOrdinal(std::string_view text, std::size_t at) {
+  std::size_t end = at;
+  std::size_t braces = 0;
+  for (const std::string_view mark : {"^", "{", "\\text{", "\\textrm{", "\\mathrm{"}) {
+    if (!text.substr(end).starts_with(mark)) continue;
+    end += mark.size();
+    if (mark.ends_with('{')) ++braces;
+  }
+  const std::string_view suffix = text.substr(end, 2);
+  if (suffix != "st" && suffix != "nd" && suffix != "rd" && suffix != "th") return at;
+  for (end += 2; braces > 0; --braces) {
+    if (end == text.size() || text[end++] != '}') return at;
+  }
+  return end < text.size() && absl::ascii_isalpha(text[end]) ? at : end;
+}
+
 constexpr std::string_view kTextCommands[] = {"text",   "mbox",       "textbf", "textit",
                                               "textrm", "textnormal", "textsf", "hbox"};
 constexpr std::string_view kFontCommands[] = {"mathrm",       "mathbf",  "mathit",     "mathsf",
@@ -170,7 +187,7 @@ class Lexer {
   Status AppendNumber(std::string_view text, std::size_t& at) {
     const CommaReading commas = depth_ > 0 ? CommaReading::kSeparator : commas_;
     BUTTRESS_ASSIGN_OR_RETURN(ReadNumber number, ReadNumberAt(text, at, commas));
-    at = number.end;
+    at = number.decimals < 0 ? SkipOrdinal(text, number.end) : number.end;
     tokens_.push_back({MathTokenKind::kNumber, std::move(number.digits), std::move(number.value),
                        number.decimals, std::exchange(spaced_, false)});
     return OkStatus();
@@ -188,7 +205,9 @@ class Lexer {
     at = end;
     const std::string lower = LowerAscii(run);
     if (lower == "infinity" || lower == "inf") return Push(MathTokenKind::kSymbol, "infinity");
-    if (lower == "and" || lower == "or") return Push(MathTokenKind::kWord, lower);
+    const bool half_of_day = (lower == "am" || lower == "pm") && BehindNumber();
+    if (lower == "and" || lower == "or" || lower == "of" || half_of_day)
+      return Push(MathTokenKind::kWord, lower);
     if (lower == "minus" || lower == "negative") return Push(MathTokenKind::kMark, "-");
     if (lower == "plus") return Push(MathTokenKind::kMark, "+");
     if (IsFunctionName(run)) return Push(MathTokenKind::kCommand, run);

@@ -8,7 +8,8 @@
 //   over     = sum [ "over" sum ]
 //   sum      = product { ("+" | "-" | "±") product }
 //   product  = unary { ["*" | "/"] unary } [unit]   without an operator: multiplication, or a mixed
-//                                                   number
+//                                                   number; 7 "out of" 10, 5 June; after a unit a
+//                                                   smaller one may follow: 2 hours 30 minutes
 #include "lib/verify/math/syntax/parser.h"
 
 #include <algorithm>
@@ -261,6 +262,16 @@ Result<MathNode> MathParser::Product() {
 // Reads the words after a value: a multiplier, a unit, which is kept, or a noun for the counted
 // things, which is dropped.
 Result<MathNode> MathParser::WithUnit(MathNode node) {
+  const bool out_of = IsWord("out") && Peek(1).text == "of";
+  if (IsInteger(node) && (out_of || (IsWord("in") && node.value == 1)) &&
+      (Peek(out_of ? 2 : 1).kind == MathTokenKind::kNumber ||
+       NumberWord(Peek(out_of ? 2 : 1).text))) {  // 7 out of 10, 1 in 6
+    at_ += out_of ? 2 : 1;
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode all, Primary());
+    return MakeNode(MathKind::kQuotient, {std::move(node), std::move(all)});
+  }
+  if (IsInteger(node) && Peek().kind == MathTokenKind::kWord && IsMonth(Peek().text))
+    return MakeNode(MathKind::kText, {}, tokens_[at_++].text + " " + ToText(node));
   while (Peek().kind == MathTokenKind::kWord) {
     const auto multiplier = MultiplierWord(Peek().text);
     if (!multiplier) break;
@@ -274,7 +285,26 @@ Result<MathNode> MathParser::WithUnit(MathNode node) {
   if (unit.empty() || (node.kind == MathKind::kUnit && node.text == unit)) return node;
   if (unit == "percent") return MakeNode(MathKind::kPercent, {std::move(node)});
   if (unit == "degree") return MakeNode(MathKind::kDegree, {std::move(node)});
-  return MakeNode(MathKind::kUnit, {std::move(node)}, unit);
+  return WithSmallerUnit(MakeNode(MathKind::kUnit, {std::move(node)}, unit));
+}
+
+// Reads on behind a value with a unit: 2 hours 30 minutes, 3 dollars and 50 cents.
+Result<MathNode> MathParser::WithSmallerUnit(MathNode node) {
+  const std::size_t joint = IsWord("and") ? 1 : 0;
+  const auto size = SizeOf(node.text);
+  const auto unit = CanonicalUnit(Peek(joint + 1).text);
+  const auto smaller = unit ? SizeOf(*unit) : std::nullopt;
+  if (Peek(joint).kind != MathTokenKind::kNumber || !size || !smaller ||
+      size->dimension != smaller->dimension || size->size <= smaller->size)
+    return node;
+  at_ += joint;
+  MathNode rest = MakeNumber(Peek().value, Peek().decimals);
+  at_ += 2;
+  MathNode whole =
+      MakeNode(MathKind::kProduct, {std::move(node.parts[0]), MakeNumber(size->To(*smaller))});
+  return WithSmallerUnit(MakeNode(MathKind::kUnit,
+                                  {MakeNode(MathKind::kSum, {std::move(whole), std::move(rest)})},
+                                  std::string(*unit)));
 }
 
 // Returns the unit that the words name ("cm^2", "km/hour"), or "" if they only name the counted

@@ -67,6 +67,7 @@ class MathParser {
   Result<MathNode> Matrix();
   Result<std::vector<MathNode>> Items();
   Result<MathNode> WithUnit(MathNode node);
+  Result<MathNode> WithSmallerUnit(MathNode node);
   std::string Unit();
   std::string UnitPower(int power);
 

@@ -14,12 +14,25 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kMatrices[] = {"pmatrix",     "bmatrix", "matrix",
-                                          "smallmatrix", "Bmatrix", "array"};
+constexpr std::string_view kMatrices[] = {"pmatrix", "bmatrix", "matrix", "smallmatrix",
+                                          "Bmatrix", "array",   "cases"};
 
 bool IsMinusOne(const MathNode& node) {
   return node.kind == MathKind::kNegate && node.parts[0].kind == MathKind::kNumber &&
          node.parts[0].value == 1;
+}
+
+// Returns the rows of cases, whose order does not matter, each with its condition.
+MathNode ListOfCases(MathNode matrix) {
+  MathNode list = MakeNode(MathKind::kList, {});
+  for (std::size_t i = 0; i < matrix.parts.size(); i += matrix.columns) {
+    const auto row = matrix.parts.begin() + static_cast<std::ptrdiff_t>(i);
+    list.parts.push_back(
+        matrix.columns == 1
+            ? *row
+            : MakeNode(MathKind::kTuple, {row, row + static_cast<std::ptrdiff_t>(matrix.columns)}));
+  }
+  return list;
 }
 
 std::string Subscript(const MathNode& node) {
@@ -332,11 +345,14 @@ Result<MathNode> MathParser::Matrix() {
   const auto at_end = [&] {
     return Peek().kind == MathTokenKind::kCommand && Peek().text == "end:" + name;
   };
+  const bool cases = name == "cases";
   std::size_t column = 0;
   while (!at_end()) {
+    while (cases && (IsWord("if") || IsWord("for") || IsWord("when"))) ++at_;
     BUTTRESS_ASSIGN_OR_RETURN(MathNode entry, Relation());
     matrix.parts.push_back(std::move(entry));
     ++column;
+    if (cases) Skip(",");
     if (Skip("&")) continue;
     if (!Skip("\\\\") && !at_end()) return Unexpected();
     if (matrix.columns != 0 && column != matrix.columns)
@@ -346,7 +362,7 @@ Result<MathNode> MathParser::Matrix() {
   }
   if (matrix.parts.empty() || column != 0) return InvalidArgument("a matrix with an open row");
   ++at_;
-  return matrix;
+  return cases ? ListOfCases(std::move(matrix)) : matrix;
 }
 
 }  // namespace buttress
