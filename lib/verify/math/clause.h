@@ -1,0 +1,59 @@
+// The two sides of a sentence around a value, which assertion.cc reads.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "lib/verify/math/assertion.h"
+#include "lib/verify/math/prose.h"
+#include "lib/verify/math/prose_words.h"
+#include "lib/verify/math/words.h"
+
+namespace buttress {
+
+using ProseSpan = std::span<const ProseToken>;
+
+inline bool IsWord(const ProseToken& token, std::string_view word) {
+  return token.kind == ProseToken::Kind::kWord && token.text == word;
+}
+
+inline bool IsSign(const ProseToken& token, std::string_view sign) {
+  return token.kind == ProseToken::Kind::kSign && token.text == sign;
+}
+
+inline bool OneOf(const ProseToken& token, std::initializer_list<std::string_view> words) {
+  return token.kind == ProseToken::Kind::kWord &&
+         std::ranges::find(words, token.text) != words.end();
+}
+
+inline unsigned ClassesOf(const ProseToken& token) {
+  return token.kind == ProseToken::Kind::kWord ? ProseClasses(token.text) : 0;
+}
+
+inline bool Has(const ProseToken& token, unsigned classes) {
+  return (ClassesOf(token) & classes) != 0;
+}
+
+inline bool IsValue(const ProseToken& token) {
+  return token.kind == ProseToken::Kind::kNumber ||
+         (token.kind == ProseToken::Kind::kWord && token.text != "one" &&
+          NumberWord(token.text).has_value());
+}
+
+// Returns whether the token at `i` denies: not the "no" of "no doubt" or the "not" of "not only".
+bool Denies(ProseSpan tokens, std::size_t i);
+
+// Returns whether the tokens end with the equals sign of a computation: "6 x 7 =".
+bool IsComputed(ProseSpan tokens);
+
+// Reads leftwards from the value to the word that makes it the answer. `counts`: the unit behind
+// it counts or measures, so that "in 5 ways" may be the answer. `equation`: as in ReadAssertion.
+Assertion ReadLeft(ProseSpan tokens, bool counts, bool equation);
+
+// Reads rightwards from the value. `computed`: the value is the result of a computation, of which
+// the words behind it may say anything: "42 were not sold".
+Assertion ReadRight(ProseSpan tokens, bool computed);
+
+}  // namespace buttress

@@ -1,0 +1,242 @@
+#include <optional>
+
+#include "lib/verify/math/clause.h"
+
+namespace buttress {
+namespace {
+
+// Reads leftwards from the value to the word that makes it the answer.
+class LeftReader {
+ public:
+  // `counts`: the unit behind the value counts or measures, so that "in 5 ways" may be the answer.
+  LeftReader(ProseSpan tokens, bool counts)
+      : tokens_(tokens), at_(tokens.size()), counts_(counts) {}
+
+  // Returns whether the clause that ends before `end` leaves what it says as it is.
+  Assertion Clause(std::size_t end) const {
+    const bool computed = IsComputed(tokens_.first(std::min(end + 1, tokens_.size())));
+    for (std::size_t i = end; i > 0; --i) {
+      const ProseToken& token = tokens_[i - 1];
+      if (IsSign(token, ",") || IsSign(token, ":") || IsWord(token, "but")) break;
+      if (i < end && Has(token, kSoWord)) break;
+      if (!computed && IsSign(token, "=")) return Assertion::kNone;  // "= 40 to fill 240"
+      if (Denies(tokens_, i - 1) && !DescribesSubject(i - 1, end, computed))
+        return Assertion::kDenied;
+      if (Has(token, kHedgeWord) || IsOneOfSeveral(i - 1)) return Assertion::kOpen;
+      const bool condition =
+          Has(token, kConditionWord) || OneOf(token, {"since", "because", "bound"});
+      if (condition && !computed) return Assertion::kNone;
+      if (Has(token, kModalWord) && DoubtsBehind(i, end)) return Assertion::kOpen;
+    }
+    return Stated();
+  }
+
+  Assertion Read() {
+    while (at_ > 0) {
+      const ProseToken& token = tokens_[at_ - 1];
+      if (token.kind == ProseToken::Kind::kNumber) return Assertion::kNone;
+      const auto found = token.kind == ProseToken::Kind::kSign ? ReadSign(token) : ReadWord(token);
+      if (found) return *found;
+    }
+    return Stated();
+  }
+
+ private:
+  bool Before(std::size_t back, unsigned classes) const {
+    return at_ > back && Has(tokens_[at_ - 1 - back], classes);
+  }
+
+  Assertion Stated() const { return near_ ? Assertion::kNear : Assertion::kStated; }
+
+  std::optional<Assertion> ReadSign(const ProseToken& token) {
+    if (token.text == "=") return Clause(at_ - 1);
+    if (token.text == "≈") {
+      near_ = true;
+      --at_;
+      return at_ == 0 || tokens_[at_ - 1].kind == ProseToken::Kind::kSign
+                 ? std::nullopt
+                 : std::optional(Clause(at_));
+    }
+    if (token.text == ":" || token.text == "|") return Clause(at_ - 1);
+    if (token.text == ",") return BehindComma();
+    if (token.text == "≠") return Assertion::kDenied;
+    if (token.text == "<" && at_ == 1) return Stated();                  // a quote in Markdown
+    return at_ == 1 && token.text == "*" ? Stated() : Assertion::kNone;  // an item of a list
+  }
+
+  // Words that open a clause: "as seen, 5". Not the members of a list, nor "not 6, 5".
+  Assertion BehindComma() {
+    if (at_ > 1 && (tokens_[at_ - 2].kind != ProseToken::Kind::kWord || IsValue(tokens_[at_ - 2])))
+      return Assertion::kNone;
+    for (std::size_t i = at_ - 1; i > 0; --i) {
+      if (IsWord(tokens_[i - 1], "but")) break;
+      if (Denies(tokens_, i - 1)) return Assertion::kDenied;
+    }
+    return Stated();
+  }
+
+  std::optional<Assertion> ReadWord(const ProseToken& token) {
+    const unsigned classes = ClassesOf(token);
+    if (token.text == "or") return Assertion::kOpen;
+    if (token.text == "but") return BehindBut();
+    if (token.text == "to") return ReadTo();
+    if (token.text == "of") return ReadOf();
+    if (token.text == "that") return Clause(at_ - 1);
+    if (IsMonth(token.text)) return Assertion::kNone;
+    if (Denies(tokens_, at_ - 1)) return Assertion::kDenied;
+    if ((classes & kHedgeWord) != 0) return Assertion::kOpen;
+    if ((classes & (kConditionWord | kComparisonWord | kOperationWord)) != 0)
+      return Assertion::kNone;
+    if ((classes & kNearWord) != 0) return SkipAs(near_);
+    if (OrdersOrDescribes(token)) return Assertion::kNone;
+    if ((classes & (kVerbWord | kSoWord)) != 0) return Clause(at_);
+    if ((classes & kMeasureWord) != 0) return SkipAs(measure_);
+    if ((classes & kPassiveWord) != 0) return Skip();
+    const bool person = (classes & kPersonWord) != 0 || token.capital;
+    if (person && Before(1, kVerbWord)) return Skip();
+    if (token.text == "with" && (measure_ || Before(1, kVerbWord) || Before(2, kVerbWord)))
+      return Clause(at_ - 1);
+    if (token.text == "up" && Before(1, kVerbWord)) return Skip();
+    if (token.text == "at" && at_ > 1 && OneOf(tokens_[at_ - 2], {"arrive", "arrived", "out"}))
+      return Clause(at_ - 1);
+    if (at_ > 2 && OneOf(tokens_[at_ - 2], {"the", "his", "her"}) &&
+        OneOf(tokens_[at_ - 3], {"take", "takes", "took", "cost", "costs", "leaves", "gives"}))
+      return Clause(at_ - 2);  // "takes the pump 5 hours"
+    if (token.text == "as" && at_ > 1 && (IsParticiple(tokens_[at_ - 2]) || Before(2, kToWord)))
+      return Clause(at_ - 1);
+    if (token.text == "in" || token.text == "for" || token.text == "at")
+      return measure_ || (counts_ && std::none_of(tokens_.begin(), tokens_.end(), IsValue))
+                 ? Clause(at_ - 1)
+                 : Assertion::kNone;
+    return measure_ && at_ == 1 ? std::optional(Stated()) : Assertion::kNone;
+  }
+
+  // "Add 5 to both sides", "the answer has 5 digits".
+  bool OrdersOrDescribes(const ProseToken& verb) const {
+    if (at_ == 1) return OneOf(verb, {"add", "take", "use", "find", "compute", "calculate"});
+    return OneOf(verb, {"has", "have"}) && OneOf(tokens_[at_ - 2], {"answer", "result"});
+  }
+
+  // Reads on before the word.
+  std::optional<Assertion> Skip() {
+    --at_;
+    return std::nullopt;
+  }
+
+  std::optional<Assertion> SkipAs(bool& seen) {
+    seen = true;
+    return Skip();
+  }
+
+  static bool IsParticiple(const ProseToken& token) {
+    return token.kind == ProseToken::Kind::kWord &&
+           (token.text.ends_with("ed") || token.text == "written");
+  }
+
+  Assertion BehindBut() {
+    if (at_ > 1 && IsWord(tokens_[at_ - 2], "anything")) return Assertion::kDenied;
+    for (std::size_t i = 0; i + 1 < at_; ++i) {
+      if (Denies(tokens_, i)) return Stated();
+    }
+    return Assertion::kNone;
+  }
+
+  // "equal to 5", "comes out to 5"; "close to 5" is near.
+  std::optional<Assertion> ReadTo() {
+    if (at_ > 1 && IsWord(tokens_[at_ - 2], "close")) {
+      near_ = true;
+      at_ -= 2;
+      return std::nullopt;
+    }
+    const bool out =
+        at_ > 1 && (IsWord(tokens_[at_ - 2], "up") || IsWord(tokens_[at_ - 2], "out") ||
+                    IsWord(tokens_[at_ - 2], "down"));
+    near_ = near_ || Before(2, kNearWord);  // "roughly equal to 5"
+    if (Before(1 + (out ? 1 : 0), kToWord) || Before(1, kMeasureWord)) return Clause(at_ - 1);
+    return measure_ ? std::optional(Clause(at_ - 1)) : Assertion::kNone;
+  }
+
+  // "a total of 5"
+  std::optional<Assertion> ReadOf() {
+    if (!Before(1, kMeasureWord)) return Assertion::kNone;
+    return Skip();
+  }
+
+  // "one possibility", "a possible answer", "I thought": not "the only possibility" or "the largest
+  // possible value".
+  bool IsOneOfSeveral(std::size_t i) const {
+    if (OneOf(tokens_[i], {"thought", "feeling", "estimate"})) return true;
+    return i > 0 && OneOf(tokens_[i], {"possibility", "candidate", "possible", "option"}) &&
+           OneOf(tokens_[i - 1], {"a", "one", "another"});
+  }
+
+  // Whether the modal before `i` doubts: "could be 5", "might well equal 5", but not "could buy".
+  bool DoubtsBehind(std::size_t i, std::size_t end) const {
+    const bool can = IsWord(tokens_[i - 1], "can");
+    while (i < end && (Has(tokens_[i], kPassiveWord) ||
+                       OneOf(tokens_[i], {"as", "well", "very", "turn", "out", "to"})))
+      ++i;
+    if (i < end && OneOf(tokens_[i], {"think", "say", "expect", "believe"})) return true;
+    if (i >= end || !OneOf(tokens_[i], {"be", "equal", "have"})) return false;
+    const bool be = IsWord(tokens_[i], "be");
+    for (++i; i < end && Has(tokens_[i], kPassiveWord | kMeasureWord | kNearWord); ++i) {
+    }
+    return be ? i >= end || IsValue(tokens_[i]) : !can && i < end && IsWord(tokens_[i], "been");
+  }
+
+  // Whether the denial at `i` belongs to a relative clause of the subject: "those that are not
+  // eaten are".
+  bool DescribesSubject(std::size_t i, std::size_t end, bool computed) const {
+    const auto relates = [&](std::size_t back) {
+      return i >= back && OneOf(tokens_[i - back], {"who", "that", "which"});
+    };
+    if (!relates(1) && !relates(2)) return false;
+    return computed ||
+           std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                       tokens_.begin() + static_cast<std::ptrdiff_t>(end) - 1,
+                       [](const ProseToken& token) { return Has(token, kCopulaWord); }) ||
+           (end > i + 1 && Has(tokens_[end - 1], kCopulaWord));
+  }
+
+  ProseSpan tokens_;
+  std::size_t at_;  // the words from here on are read
+  bool counts_;
+  bool near_ = false;
+  bool measure_ = false;
+};
+
+}  // namespace
+
+bool Denies(ProseSpan tokens, std::size_t i) {
+  if (!Has(tokens[i], kDenialWord)) return false;
+  const auto next = [&](std::size_t ahead, std::string_view word) {
+    return i + ahead < tokens.size() && IsWord(tokens[i + ahead], word);
+  };
+  const auto before = [&](std::string_view word) { return i > 0 && IsWord(tokens[i - 1], word); };
+  const std::string_view word = tokens[i].text;
+  if (word == "no" || word == "without" || word == "not") {
+    for (const std::string_view sure : {"doubt", "question", "wonder", "only", "surprise"}) {
+      if (next(1, sure) || (word != "no" && next(2, sure))) return false;
+    }
+    return word != "no" || !(i + 1 < tokens.size() && IsSign(tokens[i + 1], ","));
+  }
+  if (word == "doubt") return !before("no") && !before("without") && !before("a");
+  if (word == "rather") return false;
+  if (word == "far") return next(1, "from");
+  return !(word == "anything" && !next(1, "but"));
+}
+
+bool IsComputed(ProseSpan tokens) {
+  if (tokens.empty() || !IsSign(tokens.back(), "=")) return false;
+  const std::size_t reach = std::min<std::size_t>(tokens.size(), 4);
+  const ProseSpan last = tokens.last(reach);
+  return std::ranges::any_of(
+      last, [](const ProseToken& token) { return token.kind == ProseToken::Kind::kNumber; });
+}
+
+Assertion ReadLeft(ProseSpan tokens, bool counts, bool equation) {
+  LeftReader reader(tokens, counts);
+  return equation ? reader.Clause(tokens.size()) : reader.Read();
+}
+
+}  // namespace buttress

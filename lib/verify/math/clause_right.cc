@@ -1,0 +1,170 @@
+#include <optional>
+
+#include "lib/verify/math/clause.h"
+
+namespace buttress {
+namespace {
+
+// Reads rightwards from the value.
+class RightReader {
+ public:
+  // `computed`: the value is the result of a computation, of which the words behind it may say
+  // anything: "42 were not sold".
+  RightReader(ProseSpan tokens, bool computed) : tokens_(tokens), computed_(computed) {}
+
+  Assertion Read() {
+    constexpr std::size_t kMaxUnitWords = 6;
+    for (std::size_t words = 0; at_ < tokens_.size() && words <= kMaxUnitWords; ++at_, ++words) {
+      const auto found = tokens_[at_].kind == ProseToken::Kind::kWord ? ReadWord() : ReadSign();
+      if (found) return *found;
+    }
+    return Assertion::kStated;
+  }
+
+ private:
+  bool Next(std::size_t ahead, unsigned classes) const {
+    return at_ + ahead < tokens_.size() && Has(tokens_[at_ + ahead], classes);
+  }
+
+  bool NextIs(std::size_t ahead, std::string_view word) const {
+    return at_ + ahead < tokens_.size() && IsWord(tokens_[at_ + ahead], word);
+  }
+
+  // Returns whether a value follows, with at most `words` words before it.
+  bool ValueFollows(std::size_t words) const {
+    for (std::size_t i = at_ + 1; i < tokens_.size() && i <= at_ + 1 + words; ++i) {
+      if (IsValue(tokens_[i])) return true;
+      if (IsSign(tokens_[i], ",")) return false;
+    }
+    return false;
+  }
+
+  // "5, sorry, I meant 6"
+  bool Retracts(std::size_t i) const {
+    return i < tokens_.size() && OneOf(tokens_[i], {"sorry", "wait", "oops"});
+  }
+
+  // Returns whether the value behind the comma is the subject of a clause: "5, 6 is wrong".
+  bool ClauseFollows() const {
+    return at_ + 2 < tokens_.size() &&
+           (OneOf(tokens_[at_ + 2], {"is", "was"}) || Modal(tokens_[at_ + 2]));
+  }
+
+  std::optional<Assertion> ReadSign() {
+    const ProseToken& token = tokens_[at_];
+    if (token.kind == ProseToken::Kind::kNumber) return Assertion::kNone;
+    if (token.text == "%") return std::nullopt;
+    if (token.text == "/")
+      return at_ + 1 < tokens_.size() && tokens_[at_ + 1].kind == ProseToken::Kind::kWord
+                 ? std::nullopt
+                 : std::optional(Assertion::kNone);  // 5 miles/hour
+    if (token.text == ",")
+      return Retracts(at_ + 1)                     ? Assertion::kDenied
+             : ValueFollows(0) && !ClauseFollows() ? Assertion::kOpen
+                                                   : Assertion::kStated;
+    const bool ends = token.text == ":" || token.text == "|";
+    return ends && !ValueFollows(0) ? Assertion::kStated : Assertion::kNone;
+  }
+
+  std::optional<Assertion> ReadWord() {
+    const ProseToken& token = tokens_[at_];
+    const unsigned classes = ClassesOf(token);
+    if (token.text == "or") return BehindOr();
+    if (token.text == "and")
+      return ValueFollows(1) && !NextIs(1, "not") ? Assertion::kOpen : Assertion::kStated;
+    if (OneOf(token, {"not", "never"}) && !ValueFollows(2) && !computed_) return Assertion::kDenied;
+    if ((at_ == 0 && OneOf(token, {"fail", "fails", "failed"})) || Retracts(at_))
+      return Assertion::kDenied;
+    if ((classes & kContrastWord) != 0) return Assertion::kStated;
+    const bool operates = (token.text == "to" && NextIs(1, "the") && NextIs(2, "power")) ||
+                          (token.text == "per" && NextIs(1, "cent") && ValueFollows(2));
+    if (operates) return Assertion::kNone;
+    if (token.text == "to") return ValueFollows(0) ? Assertion::kNone : Assertion::kStated;
+    if (token.text == "at" && at_ + 1 < tokens_.size() &&
+        OneOf(tokens_[at_ + 1], {"most", "least", "best", "worst", "minimum", "maximum"}))
+      return Assertion::kNone;
+    if (token.text == "of" || token.text == "out")
+      return ValueFollows(3) && !(computed_ && at_ > 0) ? Assertion::kNone : Assertion::kStated;
+    if (token.text == "give" && NextIs(1, "or")) return Assertion::kNear;
+    if ((classes & kComparisonWord) != 0) return ReadComparison();
+    if ((classes & kConditionWord) != 0) return computed_ ? Assertion::kStated : Assertion::kNone;
+    if ((classes & kOperationWord) != 0) return Assertion::kNone;
+    if (token.text == "times" && (ValueFollows(1) || NextIs(1, "as") || Next(1, kComparisonWord)))
+      return Assertion::kNone;
+    if ((classes & kHedgeWord) != 0) return Assertion::kOpen;
+    if ((classes & kNearWord) != 0) return Assertion::kNear;
+    if ((classes & kCopulaWord) != 0 || (classes & kModalWord) != 0 || Modal(token))
+      return Predicate();
+    if (DeniesBefore(at_)) return Assertion::kDenied;
+    if (token.text == "in" && at_ == 0 && ValueFollows(0) && tokens_.size() == 2)
+      return Assertion::kNone;  // 1 in 6
+    return (classes & kPhraseWord) != 0 ? std::optional(Assertion::kStated) : std::nullopt;
+  }
+
+  // Whether the word at `i` denies the value before it.
+  bool DeniesBefore(std::size_t i) const {
+    return tokens_[i].text.ends_with("n't") ||
+           OneOf(tokens_[i], {"not", "never", "wrong", "false", "incorrect", "impossible",
+                              "mistaken", "excluded", "neither", "nor", "cannot", "rejected"});
+  }
+
+  static bool Modal(const ProseToken& token) {
+    return token.text == "would" || token.text == "should" || token.text == "must" ||
+           token.text == "will" || token.text == "isn't" || token.text == "cannot" ||
+           token.text.ends_with("n't");
+  }
+
+  Assertion BehindOr() const {
+    if (NextIs(1, "so") || NextIs(1, "thereabouts")) return Assertion::kNear;
+    return ValueFollows(4) || Next(1, kHedgeWord) ? Assertion::kOpen : Assertion::kNone;
+  }
+
+  // "5 more than 3" is no answer; "5 more apples than Tom" is.
+  std::optional<Assertion> ReadComparison() {
+    if (NextIs(1, "or")) return Assertion::kNear;  // more or less
+    for (std::size_t i = at_; i + 1 < tokens_.size(); ++i) {
+      if (!IsWord(tokens_[i], "than")) continue;
+      const ProseToken& other = tokens_[i + 1];
+      const bool value = IsValue(other) || other.text.size() == 1 || other.text.ends_with("'s") ||
+                         OneOf(other, {"twice", "half", "double", "triple"});
+      return value ? Assertion::kNone : Assertion::kStated;
+    }
+    return at_ + 1 == tokens_.size() && OneOf(tokens_[at_], {"less", "fewer"}) && at_ == 0
+               ? std::optional(Assertion::kNone)
+               : std::nullopt;
+  }
+
+  // "is the answer", "are left", "will come"; not "is wrong", "is even", "would be too many".
+  Assertion Predicate() const {
+    if (computed_ && at_ > 0) return Assertion::kStated;
+    const ProseToken& verb = tokens_[at_];
+    const bool singular =
+        verb.text == "is" || verb.text == "was" || verb.text == "must" || verb.text == "should";
+    const bool plural = verb.text == "are" || verb.text == "were" || verb.text == "will" ||
+                        (verb.text == "can" && at_ > 0);
+    bool answers = false;
+    for (std::size_t i = at_; i < tokens_.size(); ++i) {
+      const ProseToken& token = tokens_[i];
+      if (IsSign(token, ",")) break;
+      if (DeniesBefore(i)) return Assertion::kDenied;
+      if (IsWord(token, "too") || IsValue(token)) return Assertion::kNone;
+      if (Has(token, kHedgeWord)) return Assertion::kOpen;
+      answers = answers || Has(token, kMeasureWord) || IsWord(token, "correct") ||
+                IsWord(token, "right") || IsWord(token, "left") || IsWord(token, "what") ||
+                IsWord(token, "it") || IsWord(token, "how");
+    }
+    return plural || (singular && answers) ? Assertion::kStated : Assertion::kNone;
+  }
+
+  ProseSpan tokens_;
+  bool computed_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+Assertion ReadRight(ProseSpan tokens, bool computed) {
+  return RightReader(tokens, computed).Read();
+}
+
+}  // namespace buttress
