@@ -18,9 +18,9 @@
 // Lenient mode accepts these as equal as well:
 //   decimals     a decimal that rounds an exact value at its own digits, except 0.00: 0.33 and 1/3,
 //                3.14 and π; but not 0.33 and 0.333
-//   units        a unit that only one side has, and units of one dimension by their sizes: 350 cents
-//                and $3.50; others are never equal. 50% equals 0.5 and 50 (a missing sign), 30°
-//                equals π/6 and 30
+//   units        a unit that only one side has, and units of one dimension by their sizes, as 350
+//                cents and $3.50. Other units are never equal. 50% equals 0.5 and 50 (a missing
+//                sign), 30° equals π/6 and 30
 //   bases        a base that only one side has: 664 and 664_7
 //   lists        1, 2 and {1, 2}
 //   equations    x = 5 and 5, x ∈ S and S, f(x) = 2x and 2x. In x = a = b the last value counts,
