@@ -53,6 +53,7 @@ Result<v1::ExchangeResponse> CoordinatorSession::Exchange(v1::ExchangeRequest re
   Result<v1::ExchangeResponse> response = call();
   if (response.status().code() != StatusCode::kNotFound) return response;
   BUTTRESS_RETURN_IF_ERROR(Register());
+  request.set_wait_ms(0);  // the worker has more to tell a coordinator that has forgotten it
   return call();
 }
 

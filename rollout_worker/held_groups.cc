@@ -162,6 +162,7 @@ std::optional<ScoreRequest> HeldGroups::AddSampled(EngineResult result,
   request.prompt = held.work.prompt_text;
   request.answer = lease.answer;
   request.extra_json = lease.extra_json;
+  held.scoring.insert(held.scoring.end(), held.sampled.begin(), held.sampled.end());
   request.samples = std::exchange(held.sampled, {});
   std::ranges::sort(request.samples, {}, &EngineResult::id);
   return request;
@@ -186,6 +187,7 @@ void HeldGroups::AddScored(ScoredCompletion scored) {
     MutexLock lock(mutex_);
     if (FindSampling(id) == nullptr) return EndHandedOn(id, true);
     Held& held = held_.at(id.group_id);
+    std::erase_if(held.scoring, [&](const EngineResult& sample) { return sample.id == id; });
     held.scored[static_cast<std::size_t>(id.index)] = std::move(scored);
     if (--held.missing > 0) return;
     held.phase = Phase::kEncoding;
@@ -314,22 +316,36 @@ bool HeldGroups::ReportPartials(std::span<const EngineResult> unfinished,
   MutexLock lock(mutex_);
   reports_.clear();
   std::int32_t room = kMostReportedTokens;
-  const auto add = [&](Held& held, const EngineResult& sample) REQUIRES(mutex_) {
-    std::optional<PartialCompletion> part = Unreported(held, sample, room);
-    if (!part) return;
+  const auto report = [&](const Held& held, const PartialCompletion& part) REQUIRES(mutex_) {
+    const LeaseRef& ref = held.work.lease.ref;
     v1::PartialCompletion& proto = *request.add_partials();
-    proto = ToProto(*part);
-    *proto.mutable_lease() = ToProto(sample.id.lease());
-    room -= static_cast<std::int32_t>(part->token_ids.size());
-    reports_.push_back(
-        {sample.id, held.retried[static_cast<std::size_t>(sample.id.index)], part->end()});
+    proto = ToProto(part);
+    *proto.mutable_lease() = ToProto(ref);
+    room -= static_cast<std::int32_t>(part.token_ids.size());
+    reports_.push_back({{ref.group_id, ref.lease_epoch, part.completion},
+                        held.retried[static_cast<std::size_t>(part.completion)],
+                        part.end()});
   };
+  const auto add = [&](Held& held, const EngineResult& sample) REQUIRES(mutex_) {
+    if (const auto part = Unreported(held, sample, room)) report(held, *part);
+  };
+  // The engine may not have begun a sample. What it has of one comes behind and replaces this.
+  for (const auto& [group_id, held] : held_) {
+    if (held.phase > Phase::kSampling) continue;
+    for (const auto& [index, begun] : held.work.begun) {
+      if (held.reported[static_cast<std::size_t>(index)] > 0) continue;
+      PartialCompletion part = begun;
+      part.Cut(room);
+      if (!part.token_ids.empty()) report(held, part);
+    }
+  }
   for (const EngineResult& sample : unfinished) {
     if (FindSampling(sample.id) != nullptr) add(held_.at(sample.id.group_id), sample);
   }
   for (auto& [group_id, held] : held_) {
     if (held.phase != Phase::kSampling) continue;
     for (const EngineResult& sample : held.sampled) add(held, sample);
+    for (const EngineResult& sample : held.scoring) add(held, sample);
     for (const auto& scored : held.scored) {
       if (scored) add(held, scored->sample);
     }

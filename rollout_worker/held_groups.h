@@ -137,7 +137,8 @@ class HeldGroups {
   bool NeedsExactly(const PolicyVersion& loaded) const;
 
   // Adds to `request` the tokens that the coordinator does not have yet: of `unfinished` samples of
-  // the engine, and of the completions that have ended in groups that have not; 1 MiB at most.
+  // the engine, of the completions that have ended in groups that have not, and those that a lease
+  // brought; 1 MiB at most.
   // Returns whether all found room. MarkReported completes it.
   bool ReportPartials(std::span<const EngineResult> unfinished, v1::ExchangeRequest& request);
   // Records that the coordinator has lost what was reported.
@@ -167,6 +168,7 @@ class HeldGroups {
     WorkerLease work;
     Phase phase = Phase::kWaiting;
     std::vector<EngineResult> sampled;                    // and not yet handed out to be scored
+    std::vector<EngineResult> scoring;                    // copies of those that are
     std::vector<std::optional<ScoredCompletion>> scored;  // [n]
     std::vector<bool> retried;                            // [n]
     std::vector<std::int32_t> reported;                   // [n] tokens that the coordinator keeps

@@ -140,10 +140,12 @@ Result<bool> Worker::Exchange() {
 
 bool Worker::ReportPartials(v1::ExchangeRequest& request) {
   const std::int64_t now = RealClock().MonotonicMs();
-  const bool due = now - partials_ms_ >= options_.partial_ms || StopRequested();
-  if (options_.partial_ms == 0 || !due) return false;
   const std::uint64_t epoch = parts_.control.coordinator_epoch();
-  if (std::exchange(coordinator_epoch_, epoch) != epoch) groups_.ForgetPartials();
+  const bool restarted = epoch != coordinator_epoch_;
+  const bool due = now - partials_ms_ >= options_.partial_ms || restarted || StopRequested();
+  if (options_.partial_ms == 0 || !due) return false;
+  if (restarted) groups_.ForgetPartials();
+  coordinator_epoch_ = epoch;
   const bool all = groups_.ReportPartials(parts_.engine.Unfinished(), request);
   if (all) partials_ms_ = now;
   return !all;

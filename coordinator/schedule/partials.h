@@ -1,5 +1,6 @@
 // The tokens of unfinished groups that workers have reported, kept in memory for the lease that
-// follows. A restart of the coordinator forgets them: the groups are then sampled again.
+// follows. After a restart of the coordinator the workers report again all that they hold; groups
+// of a worker that has died before are sampled again.
 #pragma once
 
 #include <cstdint>

@@ -90,6 +90,35 @@ TEST(KillTest, AnotherWorkerContinuesTheGroupsOfAKilledOne) {
   EXPECT_THAT(audit.violations(), ::testing::IsEmpty());
 }
 
+// What the coordinator status says of `field`, 0 without a coordinator.
+std::int64_t StatusOf(const LaunchedRun& run, const char* field) {
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "status");
+  RunToEnd({SiblingProgram("buttress"), "status", run.out(), "--json"}, log, kRunMs);
+  const auto status = nlohmann::json::parse(TextOf(log), nullptr, false);
+  return status.is_object() ? status.value(field, std::int64_t{0}) : 0;
+}
+
+// The brake leaves groups unfinished, whose reports are an hour away: only the restart of the
+// coordinator brings one. What it says is not sampled again when the workers are killed later.
+TEST(KillTest, ARestartedCoordinatorIsToldOfUnfinishedGroups) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const Brake brake(2);
+  LaunchedRun run(kSteps, brake.With({"--no-eval", "--set", "run.async.partial_ms=3600000"}));
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
+  ASSERT_EQ(StatusOf(run, "kept_tokens"), 0);
+  ASSERT_NO_FATAL_FAILURE(KillOne(run, "coordinator"));
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return StatusOf(run, "kept_tokens") > 0; })) << run.Text();
+  for (const pid_t pid : run.Pids("rollout_worker")) ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  EXPECT_TRUE(WaitUntil(kRunMs, [&] { return StatusOf(run, "continued_tokens") > 0; }))
+      << run.Text();
+  brake.Release();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+}
+
 // Of "lengths" every completion is correct. Its weight is a third of that of "sums".
 constexpr int kSumsOfFour = 3;
 

@@ -38,7 +38,7 @@ bool Allowed(GroupState from, GroupState to) {
 
 const std::array<std::string, 2> kSources = {"even", "odd"};
 // Few, so that groups of one prompt meet.
-constexpr std::array<std::uint64_t, 2> kRows = {3, 2};
+constexpr std::array<std::uint64_t, 2> kRows = {2, 1};
 
 // Moves the cursor of a source, in file order; returns the pass and the row that it was at.
 std::pair<std::uint64_t, std::uint64_t> NextRow(PromptCursor& cursor, std::size_t source) {
@@ -173,6 +173,11 @@ void RunSimulation::Register(Worker& worker) {
   Expect(scheduler_.RegisterWorker({worker.id, worker.incarnation}, now_ms_, changes).ok(),
          "a worker may register");
   Finish(changes);
+  const std::uint64_t epoch = scheduler_.run().coordinator_epoch;
+  if (std::exchange(worker.coordinator_epoch, epoch) == epoch) return;
+  for (auto& [ref, held] : worker.held) {
+    if (std::exchange(held.reported, 0) > 0) ++told_again_;
+  }
 }
 
 void RunSimulation::Exchange(Worker& worker, bool lossy) {
@@ -205,12 +210,15 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
     Expect(scheduler_.leases().Find(lease.ref, worker.id, worker.incarnation) != nullptr,
            "(1) a lease has one holder");
     CheckContinued(lease);
+    const std::uint64_t id = lease.ref.group_id;
+    if (scheduler_.leases().OfGroup(id).size() > 1) shared_.insert(id);
   }
   if (lossy && Chance(15)) return;  // the response is lost
   for (const auto& [ref, part] : request.partials) {
     if (const auto held = worker.held.find(ref); held != worker.held.end())
       held->second.reported = part.end();
   }
+  CheckKept();
   worker.finished.clear();
   for (const LeaseRef& ref : reply->revoked) {
     if (const auto held = worker.held.find(ref); held != worker.held.end()) Cut(worker, held);
@@ -225,24 +233,43 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
 }
 
 // The worker samples some tokens of completion 0 of its groups, each the one of its index, and
-// reports them.
+// reports what the coordinator does not have.
 void RunSimulation::Report(Worker& worker, WorkerExchange& request) {
   for (auto& [ref, held] : worker.held) {
     PartialCompletion& begun = held.begun;
-    const bool newer =
-        begun.segments.empty() || !OlderThan(worker.loaded, begun.segments.back().version);
-    if (held.content || !newer || !Chance(40)) continue;
-    PartialCompletion more;
-    more.first_token = begun.end();
-    for (std::uint64_t tokens = 1 + Below(3); tokens > 0; --tokens) {
-      more.token_ids.push_back(more.end());
-      more.logprobs.push_back(-1);
+    if (held.content) continue;
+    const bool may_sample =
+        !OlderThan(worker.loaded, held.lease.min_version) &&
+        (begun.segments.empty() || !OlderThan(worker.loaded, begun.segments.back().version));
+    if (may_sample && Chance(40)) {
+      PartialCompletion more;
+      more.first_token = begun.end();
+      for (std::uint64_t tokens = 1 + Below(3); tokens > 0; --tokens) {
+        more.token_ids.push_back(more.end());
+        more.logprobs.push_back(-1);
+      }
+      more.segments = {{more.first_token, worker.loaded}};
+      begun.Append(std::move(more));
     }
-    more.segments = {{more.first_token, worker.loaded}};
-    begun.Append(std::move(more));
+    if (begun.end() == held.reported) continue;
     request.partials.emplace_back(
         ref, PartFrom(0, held.reported, begun.token_ids, begun.logprobs, begun.segments));
   }
+}
+
+// The coordinator has what the living workers have told it since it started. Of holders that share
+// a group it may keep what the one with fewer tokens has.
+void RunSimulation::CheckKept() {
+  std::int64_t told = 0;
+  for (const Worker& worker : workers_) {
+    if (worker.coordinator_epoch != scheduler_.run().coordinator_epoch) continue;
+    for (const auto& [ref, held] : worker.held) {
+      const bool lives = scheduler_.leases().Find(ref, worker.id, worker.incarnation) != nullptr;
+      if (lives && !shared_.contains(ref.group_id)) told += held.reported;
+    }
+  }
+  Expect(options_.deterministic || told <= scheduler_.GetStatus().kept_tokens,
+         "what workers have reported since a restart is kept");
 }
 
 void RunSimulation::CheckContinued(const GrantedLease& lease) {
@@ -508,7 +535,10 @@ void RunSimulation::Plan(std::uint64_t step) {
   const buttress::Plan& plan = *reply->plan;
   Expect(static_cast<std::int64_t>(plan.groups.size()) == options_.prompts,
          "(5) a plan has P groups");
-  const std::string bytes = ToProto(plan).SerializeAsString();
+  // But for the records of prompts, which become others where an earlier group is taken back.
+  v1::Plan proto = ToProto(plan);
+  for (v1::GroupHead& head : *proto.mutable_groups()) head.clear_record();
+  const std::string bytes = proto.SerializeAsString();
   const auto [seen, first] = plans_.try_emplace(step, bytes);
   if (holes_.erase(step) > 0) seen->second = bytes;
   Expect(first || seen->second == bytes, "(5) a plan does not change");

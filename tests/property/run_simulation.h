@@ -46,6 +46,9 @@ class RunSimulation {
   // Counts the leases that continue what an earlier one began.
   std::int64_t continued() const { return continued_; }
 
+  // Counts the unfinished groups whose worker had to tell a restarted coordinator of them.
+  std::int64_t told_again() const { return told_again_; }
+
   // Counts the groups that were taken back although a later one of their prompt had ended.
   std::int64_t followed() const { return followed_; }
 
@@ -63,8 +66,9 @@ class RunSimulation {
     PolicyVersion loaded;
     std::map<LeaseRef, Held> held;
     std::vector<LeaseRef> finished;
-    WorkerTokens tokens;  // as it counts them
-    bool broken = false;  // delivers nothing
+    WorkerTokens tokens;                  // as it counts them
+    std::uint64_t coordinator_epoch = 0;  // that it reports to
+    bool broken = false;                  // delivers nothing
   };
 
   struct Learner {
@@ -86,6 +90,7 @@ class RunSimulation {
   void Register(Worker& worker);
   void Exchange(Worker& worker, bool lossy);
   void Report(Worker& worker, WorkerExchange& request);
+  void CheckKept();
   void CheckContinued(const GrantedLease& lease);
   void Load(Worker& worker);
   Submission Sample(const Worker& worker, const GrantedLease& lease);
@@ -132,6 +137,7 @@ class RunSimulation {
   PolicyVersion announced_;
   std::uint64_t next_incarnation_ = 1;
   std::set<std::uint64_t> released_;               // groups whose slot is free again
+  std::set<std::uint64_t> shared_;                 // groups that had two holders at a time
   std::map<std::uint64_t, std::string> plans_;     // as first seen, encoded
   std::set<std::uint64_t> holes_;                  // steps whose plan lost a group
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
@@ -139,6 +145,7 @@ class RunSimulation {
   std::uint64_t payloads_ = 0;                     // sent, the last at this offset
   std::int64_t most_age_ = 0;                      // the largest S so far
   std::int64_t continued_ = 0;                     // leases
+  std::int64_t told_again_ = 0;                    // unfinished groups
   std::int64_t followed_ = 0;                      // taken back after a later one had ended
   CollapseCounts accepted_;
   CollapseCounts taken_back_;  // of those, of groups that are to be sampled again

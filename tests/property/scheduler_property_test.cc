@@ -38,7 +38,8 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   std::int64_t retrained = 0;
   std::int64_t followed = 0;
   std::int64_t continued = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  std::int64_t told_again = 0;
+  for (std::uint64_t seed = 1; seed <= 200 || (followed == 0 && seed <= kSeeds); ++seed) {
     RunSimulation simulation(seed);
     for (int event = 0; event < kEvents; ++event) simulation.Step();
     for (std::size_t i = 0; i < kSubmitOutcomes; ++i) outcomes[i] += simulation.outcomes()[i];
@@ -46,6 +47,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
     shared += simulation.scheduler().events().leases_shared;
     followed += simulation.followed();
     continued += simulation.continued();
+    told_again += simulation.told_again();
     for (const auto& [id, group] : simulation.ledger().groups) {
       ++dropped[static_cast<std::size_t>(group.reason)];
       passed += group.passed;
@@ -62,6 +64,7 @@ TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   EXPECT_GT(retrained, 0);
   EXPECT_GT(followed, 0);
   EXPECT_GT(continued, 0);
+  EXPECT_GT(told_again, 0);
 }
 
 TEST(SchedulerProperty, EveryInterleavingKeepsTheInvariantsAndEnds) {

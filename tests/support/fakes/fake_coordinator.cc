@@ -98,8 +98,8 @@ grpc::Status FakeCoordinator::RegisterWorker(grpc::ServerContext*,
     return {grpc::StatusCode::ABORTED, "another run"};
   response->set_run_id(run_id_);
   response->set_start_id("start-of-" + run_id_);
+  response->set_coordinator_epoch(static_cast<std::uint64_t>(++seen_.registrations));
   known_ = true;
-  ++seen_.registrations;
   changed_.NotifyAll();
   return grpc::Status::OK;
 }

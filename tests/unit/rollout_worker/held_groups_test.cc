@@ -144,6 +144,8 @@ TEST(HeldGroupsTest, EachTokenIsReportedUntilItIsAnswered) {
   const auto open = FinishReason::kUnspecified;
   EXPECT_EQ(Reported(groups, {Sampled(a, 3, open)}, /*answered=*/false), (Parts{{0, {0, 3}}}));
   EXPECT_EQ(Reported(groups, {Sampled(a, 4, open)}), (Parts{{0, {0, 4}}}));
+  ASSERT_TRUE(groups.AddSampled(Sampled(b, 6, FinishReason::kStop), FakeScoring()).has_value());
+  EXPECT_EQ(Reported(groups, {}, /*answered=*/false), (Parts{{1, {0, 6}}})) << "while it is scored";
   groups.AddScored({Sampled(b, 6, FinishReason::kStop), Correct("1", "1"), Outcome::kUnspecified});
   EXPECT_EQ(Reported(groups, {Sampled(a, 9, open)}), (Parts{{0, {4, 5}}, {1, {0, 6}}}));
   EXPECT_EQ(Reported(groups, {Sampled(a, 9, open)}), Parts{});
@@ -157,6 +159,28 @@ TEST(HeldGroupsTest, EachTokenIsReportedUntilItIsAnswered) {
   EXPECT_EQ(groups.token_counts().handed_on, 6);
   groups.CountHandedOn(a, true);
   EXPECT_EQ(groups.token_counts().handed_on, 8);
+}
+
+// Completion 0 came begun to the engine, which has more of it, and 1 waits in it.
+TEST(HeldGroupsTest, ARestartedCoordinatorIsToldWhatTheLeaseBrought) {
+  HeldGroups groups("w", 1);
+  WorkerLease work;
+  work.lease.ref = {7, 1};
+  work.lease.completions = 2;
+  work.lease.sampling.max_tokens = 100;
+  for (const std::int32_t i : {0, 1}) {
+    const EngineResult begun = Sampled({7, 1, i}, 3, FinishReason::kUnspecified);
+    work.begun[i] = PartFrom(i, 0, begun.token_ids, begun.logprobs, begun.segments);
+  }
+  ASSERT_TRUE(groups.Add(work));
+  using Parts = std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>>;
+  groups.ForgetPartials();
+  EXPECT_EQ(Reported(groups, {}), (Parts{{0, {0, 3}}, {1, {0, 3}}})) << "while it waits";
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 2);
+  const std::vector<EngineResult> longer = {Sampled({7, 1, 0}, 5, FinishReason::kUnspecified)};
+  EXPECT_EQ(Reported(groups, longer), (Parts{{0, {3, 2}}}));
+  groups.ForgetPartials();
+  EXPECT_EQ(Reported(groups, longer), (Parts{{0, {0, 5}}, {1, {0, 3}}}));
 }
 
 TEST(HeldGroupsTest, AReportHasAtMostOneMiB) {

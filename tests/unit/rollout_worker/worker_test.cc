@@ -157,6 +157,31 @@ TEST_F(WorkerTest, RegistersAgainAfterTheCoordinatorRestarts) {
       [](const Seen& seen) { return seen.accepted.size() == 1 && seen.registrations == 2; }));
 }
 
+// Without waiting for the next report, nor for news in the call that it repeats.
+TEST_F(WorkerTest, TellsARestartedCoordinatorAtOnceWhatItHolds) {
+  WorkerOptions options = DefaultOptions();
+  options.partial_ms = 3600000;
+  options.poll_ms = 3600000;
+  engine_.Stall(true);
+  v1::Lease lease = LeaseOf(1);
+  const std::vector<std::int32_t> tokens = {5, 6};
+  const std::vector<float> logprobs = {-1, -1};
+  const std::vector<Segment> segments = {{0, engine_.version()}};
+  *lease.add_partials() = ToProto(PartFrom(2, 0, tokens, logprobs, segments));
+  coordinator_.Offer(lease);
+  Start(options);
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
+  const auto tells = [](const Seen& seen) {
+    return seen.last.partials_size() == 1 && seen.last.partials(0).completion() == 2 &&
+           seen.last.partials(0).first_token() == 0 && seen.last.partials(0).token_ids_size() == 2;
+  };
+  EXPECT_FALSE(tells(coordinator_.seen())) << "the coordinator has it from the worker before";
+  coordinator_.Forget();
+  EXPECT_TRUE(coordinator_.WaitUntil(tells));
+  coordinator_.SetRunState(v1::RUN_STATE_FINISHED);
+  EXPECT_TRUE(Join().ok());
+}
+
 // What it holds is of no use there, so the caller starts a new worker with a new engine.
 TEST_F(WorkerTest, EndsWhenAnotherRunTakesThePlaceOfItsOwn) {
   engine_.Stall(true);
