@@ -97,7 +97,7 @@ void HeldGroups::ReturnWaitingIf(ReturnReason reason, Predicate predicate) {
 bool HeldGroups::Add(WorkerLease work) {
   MutexLock lock(mutex_);
   const LeaseRef ref = work.lease.ref;
-  if (held_.contains(ref.group_id) || returned_.contains(ref) || held_.size() >= capacity_)
+  if (held_.contains(ref.group_id) || returned_.contains(ref) || TakenLocked() >= 2 * capacity_)
     return false;
   Held held;
   held.missing = work.lease.completions;
@@ -189,7 +189,7 @@ void HeldGroups::AddScored(ScoredCompletion scored) {
     Held& held = held_.at(id.group_id);
     std::erase_if(held.scoring, [&](const EngineResult& sample) { return sample.id == id; });
     held.scored[static_cast<std::size_t>(id.index)] = std::move(scored);
-    if (--held.missing > 0) return;
+    if (--held.missing > 0) return changed_.NotifyAll();  // there may be room
     held.phase = Phase::kEncoding;
     lease = held.work.lease;
     completions = std::move(held.scored);
@@ -423,7 +423,23 @@ TokenCounts HeldGroups::token_counts() const {
 
 std::size_t HeldGroups::room() const {
   MutexLock lock(mutex_);
-  return capacity_ - held_.size();
+  return RoomLocked();
+}
+
+// The groups that the unscored completions would fill.
+std::size_t HeldGroups::TakenLocked() const {
+  std::int64_t unscored = 0, size = 1;
+  for (const auto& [group_id, held] : held_) {
+    unscored += held.missing;
+    size = std::max<std::int64_t>(size, held.work.lease.completions);
+  }
+  return static_cast<std::size_t>((unscored + size - 1) / size);
+}
+
+std::size_t HeldGroups::RoomLocked() const {
+  const auto unsent = static_cast<std::size_t>(std::ranges::count_if(
+      held_, [](const auto& entry) { return entry.second.phase > Phase::kSampling; }));
+  return capacity_ - std::min(capacity_, std::max(unsent, TakenLocked()));
 }
 
 std::uint64_t HeldGroups::WaitForChange(std::uint64_t seen,
@@ -435,9 +451,8 @@ std::uint64_t HeldGroups::WaitForChange(std::uint64_t seen,
 
 void HeldGroups::WaitForRoom(std::size_t room, std::chrono::milliseconds timeout) const {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, timeout, [&]() REQUIRES(mutex_) {
-    return capacity_ - held_.size() >= room || !returned_.empty();
-  });
+  changed_.WaitFor(mutex_, timeout,
+                   [&]() REQUIRES(mutex_) { return RoomLocked() >= room || !returned_.empty(); });
 }
 
 void HeldGroups::Notify() {

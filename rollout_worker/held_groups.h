@@ -8,7 +8,10 @@
 //   sampling group has, so that it outlives this worker. Return takes a group of any phase to
 //   (returned, reported); Revoke forgets it.
 //
-// Bound: `capacity` groups over all phases; Add rejects more. A finished or returned lease is kept
+// Bound: as many unscored completions as `capacity` groups have, and `capacity` groups that are
+// complete. So the end of each completion makes room, and a few long ones do not keep others from
+// the engine. Groups that become complete after room() was asked for take no place from it: Add
+// rejects leases from twice that many unscored completions on. A finished or returned lease is kept
 // until an Exchange has reported it.
 #pragma once
 
@@ -151,6 +154,7 @@ class HeldGroups {
 
   GroupCounts counts() const;
   TokenCounts token_counts() const;
+  // Returns how many more groups fit.
   std::size_t room() const;
 
   // Waits until the change counter differs from `seen` or `timeout` has passed, and returns the
@@ -199,6 +203,8 @@ class HeldGroups {
   // Returns the leases of the waiting groups for which `predicate` holds.
   template <class Predicate>
   void ReturnWaitingIf(ReturnReason reason, Predicate predicate) REQUIRES(mutex_);
+  std::size_t TakenLocked() const REQUIRES(mutex_);
+  std::size_t RoomLocked() const REQUIRES(mutex_);
   void EndHandedOn(const SampleId& id, bool sampled) REQUIRES(mutex_);
   void NotifyLocked() REQUIRES(mutex_);
 

@@ -53,7 +53,7 @@ namespace buttress {
 
 struct WorkerOptions {
   std::string worker_id;
-  std::size_t capacity_groups = 1;  // groups held at once
+  std::size_t capacity_groups = 1;  // HeldGroups
   std::int64_t poll_ms = 5000;      // long poll; a third of a lease, which an Exchange renews
   std::int64_t partial_ms = 0;      // between reports of unfinished groups; 0 = none
   bool mask_old = false;            // HeldGroups
@@ -63,7 +63,7 @@ struct WorkerOptions {
   std::int64_t weights_patience_ms = 30000;
 
   // The capacity is the groups that fill `max_running` of the engine and an eighth more, at least
-  // one, so that the engine never waits for a lease.
+  // one, so that a row of the engine that becomes free finds a completion.
   static WorkerOptions From(const RunConfig& config, std::string worker_id);
 };
 

@@ -107,6 +107,63 @@ TEST(HeldGroupsTest, AGroupIsScoredAtOnceWhereTheScoringWantsGroups) {
   EXPECT_THAT(sampled(3, 1, /*whole=*/false), ElementsAre(1));
 }
 
+TEST(HeldGroupsTest, TheEndOfACompletionMakesRoomForOneOfAnotherGroup) {
+  HeldGroups groups("w", 2);
+  const auto add = [&](std::uint64_t id) {
+    WorkerLease work;
+    work.lease.ref = {id, 1};
+    work.lease.completions = 4;
+    return groups.Add(work);
+  };
+  const auto score = [&](std::uint64_t id, std::int32_t index) {
+    ScoredCompletion scored = Scored(index, {{0, kOld}}, Correct("1", "1"));
+    scored.sample.id = {id, 1, index};
+    groups.AddScored(std::move(scored));
+  };
+  ASSERT_TRUE(add(1) && add(2));
+  EXPECT_EQ(groups.room(), 0);
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 8);
+  for (const std::int32_t index : {0, 1, 2}) score(1, index);
+  EXPECT_EQ(groups.room(), 0) << "five are unscored";
+  score(2, 0);
+  EXPECT_EQ(groups.room(), 1);
+  EXPECT_TRUE(add(3));
+  EXPECT_EQ(groups.room(), 0);
+  // Complete groups that are not sent hold up the worker.
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 4);
+  score(1, 3);
+  for (const std::int32_t index : {0, 1, 2, 3}) score(3, index);
+  EXPECT_EQ(groups.room(), 0) << "two are complete and three completions unscored";
+  const auto complete = groups.WaitForComplete(std::chrono::milliseconds(0));
+  ASSERT_TRUE(complete.has_value());
+  groups.Finish(*complete, true);
+  EXPECT_EQ(groups.room(), 1);
+}
+
+TEST(HeldGroupsTest, LeasesThatWereAskedForFitWhateverEndsMeanwhile) {
+  HeldGroups groups("w", 2);
+  const auto add = [&](std::uint64_t id) {
+    WorkerLease work;
+    work.lease.ref = {id, 1};
+    work.lease.completions = 1;
+    return groups.Add(work);
+  };
+  const auto score = [&](std::uint64_t id) {
+    ScoredCompletion scored = Scored(0, {{0, kOld}}, Correct("1", "1"));
+    scored.sample.id = {id, 1, 0};
+    groups.AddScored(std::move(scored));
+  };
+  ASSERT_TRUE(add(1) && add(2));
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 2);
+  score(1);
+  ASSERT_EQ(groups.room(), 1);
+  score(2);
+  ASSERT_EQ(groups.room(), 0);
+  EXPECT_TRUE(add(3)) << "the answer to what was asked when there was room for one";
+  for (std::uint64_t id = 4; id <= 6; ++id) EXPECT_TRUE(add(id));
+  EXPECT_FALSE(add(7)) << "twice the bound";
+}
+
 EngineResult Sampled(const SampleId& id, std::int32_t tokens, FinishReason reason) {
   EngineResult result;
   result.id = id;
