@@ -56,11 +56,11 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   return options;
 }
 
-RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
-                   const std::string& start_id, SamplingParams sampling) {
+RunTerms TermsFrom(const RunConfig& config, const std::string& start_id, SamplingParams sampling) {
+  const RunSettings& run = config.run;
   RunTerms terms;
   terms.start_id = start_id;
-  terms.config_sha256 = config_sha256;
+  terms.config_sha256 = RunConfigHash(config);
   terms.seed = run.seed;
   terms.sampling = std::move(sampling);
   for (const auto& [name, source] : run.data.sources) {
@@ -68,6 +68,11 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
   }
   terms.controls = {run.reward.controls.per_step, run.batch.prompts,
                     run.reward.controls.steps_to_false_alarm};
+  terms.check_max_age = [config](std::int64_t max_age) {
+    RunConfig ordered = config;
+    ordered.run.batch.max_age = max_age;
+    return ValidateRunConfig(ordered);
+  };
   terms.max_hold_ms = run.lease_ms / kHoldsPerLease;
   return terms;
 }
@@ -173,8 +178,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
   const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
-      TermsFrom(config.run, RunConfigHash(config), options.start_id, std::move(sampling)),
-      std::move(scheduler), std::move(mix), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
+      TermsFrom(config, options.start_id, std::move(sampling)), std::move(scheduler),
+      std::move(mix), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
       config.local.coordinator.keep_payloads,
       RunDisk{config.local.out, [folder = config.local.out] { return FreeBytes(folder); }},
       config.local.out});

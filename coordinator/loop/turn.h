@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ struct RunTerms {
   // Of sources whose completions have another bound than `sampling`.
   std::map<std::string, std::int32_t> max_tokens = {};
   ControlOptions controls = {};
+  // kInvalidArgument, in the words of ValidateRunConfig, if run.batch.max_age cannot be this.
+  std::function<Status(std::int64_t max_age)> check_max_age = {};
   std::int64_t max_hold_ms = 10000;  // bound of a long poll: its caller renews leases between calls
 };
 

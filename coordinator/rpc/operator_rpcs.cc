@@ -149,6 +149,7 @@ grpc::ServerUnaryReactor* CoordinatorService::OrderMaxAge(grpc::CallbackServerCo
       return InvalidArgument(
           fmt::format("max_age = {}; expected at most {} steps", *order, kMostMaxAge));
     }
+    if (order) BUTTRESS_RETURN_IF_ERROR(turn.terms.check_max_age(*order));
     BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderMaxAge(order, turn.changes));
     response->set_max_age(static_cast<std::uint64_t>(turn.scheduler.max_age()));
     response->set_max_age_before(before);

@@ -932,6 +932,25 @@ TEST_F(ServiceTest, AnOrderIsToldToItsWorkerShownAndKept) {
   EXPECT_EQ(client_.OrderWorker(order).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(ServiceTest, AnAgeThatTheConfigurationMayNotNameIsNotOrdered) {
+  config_.run.algorithm.loss = PolicyLoss::kGpg;
+  config_.run.algorithm.advantage = Estimator::kGpg;
+  config_.run.batch.max_age = 0;
+  config_.run.model.path = "/model";
+  ASSERT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  std::filesystem::rename(config_.local.out, folder_.path() + "/old");
+  Start();
+  v1::OrderMaxAgeRequest request;
+  request.set_max_age(1);
+  const Status refused = client_.OrderMaxAge(request).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("tokens of older weights bias it"));
+  request.set_max_age(0);
+  const Status taken = client_.OrderMaxAge(request).status();
+  EXPECT_TRUE(taken.ok()) << taken.ToString();
+}
+
 TEST_F(ServiceTest, AStopEndsWithTheCheckpointOfTheLearner) {
   Begin();
   TrainStep(1);
