@@ -198,7 +198,13 @@ void CheckResume(const RunConfig& config, Findings& findings) {
   if (const Status reward = CheckRewardFiles(config); !reward.ok())
     findings.Error("resume", reward.message());
   const auto stored = LoadRunConfig(StoredConfigPath(out), {});
-  if (!stored.ok()) return;  // the coordinator compares hashes
+  if (!stored.ok()) {
+    findings.Warn("resume",
+                  "the settings that the run was started with cannot be shown, the "
+                  "coordinator compares their hash alone: " +
+                      stored.status().message());
+    return;
+  }
   const auto changes = ChangesOf(*stored, config);
   if (std::ranges::all_of(changes, &SettingChange::allowed)) {
     findings.Ok("resume", changes.empty() ? "the settings are those that the run was started with"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -262,6 +263,30 @@ TEST(RunFolderTest, ANewRunFromACheckpointWhoseLedgerIsLost) {
   ASSERT_EQ(LaunchFork(run, run.out(), next, own, &text), 0) << text;
   EXPECT_THAT(text, HasSubstr("has begun from step 15"));
   ExpectForkedSteps(next, 16, kLong);
+}
+
+TEST(RunFolderTest, ARunOfAnEarlierVersionWithASettingThatIsGoneIsResumed) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  constexpr int kShort = 8;
+  const Brake brake(4);
+  LaunchedRun run(kShort, brake.With({"--no-eval"}));
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(4, kRunMs)) << run.Text();
+  Kill(run);
+  const std::string stored = JoinPath(run.out(), "config.yaml");
+  std::string yaml = TextOf(stored), text;
+  const std::size_t worker = yaml.find("  worker:\n");
+  ASSERT_NE(worker, std::string::npos) << yaml;
+  yaml.insert(worker + std::strlen("  worker:\n"), "    batch_invariant: true\n");
+  ASSERT_TRUE(WriteFileAtomic(stored, yaml).ok());
+  EXPECT_EQ(Buttress({"status", run.out()}, &text), 2) << text;
+  EXPECT_THAT(text, HasSubstr("the CPU engine is always batch invariant; remove the line"));
+  brake.Release();
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("the CPU engine is always batch invariant"));
+  ExpectStepsInOrder(run, kShort);
+  EXPECT_THAT(TextOf(stored), testing::Not(HasSubstr("batch_invariant")));
 }
 
 TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwice) {
