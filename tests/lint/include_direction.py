@@ -27,7 +27,7 @@ LIBRARIES = {
     "rpc": {"base", "config", "experience", "weights"},
     "samples": {"base", "config", "experience", "ledger", "rl", "tokenizer"},
     "tokenizer": {"base"},
-    "verify": {"base", "config", "experience", "http"},
+    "verify": {"base", "config", "experience", "http", "rl"},
     "weights": {"base", "experience", "rpc"},
 }
 TORCH = re.compile(r'#include [<"](torch|ATen|c10)/')

@@ -2,37 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+
+#include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {
 namespace {
 
-constexpr double kNormal95 = 1.959963984540054;  // 97.5 % quantile of the standard normal
-constexpr int kGrid = 16;                        // steps in the interval of a rate
+constexpr int kGrid = 16;  // steps in the interval of a rate
 
-// The centre and half width of Wilson's interval.
-std::pair<double, double> Wilson(const ErrorRate& rate) {
-  const auto n = static_cast<double>(rate.trials);
-  const double z2 = kNormal95 * kNormal95;
-  const double p = rate.rate();
-  const double centre = (p + z2 / (2 * n)) / (1 + z2 / n);
-  const double half = kNormal95 / (1 + z2 / n) * std::sqrt(p * (1 - p) / n + z2 / (4 * n * n));
-  return {centre, half};
+ShareInterval IntervalOf(const ErrorRate& rate) {
+  return WilsonInterval(rate.rate(), static_cast<double>(rate.trials));
 }
 
 }  // namespace
 
-double ErrorRate::low() const {
-  if (errors == 0) return 0;  // rounding could give another value
-  const auto [centre, half] = Wilson(*this);
-  return std::max(0.0, centre - half);
-}
+double ErrorRate::low() const { return IntervalOf(*this).low; }
 
-double ErrorRate::high() const {
-  if (trials == errors) return 1;
-  const auto [centre, half] = Wilson(*this);
-  return std::min(1.0, centre + half);
-}
+double ErrorRate::high() const { return IntervalOf(*this).high; }
 
 double ExpectedAcr(const std::vector<LabelledGroup>& groups, double false_positive,
                    double false_negative) {

@@ -7,9 +7,8 @@
 
 namespace buttress {
 
-// An error rate with the 95 % interval of Wilson (1927), "Probable inference, the law of
-// succession, and statistical inference", JASA 22, which keeps its level at rates near 0. Without
-// trials the rate is 0 and the interval [0, 1].
+// An error rate with its WilsonInterval, which keeps its level at rates near 0. Without trials the
+// rate is 0 and the interval [0, 1].
 struct ErrorRate {
   std::int64_t errors = 0;
   std::int64_t trials = 0;
