@@ -18,6 +18,7 @@ SHORT = {str(n): 1 for n in range(10)}
 
 SETTINGS = {"WorkerConfig": {"drain_ms": "std::int64_t"},
             "LocalSettings": {"worker": "WorkerConfig"}}
+DEFAULTS = {("WorkerConfig", "drain_ms"): "10"}
 SECTION = """
 struct WorkerConfig {
   std::int64_t drain_ms = 10;
@@ -62,6 +63,9 @@ CASES = {
     "a setting of another section": (
         settings.unread, (SETTINGS, ["f(learner.drain_ms)"]),
         (SETTINGS, ["f(WorkerConfig c) { return c.drain_ms == 3; }"])),
+    "a setting that tests leave at its default": (
+        settings.untested, (SETTINGS, DEFAULTS, ["c.drain_ms = 10; drain_ms: 10"]),
+        (SETTINGS, DEFAULTS, ["local: {worker: {drain_ms: 20}}"])),
     "a file too long": (sizes.check_lengths, ({CODE: 601} | SHORT,), ({CODE: 600} | SHORT,)),
     "a long median": (sizes.check_lengths, ({CODE: 151, "y": 151, "z": 1},), ({CODE: 150},)),
     "many long files": (

@@ -1,8 +1,11 @@
-"""Settings: every one that lib/config declares is read by a program.
+"""Settings: every one that lib/config declares is read by a program, and some test gives it another
+value than its default.
 
 A read is `.member` behind the name by which another section holds the setting's own, or in a file
 that names the section's type, itself or in its header. Rules, which only check settings, do not
-count, but a setting of WAIVES is there for them.
+count, but a setting of WAIVES is there for them. A test gives a value by `member = value` or
+`member: value`, whatever the section: one that shares its name with a tested one may be missed.
+UNTESTED has reasons.
 """
 
 import pathlib
@@ -11,10 +14,17 @@ import re
 from sources import PROGRAMS, files, finish, read
 
 WAIVES = {("SecurityConfig", "insecure")}
+UNTESTED = {
+    ("ControlConfig", "steps_to_false_alarm"): "tests hand it over as ControlOptions::limit",
+    ("LearnerConfig", "interface"): "needs several machines: tests/cluster",
+    ("LearnerConfig", "share_gpu"): "needs a GPU with several ranks",
+}
 
 SECTION = re.compile(r"^struct (\w+) \{$(.*?)^\};$", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"^  ([\w:<>, ]+) (\w+)(?: = [^;]*)?;", re.MULTILINE)
 VISITED = re.compile(r'\bv\("\w+", (\w+),')
+DEFAULT = re.compile(r"^  [\w:<>, ]+ (\w+) = ([^;]*);", re.MULTILINE)
+GIVEN = re.compile(r"\b(\w+)[\"']?\s*(?:=(?!=)|:(?!:))\s*(?=[\"']?([\w.:{\[\"'/$-]+))")
 READ = re.compile(r"(\w+)(?=(?:\(\))?(?:\.|->)(\w+)\b(?!\(|\s*=[^=]))")
 
 
@@ -50,10 +60,31 @@ def unread(declared, sources):
             for section, member in sorted(left)]
 
 
+def plain(value):
+    """What C++, YAML and Python call the same: kGreso and greso, "x" and x."""
+    return re.sub(r"^k(?=[A-Z])", "", value.split("::")[-1].strip("\"';,")).lower()
+
+
+def untested(declared, defaults, tests):
+    """A problem for each setting of `declared` that no text of `tests` gives another value than its
+    one of `defaults`, {(type, member): text}."""
+    given = {}
+    for text in tests:
+        for member, value in GIVEN.findall(text):
+            given.setdefault(member, set()).add(plain(value))
+    return [f"lib/config: no test gives {section}::{member} another value than its default"
+            for section, members in sorted(declared.items()) for member, kind in members.items()
+            if kind not in declared and (section, member) not in UNTESTED
+            and not given.get(member, set()) - {plain(defaults.get((section, member), "")), ""}]
+
+
 def main():
-    declared = {}
+    declared, defaults = {}, {}
     for path in files((".h",), ("lib/config",)):
-        declared.update(sections(read(path)))
+        text = read(path)
+        declared.update(sections(text))
+        for name, body in SECTION.findall(text):
+            defaults.update({(name, member): value for member, value in DEFAULT.findall(body)})
     paths = [path for path in files((".cc", ".h"), (*PROGRAMS, "lib"))
              if not path.startswith("lib/config/rules/")]
     texts = {}  # a header and its source are one text
@@ -61,8 +92,9 @@ def main():
         stem = str(pathlib.PurePath(path).with_suffix(""))
         texts[stem] = texts.get(stem, "") + re.sub(r"//.*", "", read(path))
     waived = " ".join(f"{section} {section}.{member}" for section, member in WAIVES)
-    finish(unread(declared, [*texts.values(), waived]),
-           f"{sum(map(len, declared.values()))} settings and sections, all of them read")
+    tests = map(read, files((".cc", ".h", ".py", ".sh", ".yaml"), ("tests",)))
+    finish([*unread(declared, [*texts.values(), waived]), *untested(declared, defaults, tests)],
+           f"{sum(map(len, declared.values()))} settings and sections, all of them read and tested")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lib/base/os/file.h"
 #include "lib/checks/peer_checks.h"
@@ -136,6 +139,32 @@ TEST(MachineChecksTest, AServerMustAnswerAcceptTheKeyAndServeTheModel) {
   vllm.model = "judge";
   CheckServers(vllm, another);
   EXPECT_THAT(TextOfErrors(another), HasSubstr("does not serve judge; it serves policy"));
+}
+
+// Its queue of connections is full: the handshake does not end.
+TEST(MachineChecksTest, AServerHasConnectMsToTakeAConnection) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  const int server = ::socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(server, any, size), 0);
+  ASSERT_EQ(::listen(server, 0), 0);
+  ASSERT_EQ(::getsockname(server, any, &size), 0);
+  std::vector<int> queued(4);
+  for (int& client : queued) {
+    client = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    ::connect(client, any, size);
+  }
+  VllmConfig vllm;
+  vllm.servers = {"http://127.0.0.1:" + std::to_string(ntohs(address.sin_port))};
+  vllm.connect_ms = 50;
+  Findings findings;
+  CheckServers(vllm, findings);
+  EXPECT_THAT(TextOfErrors(findings), HasSubstr("(connecting, 50 ms)"));
+  for (const int client : queued) ::close(client);
+  ::close(server);
 }
 
 }  // namespace

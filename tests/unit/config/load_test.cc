@@ -43,6 +43,14 @@ TEST(LoadTest, AKeyOfAnEarlierVersionIsToldWithItsMend) {
   }
 }
 
+TEST(LoadTest, ARankIsStuckNoSoonerThanACollective) {
+  std::vector<std::string> set = {"local.learner.collective_timeout_ms=70000",
+                                  "local.learner.stuck_timeout_ms=70000"};
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
+  set[1] = "local.learner.stuck_timeout_ms=60000";
+  EXPECT_THAT(ErrorOf(kGood, set), HasSubstr("local.learner.stuck_timeout_ms = 60000"));
+}
+
 TEST(LoadTest, UnknownKeysAreNamedWithLineAndSuggestionAllAtOnce) {
   const std::string error = ErrorOf(
       "run:\n  data: {prompts: p}\n  model: {path: m}\n  optim:\n    warmup_step: 3\n    zzz: "

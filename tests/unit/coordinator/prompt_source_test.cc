@@ -238,6 +238,9 @@ TEST_F(PromptSourceTest, MoppsDrawsOneOfEachFewAndPrefersTheWantedRate) {
   EXPECT_EQ(draws->skipped.size(), 36u);
   for (const DrawnPrompt& prompt : draws->prompts) EXPECT_EQ(prompt.row % 4, 0u);
   for (const SkipRow& skip : draws->skipped) EXPECT_EQ(skip.reason, SkipReason::kFarther);
+  selection.mopps.candidates = 2;
+  PromptSource fewer(*file_, {7, false, 4, selection});
+  EXPECT_EQ(fewer.Draw(12, MemoryOf(records))->skipped.size(), 12u);
 }
 
 TEST_F(PromptSourceTest, ADrawReadsTheRecordsOfThePromptsWhoseTurnHasComeAndKeepsThoseOfTheDrawn) {

@@ -678,5 +678,14 @@ TEST(SchedulerLearner, ACheckpointThatContainsADroppedGroupIsRefused) {
   EXPECT_THAT(status.message(), HasSubstr("a group of step 1 was dropped"));
 }
 
+TEST(SchedulerLearner, TheBasesOfGresoBeginAtTheSettings) {
+  SchedulerOptions options = SmallRun();
+  options.selection.mode = SelectionMode::kGreso;
+  options.selection.greso.keep_easy = 0.9;
+  options.selection.greso.keep_hard = 0.2;
+  const SchedulerRig rig = SchedulerRig::Started(options);
+  EXPECT_EQ(rig.scheduler.greso(), (GresoBases{0.9, 0.2}));
+}
+
 }  // namespace
 }  // namespace buttress

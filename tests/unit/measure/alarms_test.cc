@@ -195,6 +195,20 @@ TEST(AlarmsTest, TheLimitsAreSettings) {
   }
 }
 
+TEST(AlarmsTest, TheLimitsOfEntropyAndKlAreSettings) {
+  AlarmConfig config;
+  config.entropy_floor = 1.5;
+  config.entropy_steps = 2;
+  config.entropy_fall = 0.1;
+  config.trend_steps = 4;
+  config.kl_limit = 0.01;
+  AlarmMonitor monitor{config};
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1.4, .kl = 0.02})), ElementsAre(Alarm::kKlDrift));
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1.3})), IsEmpty());
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1.2})), ElementsAre(Alarm::kEntropyLow));
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1.1})), ElementsAre(Alarm::kEntropyFalling));
+}
+
 TEST(AlarmsTest, ADriftFromTheStartModelCountsUntilTheNextMeasurement) {
   AlarmMonitor monitor{AlarmConfig()};
   StepMeasurements step = Healthy(&StepMeasurements::start_kl, 0.2);

@@ -82,6 +82,22 @@ TEST(AvspoTest, TheLadderThresholdStaysWithinItsBounds) {
   input = mixed.input();
   input.gate = {0.2, 0.25};
   EXPECT_EQ(ComputeAdvantages(input, options)->next_gate.threshold, 0.1);
+  options.avspo.ladder.threshold_min = 0.15;
+  EXPECT_EQ(ComputeAdvantages(input, options)->next_gate.threshold, 0.15);
+  input = stuck.input();
+  input.gate = {0.7, 0.5};
+  options.avspo.ladder.threshold_max = 0.75;
+  EXPECT_EQ(ComputeAdvantages(input, options)->next_gate.threshold, 0.75);
+}
+
+TEST(AvspoTest, NoiseCountsGroupsBelowTheVarianceThreshold) {
+  const TestBatch batch({{1, 0}, {1, 0.8}});  // variances 0.5 and 0.02
+  AlgorithmConfig options;
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kNoise;
+  EXPECT_EQ(ComputeAdvantages(batch.input(), options)->gate->rate, 0);
+  options.avspo.variance_threshold = 0.1;
+  EXPECT_EQ(ComputeAdvantages(batch.input(), options)->gate->rate, 0.5);
 }
 
 TEST(AvspoTest, TheLadderGateUsesTheThresholdThatItIsGiven) {

@@ -24,6 +24,18 @@ TEST(EstimatorsTest, GdpoNeedsComponentsAndAWeightForEach) {
             std::string::npos);
 }
 
+TEST(EstimatorsTest, TheWeightsOfNgrpoAndWReinforceAreSettings) {
+  const TestBatch batch({{1, 0}});
+  AlgorithmConfig options;
+  options.advantage = Estimator::kNgrpo;
+  options.ngrpo.max_reward = 2;  // rewards 0, 1 and 2: mean 1, standard deviation 1
+  options.eps = 0;
+  EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, (std::vector<double>{0, -1}));
+  options.advantage = Estimator::kWReinforce;
+  options.w_reinforce.positive_weight = 0.25;
+  EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, (std::vector<double>{0.25, -1}));
+}
+
 TEST(EstimatorsTest, OutcomesMustBeKnownWhereTheyAreNeeded) {
   const TestBatch batch({{1, 0.5}, {0, 0}});
   AdvantageInput input = batch.input();

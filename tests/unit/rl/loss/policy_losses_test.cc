@@ -120,8 +120,15 @@ TEST(PolicyLossesTest, GiveTheTabulatedValues) {
 }
 
 TEST(SapoLossTest, HasTheTabulatedGate) {
-  for (const auto& [advantage, gate] :
-       std::vector<std::pair<double, double>>{{1, .940015}, {-1, .934140}}) {
+  struct Row {
+    double advantage, tau_negative, gate;
+  };
+
+  for (const auto& [advantage, tau_negative, gate] :
+       {Row{1, 1.05, .940015}, {-1, 1.05, .934140}, {-1, 2, .786448}}) {
+    AlgorithmConfig options;
+    options.loss = PolicyLoss::kSapo;
+    options.sapo.tau_negative = tau_negative;
     LossCase c;
     c.lp = {-.5, -.5};
     c.old = c.sampler = {-.5, -.5 - std::log(1.5)};
@@ -129,7 +136,7 @@ TEST(SapoLossTest, HasTheTabulatedGate) {
     c.weights = {1, 1};
     c.lengths = {2};
     const LossInput input = InputOf(c);
-    ComputeLoss(input, {.loss = PolicyLoss::kSapo}).loss_sum.backward();
+    ComputeLoss(input, options).loss_sum.backward();
     const auto gradient = DoublesOf(input.logprobs_M.grad());
     EXPECT_NEAR(gradient[0], -advantage, kTolerance);
     EXPECT_NEAR(gradient[1], -advantage * 1.5 * gate, kTolerance);

@@ -180,6 +180,19 @@ TEST_F(CodeTest, FilesAndOutputAreBounded) {
   EXPECT_THAT(Judge(writes, tests).given, StartsWith("0 of 1 tests: exit code 1"));
 }
 
+TEST_F(CodeTest, ProcessesAreBoundedAndNumbersComparedAsTheSettingsSay) {
+  const std::string forks =
+      "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n        time.sleep(1)\n"
+      "        os._exit(0)\nprint(3.2)";
+  const std::string tests = R"([{"input": "", "output": "3.0"}])";
+  config_.code.tolerance = 0.5;
+  Use(config_);
+  EXPECT_EQ(Judge(forks, tests).given, "1 of 1 tests");
+  config_.code.processes = 8;
+  Use(config_);
+  EXPECT_THAT(Judge(forks, tests).given, StartsWith("0 of 1 tests: exit code 1"));
+}
+
 // A program with 40 quick tests, four at a time on one CPU.
 TEST_F(CodeTest, NeitherABusyMachineNorTheStartOfAnInterpreterIsTimeOfTheProgram) {
   config_.timeout_ms = 500;  // of all tests together
