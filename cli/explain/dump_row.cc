@@ -172,13 +172,14 @@ RowReader::RowReader(const Dialect& dialect, const StepSourceOptions& options, R
                      std::unique_ptr<Verifier> second)
     : dialect_(&dialect), options_(options), rule_(std::move(rule)), second_(std::move(second)) {}
 
-// Sums the columns of the reward functions, because TRL does not log its weights. A function that
-// did not apply has null; a completion to which no function applied has no verdict.
+// Sums the columns of the reward functions. A function that did not apply has null; a completion to
+// which no function applied has no verdict.
 Status RowReader::ReadColumns(const json& row, CompletionFacts& completion) const {
   std::optional<double> sum;
-  for (const std::string& column : rule_.fields) {
-    const json* value = Find(row, column);
-    if (value != nullptr && value->is_number()) sum = sum.value_or(0) + value->get<double>();
+  for (std::size_t i = 0; i < rule_.fields.size(); ++i) {
+    const json* value = Find(row, rule_.fields[i]);
+    if (value != nullptr && value->is_number())
+      sum = sum.value_or(0) + rule_.weights[i] * value->get<double>();
   }
   completion.SetRewards(sum.value_or(kNone));
   return OkStatus();

@@ -54,8 +54,13 @@ void RewardSurvey::Add(const nlohmann::json& row) {
     for (const auto& [field, value] : row.items())
       if (value.is_number() || value.is_boolean()) numbers_.insert(field);
   } else if (IsTrl(dialect_)) {
-    for (const auto& [field, value] : row.items())
-      if (value.is_number() && field != "step" && field != "advantage") add(field);
+    std::map<std::string, double> columns;
+    for (const auto& [field, value] : row.items()) {
+      if (!value.is_number() || field == "step" || field == "advantage") continue;
+      columns[field] = value.get<double>();
+      add(field);
+    }
+    fit_.Add(row, columns);
   } else {
     add(std::string(dialect_.reward));
     add(std::string(dialect_.raw_reward));
@@ -73,7 +78,7 @@ bool RewardSurvey::settled() const {
          (!values_.empty() && std::ranges::all_of(values_, many));
 }
 
-Result<RewardRule> RewardSurvey::Finish() const {
+Result<RewardRule> RewardSurvey::Finish() {
   for (const std::string& field : named_) {
     if (values_.contains(field) || dialect_.name == "groups") continue;
     return InvalidArgument(
@@ -84,36 +89,63 @@ Result<RewardRule> RewardSurvey::Finish() const {
   return RuleOfField();
 }
 
-// TRL logs a column for each reward function, and no weights.
-RewardRule RewardSurvey::RuleOfColumns() const {
-  RewardRule rule{.fields = named_, .deciding = named_, .values = values_};
-  if (named_.empty()) {
-    for (const auto& [field, values] : values_) rule.fields.push_back(field);
+// Leaves the columns to which the advantages give a weight. Returns what the raw reward is, which
+// may be empty for one column.
+std::string RewardSurvey::UseWeights(RewardRule& rule) {
+  const AdvantageFit::Weights found = named_.empty() ? fit_.Finish() : AdvantageFit::Weights{};
+  std::vector<std::string> sum, others;
+  std::vector<std::string> columns = named_;
+  for (const auto& [field, values] : values_)
+    if (named_.empty()) columns.push_back(field);
+  for (const std::string& field : columns) {
+    const auto of_column = found.of_column.find(field);
+    const double weight = of_column == found.of_column.end() ? 1.0 : of_column->second;
+    if (weight == 0) {
+      others.push_back(field);
+      rule.values.erase(field);
+      continue;
+    }
+    rule.fields.push_back(field);
+    rule.weights.push_back(weight);
+    sum.push_back(weight == 1 ? field : fmt::format("{:.4g} {}", weight, field));
   }
+  if (sum.size() <= 1 && others.empty()) return "";
+  std::string text = fmt::format("the raw reward is {}", fmt::join(sum, " + "));
+  if (!found.known) text += ", each with weight 1";
+  if (found.known) text += ": these weights give the advantages";
+  if (found.excluded) text += ", though no sum of the columns gives the advantages";
+  if (!others.empty()) text += fmt::format(", so {} is no reward", fmt::join(others, ", "));
+  return text;
+}
+
+// TRL logs a column for each reward function, no weights, and the columns of log_extra.
+RewardRule RewardSurvey::RuleOfColumns() {
+  RewardRule rule{.deciding = named_, .values = values_};
+  rule.remark = UseWeights(rule);
   if (rule.fields.size() <= 1) {
-    const bool outcome = rule.fields.size() == 1 && values_.begin()->second.is_outcome();
+    const FieldValues* values = rule.fields.empty() ? nullptr : &rule.values.at(rule.fields[0]);
+    const bool outcome = values != nullptr && values->is_outcome();
     if (named_.empty() && outcome) rule.deciding = rule.fields;
-    rule.judged =
-        !named_.empty() || rule.fields.empty() || outcome || values_.begin()->second.is_credit();
-    if (!rule.judged)
-      rule.remark = NoOutcome(rule.fields[0], values_.begin()->second) + ", " + kWithoutVerdict;
+    rule.judged = !named_.empty() || values == nullptr || outcome || values->is_credit();
+    if (!rule.judged) {
+      rule.remark += (rule.remark.empty() ? "" : "; ") + NoOutcome(rule.fields[0], *values) + ", " +
+                     kWithoutVerdict;
+    }
     return rule;
   }
-  rule.remark =
-      fmt::format("the raw reward is {}, each with weight 1", fmt::join(rule.fields, " + "));
   if (!named_.empty()) {
     rule.remark += fmt::format("; {} decides what is right, where it applies", named_[0]);
     return rule;
   }
   std::vector<std::string> candidates;
   bool never = false;
-  for (const auto& [field, values] : values_) {
+  for (const auto& [field, values] : rule.values) {
     if (values.is_outcome()) candidates.push_back(field);
     never = never || values.never_positive();
   }
   rule.judged = candidates.size() == 1 && !never;
   if (rule.judged) {
-    const FieldValues& values = values_.at(candidates[0]);
+    const FieldValues& values = rule.values.at(candidates[0]);
     rule.remark += fmt::format(
         "; {} decides what is right, because no other column has two values ({:g} and "
         "{:g}); --reward NAME names another",

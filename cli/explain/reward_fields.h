@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/explain/reward_weights.h"
 #include "lib/base/report/status.h"
 #include "lib/rl/collapse/acr.h"
 
@@ -52,7 +53,8 @@ class FieldValues {
 
 // The rule by which the rewards of a dump are read.
 struct RewardRule {
-  std::vector<std::string> fields = {};  // TRL: whose sum is the raw reward
+  std::vector<std::string> fields = {};  // TRL: whose weighted sum is the raw reward
+  std::vector<double> weights = {};      // TRL: of the fields
   // The first of them that a row has decides; none: the outcome of the row or, if `judged`, the
   // reward itself decides.
   std::vector<std::string> deciding = {};
@@ -74,15 +76,17 @@ class RewardSurvey {
   bool settled() const;
 
   // kInvalidArgument for a named field that has no number in any row, with those that have.
-  Result<RewardRule> Finish() const;
+  Result<RewardRule> Finish();
 
  private:
-  RewardRule RuleOfColumns() const;
+  RewardRule RuleOfColumns();
   RewardRule RuleOfField() const;
+  std::string UseWeights(RewardRule& rule);
 
   const Dialect& dialect_;
   const std::vector<std::string> named_;
   std::map<std::string, FieldValues> values_;
+  AdvantageFit fit_;               // of TRL's columns, if none are named
   std::set<std::string> numbers_;  // fields with numbers, if fields are named
   bool has_outcomes_ = false;      // rows have the field of the dialect that says what is right
 };

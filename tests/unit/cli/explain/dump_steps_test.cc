@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -113,6 +114,27 @@ TEST_F(DumpStepsTest, TrlRewardsAreSumsOfColumnsAndChatsBecomeText) {
   options_.rewards = {"accuracy"};
   steps = ReadAll();
   EXPECT_EQ((*steps)[0][0].completions[0].deciding_reward, 1.0);
+}
+
+TEST_F(DumpStepsTest, TrlAdvantagesGiveTheWeightsOfTheColumns) {
+  const auto row = [](const char* text, double accuracy, double format, int letters, double mean) {
+    return fmt::format(
+        R"({{"step":1,"prompt":"p","completion":"{}","accuracy":{},"format":{},"letters":{},)"
+        R"("advantage":{}}})"
+        "\n",
+        text, accuracy, format, letters, accuracy + 0.5 * format - mean);
+  };
+  Write("a.jsonl", row("a", 1, 0.5, 7, 0.6875) + row("b", 0, 1, 3, 0.6875) +
+                       row("c", 0, 0, 4, 0.6875) + row("d", 1, 0, 9, 0.6875));
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  const GroupFacts& group = (*steps)[0][0];
+  EXPECT_EQ(group.completions[0].raw_reward, 1.25);
+  EXPECT_EQ(group.completions[1].raw_reward, 0.5);
+  EXPECT_EQ(group.completions[1].outcome, Outcome::kWrong);
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr(
+                            "the raw reward is accuracy + 0.5 format: these weights give the "
+                            "advantages, so letters is no reward; ")));
 }
 
 TEST_F(DumpStepsTest, ABatchThatTrlLogsTwiceCountsOnce) {
