@@ -208,10 +208,13 @@ Status RowReader::ReadReward(const json& row, CompletionFacts& completion) const
 
 // Lets the first deciding field that the row has say what is right.
 Status RowReader::Decide(const json& row, CompletionFacts& completion) const {
-  completion.judged = rule_.judged && rule_.deciding.empty();
+  const bool scored = std::isfinite(completion.shaped_reward);
+  // What has no verdict leaves the verdict of its group to the others.
+  if (!scored) completion.outcome = Outcome::kUnscorable;
+  completion.judged = rule_.judged && (rule_.deciding.empty() || !scored);
   for (const std::string& field : rule_.deciding) {
     const json* value = Find(row, field);
-    if (value == nullptr || !std::isfinite(completion.shaped_reward)) continue;
+    if (value == nullptr || !scored) continue;
     const FieldValues& values = rule_.values.at(field);
     completion.judged = true;
     completion.deciding_reward =
@@ -337,6 +340,10 @@ Result<DumpRow> RowReader::Read(const json& row) {
   return read;
 }
 
+bool HasTextsOfNumbers(const Dialect& dialect, std::string_view path) {
+  return &dialect == &kVerl || path.ends_with(".csv");
+}
+
 void ReadNumbers(const Dialect& dialect, json& row) {
   const std::string_view texts[] = {dialect.prompt, dialect.text,    dialect.truth, dialect.group,
                                     dialect.source, dialect.sampler, "id"};
@@ -344,6 +351,7 @@ void ReadNumbers(const Dialect& dialect, json& row) {
     if (!value.is_string() || std::ranges::find(texts, field) != std::end(texts)) continue;
     const std::string text = value.get<std::string>();
     if (text.empty()) value = nullptr;
+    if (text == "True" || text == "False") value = text == "True";
     double number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (!text.empty() && error == std::errc() && end == text.data() + text.size()) value = number;

@@ -76,8 +76,12 @@ class RowReader {
   std::unique_ptr<Verifier> second_;  // the math verifier, next to the trainer's own verdict
 };
 
-// Makes numbers of the texts of a row of CSV, where every field is a text, and nulls of empty ones;
-// what `dialect` calls texts stays.
+// Whether numbers may be texts: in CSV every field is one, and verl writes the numbers and booleans
+// of numpy as such.
+bool HasTextsOfNumbers(const Dialect& dialect, std::string_view path);
+
+// Makes numbers and booleans of the texts of such a row, and nulls of empty ones; what `dialect`
+// calls texts stays.
 void ReadNumbers(const Dialect& dialect, nlohmann::json& row);
 
 // Parses JSON and reads the NaN and Infinity that Python writes as null. The result is discarded if

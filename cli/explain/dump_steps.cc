@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kMaxErrors = 20;
 constexpr std::size_t kMaxCompletions = std::size_t{1} << 20;  // per step
 constexpr std::size_t kGroupsWithoutStep = 128;  // groups per step if rows name no step
+constexpr std::int64_t kManyGroups = 32;         // of which some are constant in most runs
 
 class DumpSteps : public StepSource {
  public:
@@ -71,6 +72,12 @@ class DumpSteps : public StepSource {
                         " groups are shown as one step");
     if (rows_reader_ && !rows_reader_->rule().remark.empty())
       remarks.push_back(rows_reader_->rule().remark);
+    if (groups_ >= kManyGroups && constant_ == 0) {
+      remarks.push_back(fmt::format(
+          "none of {} groups is constant: what a trainer filters out (verl: "
+          "algorithm.filter_groups) is not in its dump, so this is the ACR of what it kept",
+          groups_));
+    }
     if (merged_ > 0) {
       remarks.push_back(std::to_string(merged_) +
                         " groups have twice the usual size or more: without a uid, two groups of "
@@ -110,7 +117,7 @@ class DumpSteps : public StepSource {
       return InvalidArgument(fmt::format("{} bad {}; --skip-bad leaves them out:\n{}", bad_rows_,
                                          bad_rows_ == 1 ? "row" : "rows", errors_));
     }
-    CountMerged(groups);
+    Count(groups);
     return groups;
   }
 
@@ -137,7 +144,7 @@ class DumpSteps : public StepSource {
       return file;
     }
     if (dumps_ > 0) return std::unique_ptr<LineReader>();
-    return InvalidArgument((others_ == 1 ? "not a dump: " : "no file is a dump: ") + other_files_);
+    return NotFound((others_ == 1 ? "not a dump: " : "no file is a dump: ") + other_files_);
   }
 
   // Looks through the rows of the dump. Those that are none are reported when they are read.
@@ -153,7 +160,7 @@ class DumpSteps : public StepSource {
         BUTTRESS_ASSIGN_OR_RETURN(const bool found, file->Next(line));
         if (!found) break;
         nlohmann::json row = ParseLine(line);
-        if (row.is_object() && file->path().ends_with(".csv")) ReadNumbers(dialect, row);
+        if (row.is_object() && HasTextsOfNumbers(dialect, file->path())) ReadNumbers(dialect, row);
         survey.Add(row);
       }
     }
@@ -202,7 +209,8 @@ class DumpSteps : public StepSource {
       return InvalidArgument(reader_->ended()
                                  ? "not a JSON object"
                                  : "not a JSON object: the file ends inside this line");
-    if (reader_->path().ends_with(".csv")) ReadNumbers(rows_reader_->dialect(), row);
+    if (HasTextsOfNumbers(rows_reader_->dialect(), reader_->path()))
+      ReadNumbers(rows_reader_->dialect(), row);
     return rows_reader_->Read(row);
   }
 
@@ -255,8 +263,10 @@ class DumpSteps : public StepSource {
     return again;
   }
 
-  void CountMerged(const std::vector<GroupFacts>& groups) {
+  void Count(const std::vector<GroupFacts>& groups) {
     for (const GroupFacts& group : groups) {
+      ++groups_;
+      constant_ += IsConstant(group.collapse()) ? 1 : 0;
       usual_size_ = usual_size_ == 0
                         ? group.completions.size()
                         : std::min(usual_size_, std::max<std::size_t>(2, group.completions.size()));
@@ -284,6 +294,8 @@ class DumpSteps : public StepSource {
   std::string first_huge_;
   std::uint64_t last_digest_ = 0;
   std::int64_t logged_again_ = 0;
+  std::int64_t groups_ = 0;
+  std::int64_t constant_ = 0;
   std::size_t usual_size_ = 0;
   std::int64_t merged_ = 0;
 };

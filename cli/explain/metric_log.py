@@ -192,8 +192,9 @@ def read_file(path):
     else:
         with path.open(errors="replace") as lines:
             for line in lines:
-                # An object of JSON may as well be a row of completions.
-                add(log, values_of(line), not line.startswith('{"'))
+                # An object of JSON may as well be a row of completions, unless verl's FileLogger
+                # wrote it.
+                add(log, values_of(line), '"critic/score/mean"' in line or line[:2] != '{"')
     if log.points:
         return log
     if log.without_rate == 0:

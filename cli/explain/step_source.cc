@@ -69,10 +69,10 @@ Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
       if (!files.empty()) return OpenDumpSteps(std::move(files), options);
     }
   }
-  return InvalidArgument(folder +
-                         " has neither ledger.db nor *.jsonl, *.parquet, *.arrow or *.csv; name a "
-                         "run folder, or a folder that verl's rollout_data_dir or TRL's "
-                         "log_completions wrote");
+  return NotFound(folder +
+                  " has neither ledger.db nor *.jsonl, *.parquet, *.arrow or *.csv; name a "
+                  "run folder, or a folder that verl's rollout_data_dir or TRL's "
+                  "log_completions wrote");
 }
 
 // Returns the facts about the tokens of a completion, which are its words.

@@ -18,7 +18,7 @@ class StepSource {
   virtual ~StepSource() = default;
 
   // Returns all groups of the next step, or an empty list at the end. kInvalidArgument names every
-  // bad row with its file and line.
+  // bad row with its file and line; kNotFound says what files that are no dumps hold instead.
   virtual Result<std::vector<GroupFacts>> Next() = 0;
 
   // The share of the input that has been read, in [0, 1].
@@ -44,7 +44,7 @@ struct StepSourceOptions {
 };
 
 // Opens a run folder, a ledger.db, a dump in a file of any format of lib/data/dataset.h, or a
-// folder of them. kInvalidArgument says what was found instead.
+// folder of them. kNotFound names a folder without such files.
 Result<std::unique_ptr<StepSource>> OpenSteps(const std::string& path,
                                               const StepSourceOptions& options);
 

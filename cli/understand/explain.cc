@@ -114,12 +114,12 @@ Status ExplainGroups(const ExplainFlags& flags, const std::vector<Condition>& co
   return Check(conditions, head, report);
 }
 
-// What holds no groups may be a log of metrics.
+// What holds no groups may be a log of metrics. What holds damaged ones is not taken for one.
 Status ExplainOnce(const ExplainFlags& flags, const std::vector<Condition>& conditions) {
   Status groups = ExplainGroups(flags, conditions);
-  if (groups.code() != StatusCode::kInvalidArgument || !RunFolderOf(flags.path).empty() ||
-      !conditions.empty())
-    return groups;
+  const bool none = groups.code() == StatusCode::kNotFound || groups.message().ends_with(kNoGroups);
+  groups = AsInput(std::move(groups));
+  if (!none || !RunFolderOf(flags.path).empty() || !conditions.empty()) return groups;
   std::vector<std::string> arguments = {flags.path};
   if (flags.json) arguments.emplace_back("--json");
   const Result<std::string> log = RunPython(kMetricLogProgram, std::move(arguments));

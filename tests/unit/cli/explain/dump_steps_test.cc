@@ -82,6 +82,40 @@ TEST_F(DumpStepsTest, VerlUidsSeparateGroupsOfOnePromptAndAccuracyDecides) {
   EXPECT_EQ(x.completions[0].outcome, Outcome::kCorrect);
 }
 
+TEST_F(DumpStepsTest, VerlWritesTheValuesOfNumpyAsTexts) {
+  Write("1.jsonl",
+        "{\"input\":\"1\",\"output\":\"2\",\"gts\":\"\",\"score\":\"0.5\",\"acc\":\"True\","
+        "\"step\":\"1\"}\n"
+        "{\"input\":\"1\",\"output\":\"3\",\"gts\":\"\",\"score\":\"nan\",\"acc\":\"False\","
+        "\"step\":1}\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  const GroupFacts& group = (*steps)[0][0];
+  ASSERT_EQ(group.completions.size(), 2);
+  EXPECT_EQ(group.completions[0].raw_reward, 0.5);
+  EXPECT_EQ(group.completions[0].outcome, Outcome::kCorrect);
+  EXPECT_EQ(group.completions[1].outcome, Outcome::kUnscorable);
+}
+
+TEST_F(DumpStepsTest, ManyGroupsWithoutAConstantOneMayBeWhatAFilterKept) {
+  std::string text;
+  for (int prompt = 0; prompt < 32; ++prompt) {
+    for (int reward = 0; reward < 2; ++reward)
+      text += fmt::format(R"({{"input":"p{}","output":"a{}","gts":"","score":{},"step":{}}})"
+                          "\n",
+                          prompt, reward, reward, prompt / 8);
+  }
+  Write("1.jsonl", text);
+  ASSERT_TRUE(ReadAll().ok());
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("none of 32 groups is constant")));
+  Write("1.jsonl", text + R"({"input":"p","output":"a","gts":"","score":1,"step":4})"
+                          "\n"
+                          R"({"input":"p","output":"b","gts":"","score":1,"step":4})"
+                          "\n");
+  ASSERT_TRUE(ReadAll().ok());
+  EXPECT_THAT(remarks_, ::testing::IsEmpty());
+}
+
 TEST_F(DumpStepsTest, NaNIsACompletionWithoutAVerdict) {
   Write("1.jsonl",
         "{\"input\":\"NaN \\\" NaN\",\"output\":\"a\",\"gts\":null,\"score\":NaN,\"step\":1}\n"
@@ -114,6 +148,20 @@ TEST_F(DumpStepsTest, TrlRewardsAreSumsOfColumnsAndChatsBecomeText) {
   options_.rewards = {"accuracy"};
   steps = ReadAll();
   EXPECT_EQ((*steps)[0][0].completions[0].deciding_reward, 1.0);
+}
+
+TEST_F(DumpStepsTest, ACompletionWithoutAVerdictLeavesItsGroupToTheOthers) {
+  const auto row = [](const char* prompt, const char* reward) {
+    return fmt::format(R"({{"step":1,"prompt":"{}","completion":"{}","right":{},"advantage":0}})"
+                       "\n",
+                       prompt, reward, reward);
+  };
+  Write("a.jsonl", row("p", "1") + row("p", "NaN") + row("p", "1") + row("q", "0") + row("q", "0") +
+                       row("q", "null"));
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  EXPECT_EQ((*steps)[0][0].collapse(), CollapseClass::kAllCorrect);
+  EXPECT_EQ((*steps)[0][1].collapse(), CollapseClass::kAllWrong);
 }
 
 TEST_F(DumpStepsTest, TrlAdvantagesGiveTheWeightsOfTheColumns) {
@@ -291,6 +339,13 @@ TEST_F(DumpStepsTest, FilesThatAreNoDumpsAreLeftOutAndNamed) {
   EXPECT_THAT(remarks_[0], HasSubstr("metrics.jsonl: the fields loss, lr belong to no known dump"));
   EXPECT_THAT(remarks_[0],
               HasSubstr("notes.jsonl: its rows are no objects of JSON, the first: rem"));
+}
+
+TEST_F(DumpStepsTest, OnlyWhatIsNoDumpMayBeALogOfMetrics) {
+  Write("1.jsonl", "{\"loss\":1}\n");
+  EXPECT_EQ(ReadAll().status().code(), StatusCode::kNotFound);
+  Write("1.jsonl", "{\"prompt\":\"p\",\"reward\":1}\n{\"pro");
+  EXPECT_EQ(ReadAll().status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(DumpStepsTest, AnEmptyFolderIsRefusedWithTheExpectedFiles) {

@@ -91,6 +91,8 @@ class MetricLogTest(unittest.TestCase):
         self.assertIn("trainer.rollout_data_dir", error)
         state = self.write("trainer_state.json", '{"log_history": [{"step": 1, "reward": 0.5}]}')
         self.assertIn("a log of 1 steps without a rate", metric_log.main(state)["error"])
+        logger = self.write("verl.jsonl", '{"step": 1, "data": {"critic/score/mean": 0.5}}\n')
+        self.assertIn("a log of 1 steps without a rate", metric_log.main(logger)["error"])
         # Rows of completions have rewards too, and errors of their own.
         rows = self.write("rows.jsonl", '{"prompt": "a", "reward": 1}\n{"pro')
         self.assertEqual(metric_log.main(rows), {})
