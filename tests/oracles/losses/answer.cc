@@ -54,6 +54,10 @@ Result<at::Tensor> Marks(const json& row, const std::vector<std::int32_t>& lengt
 Result<json> LossAnswer(const json& row) {
   BUTTRESS_ASSIGN_OR_RETURN(const AlgorithmConfig algorithm,
                             ParseAlgorithm(row["settings"].get<std::vector<std::string>>()));
+  return LossAnswer(row, algorithm);
+}
+
+Result<json> LossAnswer(const json& row, const AlgorithmConfig& algorithm) {
   const auto lengths = row["lengths"].get<std::vector<std::int32_t>>();
   const auto advantages = row["advantages"].get<std::vector<double>>();
   const std::vector<std::int32_t> one_group = {0, static_cast<std::int32_t>(lengths.size())};

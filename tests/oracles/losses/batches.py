@@ -17,9 +17,9 @@ def draw(rng, case):
     return batch
 
 
-def draw_any(rng, case):
-    """Completions of 1 to 8 tokens, padded to [B, T]."""
-    lengths = [rng.randint(1, 8) for _ in range(rng.randint(2, 6))]
+def draw_any(rng, case, longest=8, most=6):
+    """2 to `most` completions of 1 to `longest` tokens, padded to [B, T]."""
+    lengths = [rng.randint(1, longest) for _ in range(rng.randint(2, most))]
     advantages = [rng.gauss(0, 1) if rng.random() > 0.1 else 0.0 for _ in lengths]
     tokens = [[(t := -0.02 - 3 * rng.random(), t + rng.gauss(0, 0.4), t + rng.gauss(0, 0.5),
                 t + rng.gauss(0, 0.5)) for _ in range(n)] for n in lengths]
@@ -55,13 +55,17 @@ def has_clear_marks(batch):
     return covariances[marked - 1] > 1e-9 and covariances[marked - 1] > covariances[marked] + 1e-9
 
 
+def settings_of(case):
+    return [
+        f"run.algorithm.{key}={value}"
+        for key, value in {"clip_high": 0.28, **case.settings}.items()
+    ]
+
+
 def to_line(case, batch):
     keep = batch.mask.bool()
     row = {
-        "settings": [
-            f"run.algorithm.{key}={value}"
-            for key, value in {"clip_high": 0.28, **case.settings}.items()
-        ], "lengths": batch.lengths, "advantages": batch.rows.tolist(),
+        "settings": settings_of(case), "lengths": batch.lengths, "advantages": batch.rows.tolist(),
         "logprobs": batch.lp[keep].tolist(), "sampler": batch.sampler[keep].tolist(),
         "old": batch.old[keep].tolist()
     }

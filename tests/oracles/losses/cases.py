@@ -144,6 +144,7 @@ def trl_cases(GRPOTrainer):
     per_completion = {"aggregation": "seq_mean_token_mean"}
     return [
         Case("trl dapo", {}, loss("dapo")),
+        Case("trl bnpo", {}, loss("bnpo")),
         Case("trl grpo", per_completion, loss("grpo")),
         Case("trl dr_grpo", {"aggregation": "seq_mean_token_sum_norm", "length_norm": 16},
              loss("dr_grpo")),
