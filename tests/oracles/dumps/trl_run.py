@@ -19,9 +19,9 @@ PROMPTS = {  # prompt: the letters of which one makes a completion right
 }
 
 
-def make_tokenizer():
+def make_tokenizer(characters=CHARACTERS):
     """A token for each character."""
-    words = ["<pad>", "<end>", *CHARACTERS]
+    words = ["<pad>", "<end>", *characters]
     inner = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, "<pad>"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
