@@ -260,8 +260,9 @@ std::vector<std::string> Fleet::WorkerCommand(const RunConfig& config, std::int6
                                                   machine->gpus[static_cast<std::size_t>(place)])});
   }
   if (!machine->ports.empty()) {
-    argv.insert(argv.end(),
-                {"--set", ServersSetting(machine->ports, place, machine->host.workers)});
+    const std::int64_t workers = machine->host.workers;
+    argv.insert(argv.end(), {"--set", ServersSetting(machine->ports, place, workers), "--set",
+                             GpusSetting(config.local.worker.vllm.launch, place, workers)});
   }
   if (machine->host.coordinator) return argv;
   // Another machine does not see the folder into which the learner publishes.

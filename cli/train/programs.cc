@@ -118,8 +118,11 @@ std::vector<std::string> RunPrograms::WorkerCommandLine(std::int64_t worker) con
   if (!worker_gpus_.empty())
     own.push_back("local.worker.gpu=" +
                   std::to_string(worker_gpus_[static_cast<std::size_t>(worker)]));
-  if (!server_ports_.empty())
-    own.push_back(ServersSetting(PortsOf(server_ports_), worker, config_.local.launch.workers));
+  if (!server_ports_.empty()) {
+    const std::int64_t workers = config_.local.launch.workers;
+    own.push_back(ServersSetting(PortsOf(server_ports_), worker, workers));
+    own.push_back(GpusSetting(config_.local.worker.vllm.launch, worker, workers));
+  }
   return CommandLine({SiblingProgram("rollout_worker")}, own);
 }
 

@@ -45,6 +45,9 @@ std::vector<std::string> Environment(const RunConfig& config, std::int64_t index
   std::vector<std::string> env = {"VLLM_SERVER_DEV_MODE=1", "VLLM_NO_USAGE_STATS=1",
                                   "HF_HUB_OFFLINE=1"};
   if (config.run.lora.on()) env.push_back("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
+  // The handles of the worker's memory are pickles. The server listens on 127.0.0.1.
+  if (config.local.worker.vllm.weights == VllmWeights::kIpc)
+    env.push_back("VLLM_ALLOW_INSECURE_SERIALIZATION=1");
   if (!launch.gpus.empty())
     env.push_back("CUDA_VISIBLE_DEVICES=" + DevicesOf(launch, index, visible_gpus));
   env.insert(env.end(), launch.env.begin(), launch.env.end());
@@ -100,8 +103,10 @@ ServerCommand MakeServerCommand(const RunConfig& config, std::int64_t positions,
     argv.insert(argv.end(),
                 {"--enable-lora", "--max-lora-rank", std::to_string(VllmLoraRank(run.lora.rank))});
   }
-  if (vllm.weights == VllmWeights::kNccl)
-    argv.insert(argv.end(), {"--weight-transfer-config", R"({"backend":"nccl"})"});
+  if (vllm.weights == VllmWeights::kNccl || vllm.weights == VllmWeights::kIpc) {
+    argv.insert(argv.end(), {"--weight-transfer-config",
+                             fmt::format(R"({{"backend":"{}"}})", ChoiceName(vllm.weights))});
+  }
   argv.insert(argv.end(), vllm.launch.args.begin(), vllm.launch.args.end());
   command.env = Environment(config, place.index, visible_gpus);
   return command;
@@ -135,6 +140,15 @@ std::string ServersSetting(const std::vector<int>& ports, std::int64_t worker,
   for (std::int64_t i = worker * count / workers; i < (worker + 1) * count / workers; ++i)
     urls.push_back(fmt::format("http://127.0.0.1:{}", ports[static_cast<std::size_t>(i)]));
   return fmt::format("local.worker.vllm.servers=[{}]", fmt::join(urls, ", "));
+}
+
+std::string GpusSetting(const VllmLaunchConfig& launch, std::int64_t worker, std::int64_t workers) {
+  const std::int64_t count = LaunchedServers(launch), size = launch.tensor_parallel;
+  const auto place = [&](std::int64_t w) {
+    return launch.gpus.begin() + (launch.gpus.empty() ? 0 : w * count / workers * size);
+  };
+  return fmt::format("local.worker.vllm.launch.gpus=[{}]",
+                     fmt::join(place(worker), place(worker + 1), ", "));
 }
 
 Result<ReservedPort> ReservedPort::Take() {

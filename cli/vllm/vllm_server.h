@@ -43,6 +43,9 @@ std::vector<std::string> ServerProgram(std::int64_t index, int port);
 std::string ServersSetting(const std::vector<int>& ports, std::int64_t worker,
                            std::int64_t workers);
 
+// The setting ("local.worker.vllm.launch.gpus=[...]") of the GPUs of these servers.
+std::string GpusSetting(const VllmLaunchConfig& launch, std::int64_t worker, std::int64_t workers);
+
 // A port of 127.0.0.1 that is kept from programs that look for a free one, for as long as this
 // object lives. The program that it is meant for can listen on it, again and again, if it sets
 // SO_REUSEADDR or SO_REUSEPORT, as vLLM does.

@@ -12,6 +12,7 @@
 
 #include "lib/base/os/program_path.h"
 #include "lib/collectives/cuda_library.h"
+#include "lib/config/choice.h"
 
 namespace buttress {
 namespace {
@@ -22,7 +23,7 @@ constexpr const char* kBinary = "local.worker.vllm.launch.binary";
 constexpr const char* kGpus = "local.worker.vllm.launch.gpus";
 constexpr const char* kTensorParallel = "local.worker.vllm.launch.tensor_parallel";
 constexpr std::array kLeastVersion = {0, 16};
-constexpr std::array kLeastNccl = {0, 32};  // that takes NCCL's unique id
+constexpr std::array kLeastNative = {0, 32};  // whose transfers are as the worker's
 constexpr std::int64_t kLoraRanks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};
 // What vLLM takes of a GPU by default (--gpu-memory-utilization).
 constexpr double kShareOfGpu = 0.9;
@@ -47,17 +48,20 @@ void CheckBinary(const VllmLaunchConfig& launch, VllmWeights weights, Findings& 
                                                "one by `deploy/setup.sh --vllm DIR`",
                                                path, version, kLeastVersion[0], kLeastVersion[1]));
   }
-  if (weights == VllmWeights::kNccl && parts < kLeastNccl) {
+  const bool native = weights == VllmWeights::kNccl || weights == VllmWeights::kIpc;
+  if (native && parts < kLeastNative) {
     return findings.Error(
         "local.worker.vllm.weights",
-        fmt::format("nccl, and {} is vLLM {}; install {}.{} or newer, or set file", path, version,
-                    kLeastNccl[0], kLeastNccl[1]));
+        fmt::format("{}, and {} is vLLM {}; install {}.{} or newer, or set file",
+                    ChoiceName(weights), path, version, kLeastNative[0], kLeastNative[1]));
   }
   findings.Ok(kBinary, fmt::format("{} is vLLM {}", path, version));
 }
 
 void CheckTransferGpu(const VllmConfig& vllm, Findings& findings) {
-  if (vllm.weights != VllmWeights::kNccl || vllm.transfer.gpu < VisibleCudaDevices()) return;
+  const bool used = vllm.weights == VllmWeights::kNccl ||
+                    (vllm.weights == VllmWeights::kIpc && !vllm.launch.on());
+  if (!used || vllm.transfer.gpu < VisibleCudaDevices()) return;
   findings.Error("local.worker.vllm.transfer.gpu",
                  fmt::format("GPU {} is not there: {} are visible, counted from 0; name one of "
                              "them, or set local.worker.vllm.weights: file",

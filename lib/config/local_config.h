@@ -141,7 +141,7 @@ enum class VllmWeights : std::uint8_t { kAuto, kFile, kNccl, kIpc, kLora };
 
 template <>
 inline constexpr ChoiceRow<VllmWeights> kChoices<VllmWeights>[] = {
-    {VllmWeights::kAuto, "auto", "the first of lora, nccl, file that run, server and machine can"},
+    {VllmWeights::kAuto, "auto", "the first of lora, nccl or ipc, file that run and server can"},
     {VllmWeights::kFile, "file", "the servers read the folder of a version"},
     {VllmWeights::kNccl, "nccl", "the worker broadcasts them from a GPU of its own"},
     {VllmWeights::kIpc, "ipc", "the servers map the worker's memory of the GPU that they share"},
@@ -153,7 +153,7 @@ struct VllmTransferConfig {
   std::int64_t buffer_mib = 256;
 
   void Visit(auto& v) {
-    v("gpu", gpu, "GPU, counted from 0, from which the worker broadcasts", AtLeast(0));
+    v("gpu", gpu, "GPU, counted from 0, from which the worker sends them", AtLeast(0));
     v("buffer_mib", buffer_mib, "memory of that GPU, and of each GPU of the servers, for it",
       Between(1, 65536));
   }

@@ -103,7 +103,7 @@ Status VllmControl::LoadAdapters(const std::string& url, const std::string& fold
                 "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
 }
 
-// nccl tags the weights as it ends. vLLM keeps no tag of adapters.
+// Native transfers tag the weights as they end. vLLM keeps no tag of adapters.
 Status VllmControl::Tag(const std::string& url, const std::string& version, VllmWeights way) {
   if (way == VllmWeights::kLora) return OkStatus();
   if (way == VllmWeights::kFile) {
@@ -126,6 +126,8 @@ Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push
   };
   if (push.way == VllmWeights::kNccl)
     BUTTRESS_RETURN_IF_ERROR(nccl_.Join(server.transfer, server.started_at_ms, post));
+  if (push.way == VllmWeights::kIpc)
+    BUTTRESS_RETURN_IF_ERROR(ipc_.Join(GpusOfServer(config_, url), post));
   Status status = Post(url,
                        push.keep_running ? "/pause?mode=keep&clear_cache=false"
                                          : "/pause?mode=abort&clear_cache=true",
@@ -133,6 +135,7 @@ Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push
   if (status.ok()) {
     paused();
     status = push.way == VllmWeights::kNccl   ? nccl_.Send(push.folder, push.version, post)
+             : push.way == VllmWeights::kIpc  ? ipc_.Send(push.folder, push.version, post)
              : push.way == VllmWeights::kLora ? LoadAdapters(url, push.folder)
                                               : Load(url, push.folder);
   }

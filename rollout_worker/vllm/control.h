@@ -54,7 +54,8 @@ class VllmControl {
   VllmControl(VllmConfig config, std::string api_key)
       : config_(std::move(config)),
         api_key_(std::move(api_key)),
-        nccl_(config_.transfer, config_.control_ms) {}
+        nccl_(config_.transfer, config_.control_ms),
+        ipc_(config_.transfer.buffer_mib) {}
 
   // Reads the properties of a server from /health, /version, /v1/models, /openapi.json,
   // /server_info and /metrics, and checks by a completion which distribution its log-probs
@@ -64,8 +65,8 @@ class VllmControl {
   // Pauses the server, brings it the weights, clears the prefix cache and resumes. By the way of
   // the push, the server reads the safetensors of the folder, which must be visible to it (file),
   // or a folder of peft, which it then serves as kAdapterModel next to its weights (lora), or gets
-  // the tensors from a GPU of this process (nccl). The pause ends the completions in progress, or
-  // holds them. Calls `paused` between pause and load; after it no token comes from the old
+  // the tensors from a GPU of this process (nccl, ipc). The pause ends the completions in progress,
+  // or holds them. Calls `paused` between pause and load; after it no token comes from the old
   // weights. A server that keeps a tag of its weights must show the version in the end.
   Status PushWeights(const ServerInfo& server, const WeightPush& push,
                      const std::function<void()>& paused);
@@ -96,6 +97,7 @@ class VllmControl {
   const std::string api_key_;
   HttpClient http_;
   NcclTransfer nccl_;
+  IpcTransfer ipc_;
 };
 
 }  // namespace buttress

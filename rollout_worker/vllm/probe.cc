@@ -37,9 +37,9 @@ Json Find(const Json& json, const std::string& pointer) {
   return json.contains(path) ? json[path] : Json();
 }
 
-// From vLLM 0.32 on a transfer by NCCL begins with a unique id, before with torch's TCPStore. A
-// version that is no number is of a build from source.
-bool TakesUniqueId(const std::string& version) {
+// Before vLLM 0.32 a transfer by NCCL begins with torch's TCPStore, and one by ipc has a handle for
+// each tensor. A version that is no number is of a build from source.
+bool TakesTransfers(const std::string& version) {
   std::array<int, 2> parts = {};
   return std::sscanf(version.c_str(), "%d.%d", parts.data(), &parts[1]) != 2 ||
          parts >= std::array<int, 2>{0, 32};
@@ -100,7 +100,7 @@ Status VllmControl::ReadRoutes(ServerInfo& info) {
   }
   info.takes_stream_interval = Find(parsed, kStreamInterval).is_object();
   info.transfer.native =
-      TakesUniqueId(info.version) &&
+      TakesTransfers(info.version) &&
       std::ranges::all_of(kNativeRoutes, [&](const char* route) { return paths.contains(route); });
   info.transfer.versions =
       paths.contains("/weight_info") && paths.contains("/update_weight_version");
@@ -161,6 +161,9 @@ Status VllmControl::ReadServerInfo(ServerInfo& info) {
   info.float32 = Find(config, "/model_config/dtype") == "torch.float32";
   const Json backend = Find(config, "/weight_transfer_config/backend");
   if (backend.is_string()) info.transfer.backend = backend.get<std::string>();
+  const Json pickles =
+      Find(Json::parse(*text, nullptr, false), "/vllm_env/VLLM_ALLOW_INSECURE_SERIALIZATION");
+  info.transfer.unpickles = pickles == true;
   const Json seed = Find(config, "/model_config/seed");
   if (seed.is_number_integer()) info.seed = seed.get<std::int64_t>();
   info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, limit) : limit;

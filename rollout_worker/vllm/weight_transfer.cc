@@ -3,6 +3,7 @@
 #include <absl/strings/escaping.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice.h"
 #include "lib/weights/safetensors.h"
+#include "rollout_worker/vllm/ipc_pickle.h"
 
 namespace buttress {
 namespace {
@@ -21,32 +23,71 @@ constexpr const char* kSetting = "local.worker.vllm.weights";
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr int kStagedChunks = 2;  // that a server receives into at a time
 
-Status CheckGpu(const VllmTransferConfig& transfer) {
-  BUTTRESS_RETURN_IF_ERROR(
-      OpenCudaLibrary("the worker", std::string(kSetting) + ": file").status());
-  const int visible = VisibleCudaDevices();
-  if (transfer.gpu < visible) return OkStatus();
-  return FailedPrecondition(
-      fmt::format("local.worker.vllm.transfer.gpu = {}; the worker sees {} GPUs, counted from 0",
-                  transfer.gpu, visible));
+Result<CudaApi*> OpenCuda() {
+  return OpenCudaLibrary("the worker", std::string(kSetting) + ": file");
 }
 
-Status CheckNccl(const VllmConfig& config, const TransferFacts& server, const std::string& url) {
-  const std::string wants = fmt::format("{}: {} = nccl", url, kSetting);
+Status CheckGpu(std::int64_t gpu) {
+  BUTTRESS_RETURN_IF_ERROR(OpenCuda().status());
+  const int visible = VisibleCudaDevices();
+  if (gpu < visible) return OkStatus();
+  return FailedPrecondition(
+      fmt::format("local.worker.vllm.transfer.gpu or launch.gpus names GPU {}; the worker sees {} "
+                  "GPUs, counted from 0",
+                  gpu, visible));
+}
+
+// The handles of ipc are a program that the server runs, and mean nothing on other machines.
+bool IsOnLoopback(const std::string& url) {
+  const std::string place = url.substr(url.find("//") + 2);
+  const std::string host = place.substr(0, place.rfind(':'));
+  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
+  return host == "localhost" || host == "[::1]" || (numeric && host.starts_with("127."));
+}
+
+Status CheckIpc(const VllmConfig& config, const TransferFacts& server, const std::string& url,
+                const std::string& wants) {
+  if (!IsOnLoopback(url)) {
+    return FailedPrecondition(wants +
+                              ", and its address is not of loopback; a server gets weights "
+                              "so on the machine of its worker alone: set nccl or file");
+  }
+  if (!server.unpickles) {
+    return FailedPrecondition(wants +
+                              ", and the server takes no pickles; start it with "
+                              "VLLM_ALLOW_INSECURE_SERIALIZATION=1, or set file");
+  }
+  const std::vector<std::int64_t> gpus = GpusOfServer(config, url);
+  if (std::ssize(gpus) != server.world_size) {
+    return FailedPrecondition(
+        fmt::format("{}, and the server has {} processes where the run knows {} of its GPUs; name "
+                    "them by local.worker.vllm.launch.gpus and tensor_parallel, or set file",
+                    wants, server.world_size, gpus.size()));
+  }
+  for (const std::int64_t gpu : gpus) BUTTRESS_RETURN_IF_ERROR(CheckGpu(gpu).Annotate(wants));
+  return OkStatus();
+}
+
+// Checks that the server takes `way`, nccl or ipc.
+Status CheckNative(const VllmConfig& config, VllmWeights way, const TransferFacts& server,
+                   const std::string& url) {
+  const std::string_view backend = ChoiceName(way);
+  const std::string wants = fmt::format("{}: {} = {}", url, kSetting, backend);
   if (!server.native) {
     return FailedPrecondition(wants +
                               ", and the server takes no such transfers; install vLLM 0.32 or "
                               "newer, or set file");
   }
-  if (server.backend != "nccl") {
+  if (server.backend != backend) {
     return FailedPrecondition(
         fmt::format("{}, and the server's backend of weight transfers is '{}'; start it with "
-                    "--weight-transfer-config '{{\"backend\":\"nccl\"}}', or set file",
-                    wants, server.backend));
+                    "--weight-transfer-config '{{\"backend\":\"{}\"}}', or set file",
+                    wants, server.backend, backend));
   }
   if (server.world_size < 1)
     return FailedPrecondition(wants + ", and the server does not say its /get_world_size");
-  return CheckGpu(config.transfer).Annotate(wants);
+  if (way == VllmWeights::kIpc) return CheckIpc(config, server, url, wants);
+  return CheckGpu(config.transfer.gpu).Annotate(wants);
 }
 
 std::string_view TorchName(std::string_view dtype) {
@@ -55,24 +96,39 @@ std::string_view TorchName(std::string_view dtype) {
   return dtype == "F16" ? "float16" : "";
 }
 
-// What /update_weights announces.
-Result<std::string> UpdateInfo(const SafetensorsFolder& weights) {
-  Json names = Json::array(), dtypes = Json::array(), shapes = Json::array();
-  for (const std::string& name : weights.names()) {
-    const TensorView& tensor = *weights.Find(name);
-    const std::string_view dtype = TorchName(tensor.dtype);
-    if (dtype.empty() || tensor.data.empty()) {
-      return InvalidArgument(
-          fmt::format("tensor {} is {} of {} bytes; expected F32, BF16 or F16 "
-                      "with values",
-                      name, tensor.dtype, tensor.data.size()));
-    }
-    names.push_back(name);
-    dtypes.push_back(dtype);
-    shapes.push_back(tensor.shape);
+// Adds a tensor to the update_info that /update_weights gets.
+Status Announce(const TensorView& tensor, Json& info) {
+  const std::string_view dtype = TorchName(tensor.dtype);
+  if (dtype.empty() || tensor.data.empty()) {
+    return InvalidArgument(
+        fmt::format("tensor {} is {} of {} bytes; expected F32, BF16 or F16 "
+                    "with values",
+                    tensor.name, tensor.dtype, tensor.data.size()));
   }
-  const Json info = {{"names", names}, {"dtype_names", dtypes}, {"shapes", shapes}};
-  return Json{{"update_info", info}}.dump();
+  info["names"].push_back(tensor.name);
+  info["dtype_names"].push_back(dtype);
+  info["shapes"].push_back(tensor.shape);
+  return OkStatus();
+}
+
+std::string UpdateBody(const Json& info) { return Json{{"update_info", info}}.dump(); }
+
+// An update that failed before its end would be in the way of this one.
+Status StartUpdate(const WeightPost& post) {
+  if (post("/start_weight_update", "").ok()) return OkStatus();
+  post("/finish_weight_update", "").IgnoreError();
+  return post("/start_weight_update", "");
+}
+
+Status FinishUpdate(const std::string& version, const WeightPost& post) {
+  return post("/finish_weight_update", Json{{"weight_version", version}}.dump());
+}
+
+// As torch writes it: 8-4-4-4-12 digits of the 32.
+Result<std::string> TorchUuid(std::int64_t gpu) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::string uuid, CudaDeviceUuid(static_cast<int>(gpu)));
+  for (const std::size_t place : {20, 16, 12, 8}) uuid.insert(place, "-");
+  return uuid;
 }
 
 // Sends the tensors in chunks. A chunk ends with the tensor that makes it larger than `limit`; the
@@ -100,22 +156,31 @@ Result<VllmWeights> ChooseTransfer(const VllmConfig& config, const TransferFacts
   if (!automatic && (wanted == VllmWeights::kLora) != adapters) {
     return InvalidArgument(fmt::format(
         "{} = {}, and the run trains {}; expected auto or {}", kSetting, ChoiceName(wanted),
-        adapters ? "adapters (run.lora)" : "all weights", adapters ? "lora" : "file, nccl"));
+        adapters ? "adapters (run.lora)" : "all weights", adapters ? "lora" : "file, nccl, ipc"));
   }
   if (adapters) return VllmWeights::kLora;
   if (wanted == VllmWeights::kFile) return wanted;
-  const Status nccl = CheckNccl(config, server, url);
-  if (nccl.ok()) return VllmWeights::kNccl;
+  const bool ipc = automatic ? server.backend == "ipc" : wanted == VllmWeights::kIpc;
+  const VllmWeights native = ipc ? VllmWeights::kIpc : VllmWeights::kNccl;
+  const Status taken = CheckNative(config, native, server, url);
+  if (taken.ok()) return native;
   if (automatic) return VllmWeights::kFile;
-  return nccl;
+  return taken;
+}
+
+std::vector<std::int64_t> GpusOfServer(const VllmConfig& config, const std::string& url) {
+  const VllmLaunchConfig& launch = config.launch;
+  const auto place = std::ranges::find(config.servers, url) - config.servers.begin();
+  const std::int64_t begin = place * launch.tensor_parallel, end = begin + launch.tensor_parallel;
+  if (end > std::ssize(launch.gpus)) return {config.transfer.gpu};
+  return {launch.gpus.begin() + begin, launch.gpus.begin() + end};
 }
 
 Status NcclTransfer::Join(const TransferFacts& server, std::int64_t started_at_ms,
-                          const Post& post) {
+                          const WeightPost& post) {
   if (sender_ != nullptr && started_at_ms_ == started_at_ms) return OkStatus();
   sender_.reset();
-  BUTTRESS_ASSIGN_OR_RETURN(CudaApi * cuda,
-                            OpenCudaLibrary("the worker", std::string(kSetting) + ": file"));
+  BUTTRESS_ASSIGN_OR_RETURN(CudaApi * cuda, OpenCuda());
   const std::int64_t ranks = 1 + server.world_size;
   BUTTRESS_ASSIGN_OR_RETURN(
       sender_, cuda->MakeWeightSender(static_cast<int>(ranks), static_cast<int>(config_.gpu),
@@ -133,18 +198,17 @@ Status NcclTransfer::Join(const TransferFacts& server, std::int64_t started_at_m
                 });
 }
 
-Status NcclTransfer::Send(const std::string& folder, const std::string& version, const Post& post) {
+Status NcclTransfer::Send(const std::string& folder, const std::string& version,
+                          const WeightPost& post) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto weights, SafetensorsFolder::Open(folder));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string info, UpdateInfo(*weights));
-  // An update that failed before its end would be in the way of this one.
-  if (!post("/start_weight_update", "").ok()) {
-    post("/finish_weight_update", "").IgnoreError();
-    BUTTRESS_RETURN_IF_ERROR(post("/start_weight_update", ""));
-  }
+  Json info;
+  for (const std::string& name : weights->names())
+    BUTTRESS_RETURN_IF_ERROR(Announce(*weights->Find(name), info));
+  BUTTRESS_RETURN_IF_ERROR(StartUpdate(post));
   const auto limit = static_cast<std::size_t>(config_.buffer_mib * kMiB);
   BUTTRESS_RETURN_IF_ERROR(Beside([&] { return SendChunks(*weights, limit, *sender_); },
-                                  [&] { return post("/update_weights", info); }));
-  return post("/finish_weight_update", Json{{"weight_version", version}}.dump());
+                                  [&] { return post("/update_weights", UpdateBody(info)); }));
+  return FinishUpdate(version, post);
 }
 
 Status NcclTransfer::Beside(const std::function<Status()>& ours,
@@ -160,6 +224,66 @@ Status NcclTransfer::Beside(const std::function<Status()>& ours,
   if (answered.ok() && sent.ok()) return OkStatus();
   sender_.reset();
   return answered.ok() ? sent : answered;
+}
+
+Status IpcTransfer::Join(const std::vector<std::int64_t>& gpus, const WeightPost& post) {
+  if (buffers_.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(CudaApi * cuda, OpenCuda());
+    const std::int64_t bytes = buffer_mib_ * kMiB;
+    std::vector<std::unique_ptr<SharedBuffer>> buffers;
+    std::vector<MappableBuffer> described;
+    for (const std::int64_t gpu : gpus) {
+      BUTTRESS_ASSIGN_OR_RETURN(std::string uuid, TorchUuid(gpu));
+      BUTTRESS_ASSIGN_OR_RETURN(auto buffer, cuda->MakeSharedBuffer(bytes, static_cast<int>(gpu)));
+      described.push_back({std::move(uuid), buffer->handle(), bytes});
+      buffers.push_back(std::move(buffer));
+    }
+    handles_ = absl::Base64Escape(PickleHandles(described));
+    buffers_ = std::move(buffers);
+  }
+  return post("/init_weight_transfer_engine", R"({"init_info":{"packed":true}})");
+}
+
+// A chunk ends before the tensor that it has no room for, and before one that would not be aligned.
+Status IpcTransfer::Send(const std::string& folder, const std::string& version,
+                         const WeightPost& post) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto weights, SafetensorsFolder::Open(folder));
+  const auto limit = static_cast<std::size_t>(buffer_mib_ * kMiB);
+  for (const std::string& name : weights->names()) {
+    const std::size_t bytes = weights->Find(name)->data.size();
+    if (bytes <= limit) continue;
+    return FailedPrecondition(
+        fmt::format("tensor {} has {} bytes; raise local.worker.vllm.transfer.buffer_mib, {}, to "
+                    "{} at least",
+                    name, bytes, buffer_mib_, (bytes + kMiB - 1) / kMiB));
+  }
+  BUTTRESS_RETURN_IF_ERROR(StartUpdate(post));
+  std::string chunk;
+  Json info;
+  for (const std::string& name : weights->names()) {
+    const TensorView& tensor = *weights->Find(name);
+    const auto width = static_cast<std::size_t>(SafetensorsElementSize(tensor.dtype));
+    const bool joins =
+        chunk.size() + tensor.data.size() <= limit && (width == 0 || chunk.size() % width == 0);
+    if (!joins) {
+      BUTTRESS_RETURN_IF_ERROR(SendChunk(chunk, std::move(info), post));
+      chunk.clear();
+      info = Json();
+    }
+    BUTTRESS_RETURN_IF_ERROR(Announce(tensor, info));
+    info["tensor_sizes"].push_back(tensor.data.size());
+    const std::size_t begin = chunk.size();
+    chunk.resize(begin + tensor.data.size());
+    BUTTRESS_RETURN_IF_ERROR(tensor.file->Read(tensor, chunk.data() + begin));
+  }
+  if (!chunk.empty()) BUTTRESS_RETURN_IF_ERROR(SendChunk(chunk, std::move(info), post));
+  return FinishUpdate(version, post);
+}
+
+Status IpcTransfer::SendChunk(std::string_view bytes, Json info, const WeightPost& post) {
+  for (const auto& buffer : buffers_) BUTTRESS_RETURN_IF_ERROR(buffer->Write(bytes));
+  info["ipc_handles_pickled"] = handles_;
+  return post("/update_weights", UpdateBody(info));
 }
 
 }  // namespace buttress

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
+#include "lib/collectives/cuda/shared_buffer.h"
 #include "lib/collectives/cuda/stochastic_adamw.h"
 #include "lib/collectives/cuda/weight_sender.h"
 
@@ -27,9 +29,16 @@ class CudaApi {
   virtual Result<std::unique_ptr<WeightSender>> MakeWeightSender(
       int ranks, int device, std::chrono::milliseconds timeout) = 0;
 
+  // Allocates `bytes` of GPU `device` for other processes to map. kUnavailable if it has no room.
+  virtual Result<std::unique_ptr<SharedBuffer>> MakeSharedBuffer(std::int64_t bytes,
+                                                                 int device) = 0;
+
   // Makes the update of a range in the memory of GPU `device`, in the current stream of the caller.
   virtual Status StochasticAdamW(const AdamWRange& range, int device) = 0;
 };
+
+// MakeSharedBuffer, within the library.
+Result<std::unique_ptr<SharedBuffer>> MakeIpcBuffer(std::int64_t bytes, int device);
 
 using CudaApiFactory = CudaApi* (*)();
 

@@ -431,6 +431,10 @@ class CudaApiImpl : public CudaApi {
         std::string(id.internal, sizeof id.internal), std::move(communicator), ranks, timeout));
   }
 
+  Result<std::unique_ptr<SharedBuffer>> MakeSharedBuffer(std::int64_t bytes, int device) override {
+    return MakeIpcBuffer(bytes, device);
+  }
+
   Status StochasticAdamW(const AdamWRange& range, int device) override {
     const char* error = nullptr;
     BUTTRESS_RETURN_IF_ERROR(OnDevice("stochastic AdamW", [&] {

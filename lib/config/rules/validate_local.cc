@@ -126,10 +126,10 @@ void CheckVllmWeights(const VllmConfig& vllm, bool adapters, Rules& rules) {
   rules.Require(automatic || (vllm.weights == VllmWeights::kLora) == adapters,
                 "worker.vllm.weights",
                 adapters ? "run.lora trains adapters; expected auto or lora"
-                         : "lora needs run.lora; expected auto, file or nccl");
-  rules.Require(
-      vllm.weights != VllmWeights::kNccl || !vllm.launch.on() || !vllm.launch.gpus.empty(),
-      "worker.vllm.weights", "nccl needs servers on GPUs; name launch.gpus, or set file");
+                         : "lora needs run.lora; expected auto, file, nccl or ipc");
+  const bool native = vllm.weights == VllmWeights::kNccl || vllm.weights == VllmWeights::kIpc;
+  rules.Require(!native || !vllm.launch.on() || !vllm.launch.gpus.empty(), "worker.vllm.weights",
+                "nccl and ipc need servers on GPUs; name launch.gpus, or set file");
   rules.Require(vllm.weights != VllmWeights::kNccl ||
                     std::ranges::count(vllm.launch.gpus, vllm.transfer.gpu) == 0,
                 "worker.vllm.transfer.gpu",

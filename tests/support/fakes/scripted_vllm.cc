@@ -293,7 +293,8 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
     const Json config = {{"model_config", model},
                          {"scheduler_config", {{"max_num_seqs", settings_.max_num_seqs}}},
                          {"weight_transfer_config", {{"backend", settings_.transfer_backend}}}};
-    return connection.Reply(200, Json{{"vllm_config", config}}.dump());
+    const Json env = {{"VLLM_ALLOW_INSECURE_SERIALIZATION", settings_.unpickles}};
+    return connection.Reply(200, Json{{"vllm_config", config}, {"vllm_env", env}}.dump());
   }
   if (path == "/metrics") {
     MutexLock lock(mutex_);

@@ -74,6 +74,7 @@ class ScriptedVllm {
     // nothing. Without it the server has no such routes.
     std::function<std::string(const std::string& path, const nlohmann::json& body)> transfer;
     std::string transfer_backend = "nccl";
+    bool unpickles = true;  // VLLM_ALLOW_INSECURE_SERIALIZATION
   };
 
   ScriptedVllm() : ScriptedVllm(Settings()) {}

@@ -83,6 +83,10 @@ TEST_F(VllmChecksTest, TransfersNeedANewServerAndAGpuOfTheWorker) {
   EXPECT_EQ(Errors(), "");
   config_.local.worker.vllm.transfer.gpu = 4;
   EXPECT_THAT(Errors(), HasSubstr("GPU 4 is not there: 4 are visible"));
+  config_.local.worker.vllm.weights = VllmWeights::kIpc;
+  EXPECT_EQ(Errors(), "");  // servers that are started have GPUs of their own
+  launch_.binary = Install("0.31.0");
+  EXPECT_THAT(Errors(), HasSubstr("ipc, and " + launch_.binary + " is vLLM 0.31.0; install 0.32"));
 }
 
 TEST_F(VllmChecksTest, ARunThatStartsServersNamesNoneAndHasAtMostAWorkerForEach) {

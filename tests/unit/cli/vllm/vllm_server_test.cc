@@ -48,6 +48,10 @@ TEST(VllmServerTest, AServerIsStartedForTransfersThatAreSet) {
   const std::size_t size = command.argv.size();
   EXPECT_EQ(command.argv[size - 2], "--weight-transfer-config");
   EXPECT_EQ(command.argv[size - 1], R"({"backend":"nccl"})");
+  config.local.worker.vllm.weights = VllmWeights::kIpc;
+  const ServerCommand mapping = MakeServerCommand(config, 2048, {0, 41234}, "");
+  EXPECT_EQ(mapping.argv.back(), R"({"backend":"ipc"})");
+  EXPECT_THAT(mapping.env, ::testing::Contains("VLLM_ALLOW_INSECURE_SERIALIZATION=1"));
 }
 
 TEST(VllmServerTest, OnGpusEachServerHasItsOwnAndArgumentsOfTheRunComeLast) {
@@ -115,6 +119,12 @@ TEST(VllmServerTest, EveryServerBelongsToOneWorker) {
   EXPECT_EQ(
       ServersSetting(ports, 1, 2),
       "local.worker.vllm.servers=[http://127.0.0.1:3, http://127.0.0.1:4, http://127.0.0.1:5]");
+  VllmLaunchConfig launch = ConfigOf().local.worker.vllm.launch;
+  launch.gpus = {7, 6, 5, 4, 3, 2};
+  launch.tensor_parallel = 2;
+  EXPECT_EQ(GpusSetting(launch, 0, 2), "local.worker.vllm.launch.gpus=[7, 6]");
+  EXPECT_EQ(GpusSetting(launch, 1, 2), "local.worker.vllm.launch.gpus=[5, 4, 3, 2]");
+  EXPECT_EQ(GpusSetting(VllmLaunchConfig(), 0, 1), "local.worker.vllm.launch.gpus=[]");
 }
 
 // Listens on the port as vLLM does.
