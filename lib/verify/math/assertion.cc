@@ -19,8 +19,8 @@ bool DoubtsAll(ProseSpan tokens) {
     if (OneOf(tokens[i], {"chance", "possibility", "possible"}) && i + 1 < tokens.size() &&
         OneOf(tokens[i + 1], {"that", "it", "it's"}))
       return true;
-    if (i > 1 && IsWord(tokens[i - 1], "to") && IsWord(tokens[i - 2], "had") &&
-        OneOf(tokens[i], {"pick", "choose", "bet"}))
+    if (i > 1 && IsWord(tokens[i - 1], "to") && OneOf(tokens[i - 2], {"had", "hard"}) &&
+        OneOf(tokens[i], {"pick", "choose", "bet", "believe"}))
       return true;
     const bool known = OneOf(tokens[i], {"sure", "certain", "idea", "clue", "find", "determine",
                                          "tell", "say", "know", "solve"});

@@ -91,13 +91,15 @@ class LeftReader {
     if (OrdersOrDescribes(token)) return Assertion::kNone;
     if ((classes & (kVerbWord | kSoWord)) != 0) return Clause(at_);
     if ((classes & kMeasureWord) != 0) return SkipAs(measure_);
+    if (token.text == "the" && tokens_.size() == 1) return Assertion::kNone;  // "The 5 boys"
     if ((classes & kPassiveWord) != 0) return Skip();
     const bool person = (classes & kPersonWord) != 0 || token.capital;
     if (person && Before(1, kVerbWord)) return Skip();
     if (token.text == "with" && (measure_ || Before(1, kVerbWord) || Before(2, kVerbWord)))
       return Clause(at_ - 1);
     if (token.text == "up" && Before(1, kVerbWord)) return Skip();
-    if (token.text == "at" && at_ > 1 && OneOf(tokens_[at_ - 2], {"arrive", "arrived", "out"}))
+    if (OneOf(token, {"at", "in"}) && at_ > 1 &&
+        OneOf(tokens_[at_ - 2], {"arrive", "arrived", "out", "results", "resulting"}))
       return Clause(at_ - 1);
     if (at_ > 2 && OneOf(tokens_[at_ - 2], {"the", "his", "her"}) &&
         OneOf(tokens_[at_ - 3], {"take", "takes", "took", "cost", "costs", "leaves", "gives"}))
@@ -111,8 +113,10 @@ class LeftReader {
     return measure_ && at_ == 1 ? std::optional(Stated()) : Assertion::kNone;
   }
 
-  // "Add 5 to both sides", "the answer has 5 digits".
+  // "Add 5 to both sides", "she wants to reach 5", "the answer has 5 digits".
   bool OrdersOrDescribes(const ProseToken& verb) const {
+    if (at_ > 2 && OneOf(tokens_[at_ - 3], {"wants", "wanted", "hopes", "plans", "aims"}))
+      return IsWord(tokens_[at_ - 2], "to");
     if (at_ == 1) return OneOf(verb, {"add", "take", "use", "find", "compute", "calculate"});
     return OneOf(verb, {"has", "have"}) && OneOf(tokens_[at_ - 2], {"answer", "result"});
   }
@@ -165,7 +169,9 @@ class LeftReader {
   // "one possibility", "a possible answer", "I thought": not "the only possibility" or "the largest
   // possible value".
   bool IsOneOfSeveral(std::size_t i) const {
-    if (OneOf(tokens_[i], {"thought", "feeling", "estimate"})) return true;
+    if (OneOf(tokens_[i], {"thought", "thinks", "claims", "claimed", "believes", "argues",
+                           "feeling", "estimate"}))
+      return true;
     return i > 0 && OneOf(tokens_[i], {"possibility", "candidate", "possible", "option"}) &&
            OneOf(tokens_[i - 1], {"a", "one", "another"});
   }

@@ -58,10 +58,11 @@ class RightReader {
       return at_ + 1 < tokens_.size() && tokens_[at_ + 1].kind == ProseToken::Kind::kWord
                  ? std::nullopt
                  : std::optional(Assertion::kNone);  // 5 miles/hour
-    if (token.text == ",")
-      return Retracts(at_ + 1)                     ? Assertion::kDenied
-             : ValueFollows(0) && !ClauseFollows() ? Assertion::kOpen
-                                                   : Assertion::kStated;
+    if (token.text == ",") {
+      if (Retracts(at_ + 1)) return Assertion::kDenied;
+      if (at_ == 0 && Next(1, kCopulaWord)) return ++at_, Predicate();  // "my answer, 5, is wrong"
+      return ValueFollows(0) && !ClauseFollows() ? Assertion::kOpen : Assertion::kStated;
+    }
     const bool ends = token.text == ":" || token.text == "|";
     return ends && !ValueFollows(0) ? Assertion::kStated : Assertion::kNone;
   }

@@ -68,9 +68,9 @@ constexpr WordList kLists[] = {
      "guesstimate unsure uncertain unclear unknown suspect suspects seems seem seemingly appears "
      "appear apparently supposedly allegedly either somewhere uncertainly ballpark dunno unlikely "
      "tentatively hunch speculate alternatively potentially hopefully "
-     "arguably plausibly"},
+     "arguably plausibly tempted tempting"},
     {kModalWord, "might may could can"},
-    {kConditionWord, "if unless whether assuming provided suppose supposing assume"},
+    {kConditionWord, "try if unless whether assuming provided suppose supposing assume"},
     {kNearWord,
      "about around roughly approximately approx nearly almost circa near ca estimated some "
      "practically virtually loosely"},
