@@ -60,17 +60,19 @@ def brevity(completions, wanted, log_extra, **_):
     ]
 
 
-def train(folder, functions, steps, **settings):
-    """Writes <folder>/completions and the state of the trainer."""
+def train(folder, functions, steps, prompts=None, characters=CHARACTERS, **settings):
+    """Writes <folder>/completions and the state of the trainer. Prompts besides those of PROMPTS
+    have no column `wanted`."""
     transformers.utils.logging.disable_progress_bar()
-    tokenizer = make_tokenizer()
-    rows = datasets.Dataset.from_list(
-        [{"prompt": prompt, "wanted": wanted} for prompt, wanted in PROMPTS.items()])
+    tokenizer = make_tokenizer(characters)
+    rows = datasets.Dataset.from_list([{"prompt": prompt} for prompt in prompts] if prompts else [
+        {"prompt": prompt, "wanted": wanted} for prompt, wanted in PROMPTS.items()])
     config = trl.GRPOConfig(
-        output_dir=str(folder), num_generations=GROUP, max_completion_length=12, max_steps=steps,
+        output_dir=str(folder), num_generations=GROUP, max_steps=steps,
         per_device_train_batch_size=4 * GROUP, learning_rate=1e-3, logging_steps=1, seed=5,
         log_completions=True, num_completions_to_print=0, report_to="none", use_cpu=True,
-        save_strategy="steps", save_steps=steps, disable_tqdm=True, **settings)
+        save_strategy="steps", save_steps=steps, disable_tqdm=True,
+        **{"max_completion_length": 12, **settings})
     trainer = trl.GRPOTrainer(make_model(tokenizer), functions, args=config, train_dataset=rows,
                               processing_class=tokenizer)
     trainer.train()
