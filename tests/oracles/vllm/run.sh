@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Training through a vLLM server, and its log-probs next to the learner's.
 #
-#   tests/run.sh --with vllm [VERSION] [float32 | bfloat16 | qwen3 | lora | restarts | launch |
-#                                       transfer]
+#   tests/run.sh --with vllm [VERSION] [float32 | bfloat16 | qwen3 | lora | sampling | restarts |
+#                                       launch | transfer]
 #
 # Without a version it is 0.26.0; without parts all but transfer, which is for 0.32 and newer.
 #
 # float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
-# of a model of that family, in float32. lora trains ten of adapters. restarts trains with two
+# of a model of that family, in float32. lora trains ten of adapters. sampling trains two with each
+# of several values of run.sampling: the ratio of an unchanged policy is 1. restarts trains with two
 # servers, kills one, then the other, then both (SIGKILL), and starts them again each time. launch
 # lets the run start its server, which is killed three times. transfer sends the requests of a
 # native weight transfer. Logs and runs are in runs/with-vllm/.
@@ -22,7 +23,7 @@ out=runs/with-vllm
 start_seconds=900
 version=0.26.0
 case ${1:-} in [0-9]*) version=$1; shift ;; esac
-parts=${*:-float32 bfloat16 qwen3 lora restarts launch}
+parts=${*:-float32 bfloat16 qwen3 lora sampling restarts launch}
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
@@ -91,7 +92,8 @@ start_and_ask() { # DTYPE
     "$bin/vllm_oracle_test" --gtest_filter='-*Refused*'
 }
 
-train() { # PART DTYPE STEPS FLAG...
+# Trains with the server at `port`, which goes on.
+train_on() { # PART DTYPE STEPS FLAG...
   local part=$1 dtype=$2 steps=$3
   shift 3
   say "training $steps steps of the part $part"
@@ -101,6 +103,10 @@ train() { # PART DTYPE STEPS FLAG...
     --set "run.steps=$steps" --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" \
     --set local.worker.vllm.api_key_file=$out/key "$@" |
     tee "$out/launch-$part.log"
+}
+
+train() { # PART DTYPE STEPS FLAG...
+  train_on "$@"
   stop_servers
 }
 
@@ -167,6 +173,21 @@ in_lora() {
   start_alone float32 --enable-lora --max-lora-rank 8
   train lora float32 10 --no-eval --set run.lora.rank=8 --set run.optim.lr=5e-3
   python3 "$here/check_run.py" $out lora
+}
+
+# The values of tests/unit/policy/run_sampling_test.cc that this task and its vocabulary have.
+in_sampling() {
+  local number=0 setting
+  start_alone float32
+  for setting in temperature={0.2,1,1.6} group_size=16 max_tokens={1,20} "stop=['+', '>3']" \
+    include_stop=true 'stop_token_ids=[3, 7]'; do
+    number=$((number + 1))
+    say "run.sampling.$setting"
+    train_on "sampling-$number" float32 2 --no-eval --set run.batch.prompts=32 \
+      --set "run.sampling.$setting"
+    python3 "$here/check_run.py" $out "sampling-$number"
+  done
+  stop_servers
 }
 
 # Starts the server a or b of the part restarts, at its port.
@@ -296,7 +317,7 @@ in_transfer() {
 
 for part in $parts; do
   case $part in
-    float32 | bfloat16 | qwen3 | lora | restarts | launch | transfer) ;;
+    float32 | bfloat16 | qwen3 | lora | sampling | restarts | launch | transfer) ;;
     *) fail "'$part' is no part; see the head of $0" ;;
   esac
 done
