@@ -42,7 +42,7 @@ Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
   const InFlight in_flight = config.run.async.in_flight;
   if (worker.engine == EngineKind::kVllm)
     return MakeVllmEngine(config.run.model, worker.vllm, initial, &tokenizer, config.run.lora.on(),
-                          in_flight);
+                          in_flight, config.local.out);
   return MakeEmbeddedEngine(config.run.model, worker, initial, &tokenizer, in_flight);
 }
 

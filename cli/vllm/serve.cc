@@ -25,6 +25,7 @@
 #include "lib/checks/vllm_checks.h"
 #include "lib/config/choice.h"
 #include "lib/config/load.h"
+#include "lib/config/run_folder.h"
 #include "lib/policy/model_config.h"
 
 namespace buttress {
@@ -68,23 +69,27 @@ void SetEnvironment(const ServerCommand& command) {
   ::setenv("PATH", (folder + ":" + path).c_str(), /*overwrite=*/1);
 }
 
-// Runs the server to its end. Exits with its status.
-Status RunServer(const ServerCommand& command, std::int64_t stop_ms) {
+// Runs the server to its end, or until the file `restart` is there. Exits with its status.
+Status RunServer(const ServerCommand& command, std::int64_t stop_ms, const std::string& restart) {
+  std::error_code ignored;
+  std::filesystem::remove(restart, ignored);
   InstallShutdownHandlers();
   SetChildSubreaper();
   const OwnedFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   BUTTRESS_ASSIGN_OR_RETURN(Process server,
                             Process::StartOn(command.argv, null.get(), STDOUT_FILENO));
-  while (server.Running() && !WaitForShutdown(kServeTick)) {
-  }
-  if (server.Running()) {
+  bool stuck = false;
+  while (!stuck && server.Running() && !WaitForShutdown(kServeTick))
+    stuck = std::filesystem::remove(restart, ignored);
+  if (server.Running() && !stuck) {
     server.Signal(SIGTERM);
     WaitUntil(stop_ms, [&server] { return !server.Running(); });
   }
   const int code = server.Running() ? 128 + SIGKILL : server.exit_code();
   KillDescendants();
+  if (stuck) fmt::print("a worker asked for the restart of this server\n");
   std::fflush(stdout);
-  std::exit(StatusToReport(code));
+  std::exit(StatusToReport(stuck ? 0 : code));
 }
 
 // The configuration of a server without a run: as long as the model's positions, which it serves
@@ -137,7 +142,8 @@ Status Serve(const ServeFlags& flags) {
     ::setenv("VLLM_API_KEY", key.c_str(), /*overwrite=*/1);
   }
   SetEnvironment(command);
-  return RunServer(command, config.local.launch.stop_timeout_ms);
+  return RunServer(command, config.local.launch.stop_timeout_ms,
+                   VllmRestartPath(config.local.out, std::to_string(flags.place.port)));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace buttress {
 
@@ -22,5 +23,12 @@ inline std::string RewardOutputPath(const std::string& out) { return out + "/rew
 
 // The link of the run's page, with a key that counts once.
 inline std::string PageLinkPath(const std::string& out) { return out + "/coordinator.page"; }
+
+// The file by which a worker asks for the restart of a vLLM server that the run has started, by its
+// port on this machine: `buttress vllm-server` removes the file and ends the server, which the
+// supervisor of the run then starts again.
+inline std::string VllmRestartPath(const std::string& out, std::string_view port) {
+  return out + "/vllm-restart-" + std::string(port);
+}
 
 }  // namespace buttress

@@ -142,6 +142,7 @@ Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push
   if (status.ok() && server.transfer.versions) status = Tag(url, push.version, push.way);
   // The salt of requests keeps what the old weights have cached from those under the new ones.
   if (status.ok() && !push.keep_running) status = Post(url, "/reset_prefix_cache", "");
+  if (IsStuckInNccl(push.way, status)) return status;
   const Status resumed = Post(url, "/resume", "");  // a paused server is useless to everyone
   return status.ok() ? resumed : status;
 }

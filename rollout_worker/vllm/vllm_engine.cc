@@ -37,10 +37,10 @@ bool HasAdapters(const WeightManifest& manifest) {
 class VllmEngine final : public InferenceEngine {
  public:
   VllmEngine(const VllmConfig& config, const std::string& api_key, PushedWeights initial,
-             const Tokenizer* tokenizer, InFlight in_flight)
+             const Tokenizer* tokenizer, InFlight in_flight, const std::string& out)
       : pool_(config.servers),
         runner_(config, api_key, pool_, tokenizer, in_flight),
-        pusher_(config, api_key, pool_, runner_, std::move(initial), in_flight) {}
+        pusher_(config, api_key, pool_, runner_, std::move(initial), in_flight, out) {}
 
   // The pusher's threads may wait for the runner.
   ~VllmEngine() override {
@@ -96,11 +96,9 @@ class VllmEngine final : public InferenceEngine {
 
 }  // namespace
 
-Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
-                                                        const VllmConfig& config,
-                                                        PolicyVersion initial,
-                                                        const Tokenizer* tokenizer, bool adapters,
-                                                        InFlight in_flight) {
+Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(
+    const ModelPathConfig& model, const VllmConfig& config, PolicyVersion initial,
+    const Tokenizer* tokenizer, bool adapters, InFlight in_flight, const std::string& out) {
   if (config.servers.empty()) {
     return InvalidArgument(
         "local.worker.vllm.servers = []: buttress launch starts the servers and names them to its "
@@ -114,7 +112,7 @@ Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& m
                         false,
                         adapters ? WeightsKind::kStarted : WeightsKind::kModel};
   auto engine =
-      std::make_unique<VllmEngine>(config, api_key, std::move(weights), tokenizer, in_flight);
+      std::make_unique<VllmEngine>(config, api_key, std::move(weights), tokenizer, in_flight, out);
   BUTTRESS_RETURN_IF_ERROR(engine->WaitForStart(config.launch.on() ? config.launch.ready_ms : 0));
   return std::unique_ptr<InferenceEngine>(std::move(engine));
 }

@@ -28,11 +28,12 @@ namespace buttress {
 //
 // With `adapters`, versions are of adapters: the servers keep the weights that they were started
 // with, which must be those of `model`, because vLLM loads none below adapters.
-Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
-                                                        const VllmConfig& config,
-                                                        PolicyVersion initial,
-                                                        const Tokenizer* tokenizer = nullptr,
-                                                        bool adapters = false,
-                                                        InFlight in_flight = InFlight::kRecompute);
+//
+// A server that stays in NCCL is restarted by way of `out`, the folder of the run, if the run has
+// started it; empty: none is.
+Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(
+    const ModelPathConfig& model, const VllmConfig& config, PolicyVersion initial,
+    const Tokenizer* tokenizer = nullptr, bool adapters = false,
+    InFlight in_flight = InFlight::kRecompute, const std::string& out = "");
 
 }  // namespace buttress

@@ -7,8 +7,10 @@
 
 #include "lib/base/net/retry.h"
 #include "lib/base/os/clock.h"
+#include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
+#include "lib/config/run_folder.h"
 #include "rollout_worker/vllm/protocol.h"
 
 namespace buttress {
@@ -37,9 +39,11 @@ bool IsFolder(const std::string& path) {
 }  // namespace
 
 WeightPusher::WeightPusher(const VllmConfig& config, const std::string& api_key, ServerPool& pool,
-                           SampleRunner& runner, PushedWeights initial, InFlight in_flight)
+                           SampleRunner& runner, PushedWeights initial, InFlight in_flight,
+                           std::string out)
     : config_(config),
       in_flight_(in_flight),
+      out_(std::move(out)),
       pool_(pool),
       runner_(runner),
       baselines_(pool.size()),
@@ -201,9 +205,19 @@ Status WeightPusher::Load(std::size_t server, const ServerInfo& info, const Push
                           VllmWeights way) {
   const bool keep = in_flight_ == InFlight::kKeepKv;
   if (in_flight_ == InFlight::kDrain) runner_.Drain(server);
-  return controls_[server]->PushWeights(
+  Status pushed = controls_[server]->PushWeights(
       info, {weights.folder, way, ToString(weights.version), keep},
       [&] { keep ? runner_.Hold(server) : runner_.Interrupt(server); });
+  if (IsStuckInNccl(way, pushed)) RestartStuck(info.url);
+  return pushed;
+}
+
+void WeightPusher::RestartStuck(const std::string& url) const {
+  Status asked = FailedPrecondition("the run did not start it; restart it by hand");
+  if (config_.launch.on() && !out_.empty())
+    asked = WriteFileAtomic(VllmRestartPath(out_, url.substr(url.rfind(':') + 1)), url + "\n");
+  Log(kError, "a vLLM server is stuck in a transfer by NCCL",
+      {{"server", url}, {"restart", asked.ok() ? "asked for" : asked.ToString()}});
 }
 
 Status WeightPusher::Prove(std::size_t server, const ServerInfo& info,

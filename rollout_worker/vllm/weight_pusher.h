@@ -42,7 +42,7 @@ class WeightPusher {
  public:
   // Starts with `initial` as the target.
   WeightPusher(const VllmConfig& config, const std::string& api_key, ServerPool& pool,
-               SampleRunner& runner, PushedWeights initial, InFlight in_flight);
+               SampleRunner& runner, PushedWeights initial, InFlight in_flight, std::string out);
   ~WeightPusher();
   WeightPusher(const WeightPusher&) = delete;
   WeightPusher& operator=(const WeightPusher&) = delete;
@@ -87,6 +87,8 @@ class WeightPusher {
   // Loads weights into a server that gets no new completions.
   Status Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights,
               VllmWeights way);
+  // Lets a server that does not answer a transfer by NCCL start again, if the run has started it.
+  void RestartStuck(const std::string& url) const;
   Status Prove(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
   double Bound(const ServerInfo& info, const PushedWeights& weights) const;
   void Record(std::size_t server, const PushedWeights& weights, const Status& status);
@@ -98,6 +100,7 @@ class WeightPusher {
 
   const VllmConfig config_;
   const InFlight in_flight_;
+  const std::string out_;
   ServerPool& pool_;
   SampleRunner& runner_;
   std::vector<std::unique_ptr<VllmControl>> controls_;  // each used by its thread

@@ -176,6 +176,10 @@ std::vector<std::int64_t> GpusOfServer(const VllmConfig& config, const std::stri
   return {launch.gpus.begin() + begin, launch.gpus.begin() + end};
 }
 
+bool IsStuckInNccl(VllmWeights way, const Status& status) {
+  return way == VllmWeights::kNccl && status.code() == StatusCode::kDeadlineExceeded;
+}
+
 Status NcclTransfer::Join(const TransferFacts& server, std::int64_t started_at_ms,
                           const WeightPost& post) {
   if (sender_ != nullptr && started_at_ms_ == started_at_ms) return OkStatus();

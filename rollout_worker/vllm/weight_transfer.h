@@ -40,6 +40,10 @@ std::vector<std::int64_t> GpusOfServer(const VllmConfig& config, const std::stri
 // Makes a control call to the server.
 using WeightPost = std::function<Status(const std::string& path, const std::string& json)>;
 
+// Whether the server of a transfer that failed with `status` waits in NCCL, and answers nothing
+// more.
+bool IsStuckInNccl(VllmWeights way, const Status& status);
+
 // Native transfers by NCCL to one server. Its processes and this one, rank 0, are a group of their
 // own, so that a server which fails costs no other. Not thread-safe.
 class NcclTransfer {

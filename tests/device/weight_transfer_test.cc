@@ -3,9 +3,14 @@
 #include <nccl.h>
 #include <torch/types.h>
 
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <map>
+#include <thread>
+#include <utility>
 
+#include "lib/config/run_folder.h"
 #include "lib/weights/safetensors.h"
 #include "lib/weights/weight_files.h"
 #include "tests/device/runtime.h"
@@ -27,6 +32,8 @@ std::size_t BytesOf(const json& info, std::size_t i) {
   return bytes;
 }
 
+constexpr std::chrono::milliseconds kControl(1000);
+
 // Rank 1: what NCCLWeightTransferEngine of vLLM does on its GPU.
 class Receiver {
  public:
@@ -34,6 +41,9 @@ class Receiver {
 
   // Fails the next call of `path`, as vLLM does when it runs out of memory.
   void Fail(const std::string& path) { fails_ = path; }
+
+  // The next update gets no answer in time.
+  void Stick() { sticks_ = true; }
 
   std::string Handle(const std::string& path, const json& body) {
     test_device::SetCurrentDevice(kDevice);
@@ -49,6 +59,10 @@ class Receiver {
       return "";
     }
     if (!active_) return "no update was started";
+    if (path == "/update_weights" && std::exchange(sticks_, false)) {
+      std::this_thread::sleep_for(3 * kControl);
+      return "too late";
+    }
     if (path == "/update_weights") return Receive(body["update_info"]);
     active_ = false;
     return "";
@@ -117,6 +131,7 @@ class Receiver {
   }
 
   std::string fails_;
+  bool sticks_ = false;
   bool active_ = false;
   int joins_ = 0;
   std::size_t limit_ = 0;
@@ -207,6 +222,24 @@ TEST_F(WeightTransferTest, AFailedUpdateIsRepeatedWhole) {
   ASSERT_TRUE(WaitUntil([&] { return engine->version() == manifest.version; }));
   EXPECT_EQ(receiver_.tensors(), tensors);
   EXPECT_EQ(receiver_.joins(), 2);
+}
+
+TEST_F(WeightTransferTest, AServerThatIsStuckIsRestartedIfTheRunHasStartedIt) {
+  WriteWeights(kModelFolder, 1);
+  for (const bool launched : {true, false}) {
+    const TempDir out;
+    ScriptedVllm server(Takes());
+    VllmConfig config = ByNccl(server.url());
+    config.control_ms = kControl.count();
+    config.launch.binary = launched ? "vllm" : "";
+    receiver_.Stick();
+    const auto engine = MakeVllmEngine(StartModel(), config, PolicyVersion(), nullptr, false,
+                                       InFlight::kRecompute, out.path());
+    EXPECT_EQ(std::filesystem::exists(
+                  VllmRestartPath(out.path(), server.url().substr(server.url().rfind(':') + 1))),
+              launched);
+    EXPECT_EQ(engine.ok(), launched) << engine.status().ToString();
+  }
 }
 
 TEST_F(WeightTransferTest, AutoTakesTheTransferOfAServerThatWasStartedForIt) {

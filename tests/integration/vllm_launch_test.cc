@@ -3,8 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
+#include "lib/base/os/file.h"
+#include "lib/config/run_folder.h"
 #include "tests/support/brake.h"
 #include "tests/support/runs/fake_vllm_run.h"
 #include "tests/support/runs/launched_run.h"
@@ -60,6 +67,33 @@ TEST_F(VllmLaunchTest, AServerThatIsKilledStartsAgainAndNothingIsLeftAtTheEnd) {
               HasSubstr("devices [2] model " + FakeVllmRun::Get().model() + "\n"));
   EXPECT_THAT(ServerLog(run, 1),
               HasSubstr("devices [3] model " + FakeVllmRun::Get().model() + "\n"));
+}
+
+// The worker of a server that is stuck in NCCL writes this file.
+TEST_F(VllmLaunchTest, AServerStartsAgainWhenItsWorkerAsksForIt) {
+  const Brake brake(2);
+  LaunchedRun run(kSteps, brake.With(Settings()));
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
+  const std::vector<pid_t> servers = run.Pids("fake_vllm");
+  ASSERT_EQ(servers.size(), 2u) << run.Text();
+  std::ifstream command("/proc/" + std::to_string(servers.front()) + "/cmdline");
+  std::string arguments{std::istreambuf_iterator<char>(command), {}};
+  std::ranges::replace(arguments, '\0', ' ');
+  const std::size_t port = arguments.find("--port ") + std::strlen("--port ");
+  const std::string file =
+      VllmRestartPath(run.out(), arguments.substr(port, arguments.find(' ', port) - port));
+  ASSERT_TRUE(WriteFileAtomic(file, "").ok());
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    return TextOf(run.log()).find("restart 1 of 5") != std::string::npos;
+  })) << run.Text();
+  EXPECT_NE(::kill(servers.front(), 0), 0);
+  EXPECT_EQ(::kill(servers.back(), 0), 0);
+  EXPECT_FALSE(std::filesystem::exists(file));
+  brake.Release();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  EXPECT_TRUE(Descendants().empty());
 }
 
 TEST_F(VllmLaunchTest, NothingOutlivesALaunchThatIsKilled) {
