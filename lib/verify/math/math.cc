@@ -151,8 +151,8 @@ MathNode WithFreeInteger(MathNode node) {
   return node;
 }
 
-// Returns the other readings of a comma between digits: "3,14" as 3.14, and "100,200" as two
-// numbers. A comma that separates thousands is not a decimal point: 1,234 is not 1.234.
+// Tries the other reading of a comma that could separate thousands, "100,200" as two numbers. That
+// "3,14" is 3.14 is for the run to say (run.reward.math.decimal): it may also be two answers.
 Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison& how) {
   const Sameness first = CompareMath(given.node, gold.node, how);
   if (first == Sameness::kSame || !how.lenient()) return first;
@@ -163,17 +163,11 @@ Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison
   }
   const auto same = [&](const Answer& read, const Answer& other, bool is_given) {
     if (!HoldsComma(read.source)) return false;
-    for (const CommaReading commas : {CommaReading::kSeparator, CommaReading::kDecimal}) {
-      const bool decimal = commas == CommaReading::kDecimal;
-      if (decimal && (other.node.kind == MathKind::kList || read.node.kind != MathKind::kList))
-        continue;
-      const Result<MathNode> node = ParseMath(read.source, commas);
-      if (!node.ok()) continue;
-      const Sameness one =
-          is_given ? CompareMath(*node, other.node, how) : CompareMath(other.node, *node, how);
-      if (one == Sameness::kSame) return true;
-    }
-    return false;
+    const Result<MathNode> node = ParseMath(read.source, CommaReading::kSeparator);
+    if (!node.ok()) return false;
+    const Sameness one =
+        is_given ? CompareMath(*node, other.node, how) : CompareMath(other.node, *node, how);
+    return one == Sameness::kSame;
   };
   return same(given, gold, true) || same(gold, given, false) ? Sameness::kSame : first;
 }
