@@ -17,6 +17,8 @@
 #include "lib/base/os/clock.h"
 #include "lib/base/os/fd.h"
 #include "lib/base/os/shutdown.h"
+#include "lib/config/choice.h"
+#include "lib/config/load.h"
 #include "lib/http/http_client.h"
 #include "lib/policy/model_config.h"
 
@@ -34,6 +36,8 @@ struct EvalFlags {
   std::vector<std::string> vllm_args;
   std::string model;
   std::string dtype;
+  std::string config;
+  std::vector<std::string> overrides;
 };
 
 bool Names(const std::string& argument, const std::string& flag) {
@@ -50,6 +54,16 @@ Status CheckRest(const EvalFlags& flags, const std::vector<std::string>& rest) {
       return InvalidArgument("--vllm serves whole models; make one with `buttress merge`");
   }
   return LoadModelConfig(flags.model).status();
+}
+
+// The dtype as `rollout_worker eval` decides it: --dtype, or that of the run file, which may be the
+// first argument.
+Result<std::string> DtypeOf(const EvalFlags& flags, const std::vector<std::string>& rest) {
+  const bool first = !rest.empty() && !rest.front().starts_with('-');
+  const std::string file = flags.config.empty() && first ? rest.front() : flags.config;
+  if (!flags.dtype.empty() || file.empty()) return flags.dtype;
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(file, flags.overrides));
+  return std::string(ChoiceName(config.run.model.dtype));
 }
 
 // Waits until the server answers at its port.
@@ -84,7 +98,7 @@ Status WaitForServer(Process& server, int port, const std::string& log) {
 
 // Starts the server, whose end the kernel asks for when this process ends, whatever it has become.
 // Returns its address.
-Result<std::string> StartServer(const EvalFlags& flags) {
+Result<std::string> StartServer(const EvalFlags& flags, const std::string& dtype) {
   BUTTRESS_ASSIGN_OR_RETURN(const ReservedPort port, ReservedPort::Take());
   std::vector<std::string> argv = {SiblingProgram("buttress"),
                                    "vllm-server",
@@ -95,7 +109,7 @@ Result<std::string> StartServer(const EvalFlags& flags) {
                                    "--port",
                                    std::to_string(port.port())};
   if (!flags.gpus.empty()) argv.push_back("--gpus=" + flags.gpus);
-  if (!flags.dtype.empty()) argv.push_back("--dtype=" + flags.dtype);
+  if (!dtype.empty()) argv.push_back("--dtype=" + dtype);
   for (const std::string& argument : flags.vllm_args) argv.push_back("--arg=" + argument);
   const std::string log = (std::filesystem::temp_directory_path() /
                            fmt::format("buttress-eval-{}-vllm.log", ::getpid()))
@@ -121,10 +135,13 @@ Status RunEval(const CLI::App& app, const EvalFlags& flags) {
     if (!flags.model.empty()) argv.insert(argv.end(), {"--model", flags.model});
   } else {
     BUTTRESS_RETURN_IF_ERROR(CheckRest(flags, rest));
-    BUTTRESS_ASSIGN_OR_RETURN(const std::string url, StartServer(flags));
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string dtype, DtypeOf(flags, rest));
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string url, StartServer(flags, dtype));
     argv.insert(argv.end(), {"--server", url, "--model", flags.model, "--tokenizer", flags.model});
   }
   if (!flags.dtype.empty()) argv.insert(argv.end(), {"--dtype", flags.dtype});
+  if (!flags.config.empty()) argv.insert(argv.end(), {"--config", flags.config});
+  for (const std::string& setting : flags.overrides) argv.insert(argv.end(), {"--set", setting});
   argv.insert(argv.end(), rest.begin(), rest.end());
   const std::string why = ReplaceProcess(argv);
   return NotFound(fmt::format(
@@ -144,6 +161,8 @@ std::function<Status()> AddEval(CLI::App& app) {
   app.add_option("--vllm-arg", flags->vllm_args)->allow_extra_args(false);
   app.add_option("--model", flags->model);
   app.add_option("--dtype", flags->dtype);
+  app.add_option("--config", flags->config);
+  app.add_option("--set", flags->overrides)->allow_extra_args(false);
   return [&app, flags] { return RunEval(app, *flags); };
 }
 

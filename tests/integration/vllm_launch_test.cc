@@ -20,6 +20,7 @@ namespace buttress {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kSteps = 6;
 constexpr int kGroupsOfAStep = 8;
@@ -159,6 +160,11 @@ TEST_F(VllmEvalTest, AServerThatCannotStartEndsTheEvaluation) {
   EXPECT_THAT(TextOf(log()), HasSubstr("/nowhere/config.json"));
   EXPECT_EQ(RunToEnd(Eval({"--model", model, "--server", "http://x"}), log(), kRunMs), 2);
   EXPECT_THAT(TextOf(log()), HasSubstr("--vllm starts one; leave one out"));
+  const std::string file = JoinPath(dir_.path(), "run.yaml");
+  ASSERT_TRUE(WriteFileAtomic(file, "run: {model: {dtype: bfloat32}}\n").ok());
+  EXPECT_EQ(RunToEnd(Eval({"--model", model, "--config", file}), log(), kRunMs), 2);
+  EXPECT_THAT(TextOf(log()), HasSubstr("'bfloat32' is unknown"));
+  EXPECT_THAT(TextOf(log()), Not(HasSubstr("vLLM answers"))) << "its dtype is the server's";
 }
 
 TEST_F(VllmLaunchTest, WhatCannotWorkIsNamedBeforeAnythingStarts) {

@@ -107,19 +107,23 @@ TEST(HeldGroupsTest, AGroupIsScoredAtOnceWhereTheScoringWantsGroups) {
   EXPECT_THAT(sampled(3, 1, /*whole=*/false), ElementsAre(1));
 }
 
+bool AddGroup(HeldGroups& groups, std::uint64_t id, std::int32_t completions) {
+  WorkerLease work;
+  work.lease.ref = {id, 1};
+  work.lease.completions = completions;
+  return groups.Add(work);
+}
+
+void Score(HeldGroups& groups, std::uint64_t id, std::int32_t index) {
+  ScoredCompletion scored = Scored(index, {{0, kOld}}, Correct("1", "1"));
+  scored.sample.id = {id, 1, index};
+  groups.AddScored(std::move(scored));
+}
+
 TEST(HeldGroupsTest, TheEndOfACompletionMakesRoomForOneOfAnotherGroup) {
   HeldGroups groups("w", 2);
-  const auto add = [&](std::uint64_t id) {
-    WorkerLease work;
-    work.lease.ref = {id, 1};
-    work.lease.completions = 4;
-    return groups.Add(work);
-  };
-  const auto score = [&](std::uint64_t id, std::int32_t index) {
-    ScoredCompletion scored = Scored(index, {{0, kOld}}, Correct("1", "1"));
-    scored.sample.id = {id, 1, index};
-    groups.AddScored(std::move(scored));
-  };
+  const auto add = [&](std::uint64_t id) { return AddGroup(groups, id, 4); };
+  const auto score = [&](std::uint64_t id, std::int32_t index) { Score(groups, id, index); };
   ASSERT_TRUE(add(1) && add(2));
   EXPECT_EQ(groups.room(), 0);
   ASSERT_EQ(groups.StartRunnable(kOld).size(), 8);
@@ -142,17 +146,8 @@ TEST(HeldGroupsTest, TheEndOfACompletionMakesRoomForOneOfAnotherGroup) {
 
 TEST(HeldGroupsTest, LeasesThatWereAskedForFitWhateverEndsMeanwhile) {
   HeldGroups groups("w", 2);
-  const auto add = [&](std::uint64_t id) {
-    WorkerLease work;
-    work.lease.ref = {id, 1};
-    work.lease.completions = 1;
-    return groups.Add(work);
-  };
-  const auto score = [&](std::uint64_t id) {
-    ScoredCompletion scored = Scored(0, {{0, kOld}}, Correct("1", "1"));
-    scored.sample.id = {id, 1, 0};
-    groups.AddScored(std::move(scored));
-  };
+  const auto add = [&](std::uint64_t id) { return AddGroup(groups, id, 1); };
+  const auto score = [&](std::uint64_t id) { Score(groups, id, 0); };
   ASSERT_TRUE(add(1) && add(2));
   ASSERT_EQ(groups.StartRunnable(kOld).size(), 2);
   score(1);
