@@ -15,8 +15,8 @@
 
 #include "coordinator/schedule/scheduler_types.h"
 #include "lib/base/report/status.h"
-#include "lib/config/data_config.h"
 #include "lib/config/run_config.h"
+#include "lib/config/sections/data_config.h"
 #include "lib/data/prompt_file.h"
 #include "lib/data/prompt_set.h"
 #include "lib/ledger/rows.h"

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "lib/experience/partial.h"
 #include "lib/experience/types.h"
 #include "lib/weights/manifest.h"
+#include "rollout_worker/episodes/episode.h"
 
 namespace buttress {
 
@@ -35,6 +37,8 @@ struct SampleRequest {
   // The tokens that it begins with, and their versions, which may be older than min_version. They
   // do not end it; it has none if it begins with the prompt.
   PartialCompletion begun = {};
+  // The task of an episode (run.env); null for a completion of the prompt.
+  std::shared_ptr<const EpisodeTask> task = nullptr;
 };
 
 // The result of one sample: finished (stop, length), failed (error), cancelled (abort), or given
@@ -47,6 +51,9 @@ struct EngineResult {
   std::vector<Segment> segments;        // in order; cover all tokens
   FinishReason finish_reason = FinishReason::kUnspecified;
   Status status;  // not OK if finish_reason is error
+  // What was sampled of an episode, in place of tokens, log-probs and segments; null for a
+  // completion.
+  std::shared_ptr<const Episode> episode = nullptr;
 };
 
 // The state of one inference server.

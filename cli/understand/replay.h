@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/config/data_config.h"
+#include "lib/config/sections/data_config.h"
 #include "lib/ledger/reader.h"
 #include "lib/rl/assignment.h"
 

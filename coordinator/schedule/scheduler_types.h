@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/config/async_config.h"
-#include "lib/config/data_config.h"
+#include "lib/config/sections/async_config.h"
+#include "lib/config/sections/data_config.h"
 #include "lib/experience/lease.h"
 #include "lib/experience/partial.h"
 #include "lib/experience/plan.h"

@@ -12,7 +12,7 @@
 #include "learner/step/grad_reducer.h"
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
-#include "lib/config/local_config.h"
+#include "lib/config/sections/local_config.h"
 #include "lib/policy/layers/mlp.h"
 #include "lib/policy/transformer.h"
 

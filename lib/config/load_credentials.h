@@ -6,7 +6,7 @@
 
 #include "lib/base/net/credentials.h"
 #include "lib/base/report/status.h"
-#include "lib/config/local_config.h"
+#include "lib/config/sections/local_config.h"
 
 namespace buttress {
 

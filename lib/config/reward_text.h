@@ -13,7 +13,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/config/choice.h"
-#include "lib/config/reward_config.h"
+#include "lib/config/sections/reward_config.h"
 
 namespace buttress {
 

@@ -9,15 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "lib/config/async_config.h"
-#include "lib/config/data_config.h"
-#include "lib/config/estimator_config.h"
 #include "lib/config/limits.h"
-#include "lib/config/local_config.h"
-#include "lib/config/lora_config.h"
-#include "lib/config/loss_config.h"
-#include "lib/config/reward_config.h"
-#include "lib/config/watch_config.h"
+#include "lib/config/sections/async_config.h"
+#include "lib/config/sections/data_config.h"
+#include "lib/config/sections/env_config.h"
+#include "lib/config/sections/estimator_config.h"
+#include "lib/config/sections/local_config.h"
+#include "lib/config/sections/lora_config.h"
+#include "lib/config/sections/loss_config.h"
+#include "lib/config/sections/reward_config.h"
+#include "lib/config/sections/watch_config.h"
 
 namespace buttress {
 
@@ -276,6 +277,7 @@ struct RunSettings {
   ModelPathConfig model;
   LoraConfig lora;
   SamplingConfig sampling;
+  EnvConfig env;
   BatchConfig batch;
   AsyncConfig async;
   RewardConfig reward;
@@ -308,6 +310,7 @@ struct RunSettings {
     v("model", model, "the policy");
     v("lora", lora, "low-rank adapters, which are trained instead of the model");
     v("sampling", sampling, "how completions are drawn");
+    v("env", env, "episodes: several turns, tools, agents");
     v("batch", batch, "what makes a step");
     v("async", async, "completions while the weights change");
     v("reward", reward, "how completions are scored");

@@ -98,7 +98,7 @@ Status CheckColumns(const v1::Group& group, const GroupLimits& limits) {
   BUTTRESS_RETURN_IF_ERROR(CheckSizes(
       {{"token_ids", group.token_ids_size(), tokens},
        {"logprobs", group.logprobs_size(), tokens},
-       {"parents", group.parents_size(), n_or_0(group.parents_size())},
+       {"parents", head.parents_size(), n_or_0(head.parents_size())},
        {"unscorable_reasons", group.unscorable_reasons_size(),
         n_or_0(group.unscorable_reasons_size())},
        {"extracted_answers", group.extracted_answers_size(),
@@ -230,10 +230,10 @@ Status CheckCompletion(const v1::Group& group, int i, std::int64_t offset,
     return InvalidArgument(fmt::format("extracted_answer has {} bytes; expected at most {}",
                                        answer.size(), kMaxExtractedBytes));
   }
-  if (group.parents_size() == 0 || (group.parents(i) >= -1 && group.parents(i) < i))
-    return OkStatus();
+  const v1::GroupHead& head = group.head();
+  if (head.parents_size() == 0 || (head.parents(i) >= -1 && head.parents(i) < i)) return OkStatus();
   return InvalidArgument(fmt::format(
-      "parent = {}; expected the index of an earlier completion, or -1", group.parents(i)));
+      "parent = {}; expected the index of an earlier completion, or -1", head.parents(i)));
 }
 
 Status CheckVersions(const v1::GroupHead& head) {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/config/watch_config.h"
+#include "lib/config/sections/watch_config.h"
 #include "lib/measure/measurements.h"
 
 namespace buttress {

@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "lib/config/local_config.h"
+#include "lib/config/sections/local_config.h"
 #include "lib/policy/transformer.h"
 
 namespace buttress {

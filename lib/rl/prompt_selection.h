@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lib/base/text/random.h"
-#include "lib/config/data_config.h"
+#include "lib/config/sections/data_config.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "lib/config/estimator_config.h"
+#include "lib/config/sections/estimator_config.h"
 
 namespace buttress {
 

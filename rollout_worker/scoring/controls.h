@@ -13,7 +13,7 @@
 #include "buttress/v1/coordinator.pb.h"
 #include "lib/base/thread/bounded_queue.h"
 #include "lib/base/thread/sync.h"
-#include "lib/config/reward_config.h"
+#include "lib/config/sections/reward_config.h"
 #include "lib/experience/lease.h"
 #include "lib/verify/verifier.h"
 #include "rollout_worker/scoring/second_verifier.h"

@@ -13,8 +13,8 @@
 #include "lib/base/report/metrics.h"
 #include "lib/base/report/status.h"
 #include "lib/base/thread/sync.h"
-#include "lib/config/reward_config.h"
 #include "lib/config/run_config.h"
+#include "lib/config/sections/reward_config.h"
 #include "lib/verify/verifier.h"
 #include "rollout_worker/engine.h"
 

@@ -6,6 +6,7 @@ from sources import CPP, PROGRAMS, check_files, files, finish
 # What a folder of lib/ may include of the other folders of lib/.
 LIBRARIES = {
     "base": set(),
+    "chat": {"base", "config", "data", "tokenizer"},
     "checks": {
         "base", "collectives", "config", "data", "http", "measure", "policy", "rl", "rpc",
         "tokenizer", "verify", "weights"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lib/base/report/status.h"
-#include "lib/config/lora_config.h"
+#include "lib/config/sections/lora_config.h"
 #include "lib/policy/transformer.h"
 
 namespace buttress {

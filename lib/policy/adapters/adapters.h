@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/config/lora_config.h"
+#include "lib/config/sections/lora_config.h"
 #include "lib/policy/layers/block_spec.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/weights/decoder_weights.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lib/base/report/status.h"
-#include "lib/config/lora_config.h"
+#include "lib/config/sections/lora_config.h"
 #include "lib/policy/adapters/adapters.h"
 #include "lib/policy/model_config.h"
 

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/config/loss_config.h"
+#include "lib/config/sections/loss_config.h"
 
 namespace buttress {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <vector>
 
-#include "lib/config/reward_config.h"
+#include "lib/config/sections/reward_config.h"
 #include "lib/verify/audit/variants.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"

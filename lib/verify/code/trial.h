@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lib/base/report/status.h"
-#include "lib/config/reward_config.h"
+#include "lib/config/sections/reward_config.h"
 #include "lib/verify/code/tests.h"
 #include "lib/verify/sandbox/sandbox.h"
 

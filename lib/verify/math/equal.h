@@ -37,7 +37,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/config/reward_config.h"
+#include "lib/config/sections/reward_config.h"
 #include "lib/verify/math/syntax/node.h"
 
 namespace buttress {

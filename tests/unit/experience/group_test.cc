@@ -44,7 +44,7 @@ v1::Group GoodGroup() {
   }
   AppendTokens(group, {}, {}, FinishReason::kError);
   AppendReward(head, Outcome::kUnscorable, 0, 0);
-  for (const std::int32_t parent : {-1, 0, -1}) group.add_parents(parent);
+  for (const std::int32_t parent : {-1, 0, -1}) group.mutable_head()->add_parents(parent);
   for (const char* reason : {"", "", "engine failed"}) group.add_unscorable_reasons(reason);
   for (const char* answer : {"4\xE2\x82", "4", ""}) group.add_extracted_answers(answer);  // cut
   for (const v1::Outcome outcome :
@@ -165,7 +165,7 @@ const Refusal kRefusals[] = {
      "column extracted_answers has 4"},
     {"second outcomes", [](v1::Group& g) { g.add_second_outcomes(v1::OUTCOME_WRONG); },
      "column second_outcomes has 4"},
-    {"parents", [](v1::Group& g) { g.add_parents(-1); }, "column parents has 4"},
+    {"parents", [](v1::Group& g) { g.mutable_head()->add_parents(-1); }, "column parents has 4"},
     {"negative length", [](v1::Group& g) { Head(g).set_lengths(1, -1); },
      "completion 1 has -1 tokens; expected 0 to 5"},
     {"long completion", [](v1::Group& g) { Head(g).set_lengths(1, 6); },
@@ -234,9 +234,9 @@ const Refusal kRefusals[] = {
     {"long extracted answer",
      [](v1::Group& g) { g.set_extracted_answers(0, std::string(300, 'x')); },
      "extracted_answer has 300 bytes; expected at most 256"},
-    {"parent that is later", [](v1::Group& g) { g.set_parents(1, 1); },
+    {"parent that is later", [](v1::Group& g) { g.mutable_head()->set_parents(1, 1); },
      "completion 1: parent = 1; expected the index of an earlier completion, or -1"},
-    {"negative parent", [](v1::Group& g) { g.set_parents(1, -2); }, "parent = -2"},
+    {"negative parent", [](v1::Group& g) { g.mutable_head()->set_parents(1, -2); }, "parent = -2"},
     {"digest of a version", [](v1::Group& g) { Head(g).mutable_versions(0)->set_digest("short"); },
      "versions[0].digest has 5 bytes; expected 32 or none"},
     {"version twice", [](v1::Group& g) { Head(g).mutable_versions(1)->set_step(3); },

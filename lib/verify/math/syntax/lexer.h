@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/config/reward_config.h"
+#include "lib/config/sections/reward_config.h"
 #include "lib/verify/rational.h"
 
 namespace buttress {

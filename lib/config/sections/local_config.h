@@ -8,7 +8,7 @@
 
 #include "lib/config/choice.h"
 #include "lib/config/limits.h"
-#include "lib/config/watch_config.h"
+#include "lib/config/sections/watch_config.h"
 
 namespace buttress {
 
@@ -166,6 +166,7 @@ struct VllmLaunchConfig {
   std::int64_t tensor_parallel = 1;
   std::vector<std::string> args;
   std::vector<std::string> env;
+  bool colocate = false;
   std::int64_t ready_ms = 1800000;
 
   // Returns whether servers are started.
@@ -180,6 +181,8 @@ struct VllmLaunchConfig {
       AtLeast(1));
     v("args", args, "further arguments of vllm serve: [--max-num-seqs, \"256\"]");
     v("env", env, "further environment of the servers: [NAME=VALUE]");
+    v("colocate", colocate,
+      "the servers share their GPUs with the learner: they sleep while it trains");
     v("ready_ms", ready_ms, "time until a started server answers", AtLeast(1000));
   }
 };
@@ -247,6 +250,21 @@ inline constexpr ChoiceRow<Offload> kChoices<Offload>[] = {
     {Offload::kDisk, "disk", "likewise, in files of <out>/learner that are mapped"},
 };
 
+// Episodes of a worker (run.env).
+struct EpisodesConfig {
+  std::int64_t running = 64;
+  std::string listen = "127.0.0.1:0";
+  std::string url;
+
+  void Visit(auto& v) {
+    v("running", running, "episodes at once", Between(1, 4096));
+    v("listen", listen,
+      "address of the OpenAI endpoint that agents call (run.env.kind: exec, http); port 0 picks a "
+      "free one");
+    v("url", url, "http://host:port by which agents reach it; empty: as bound");
+  }
+};
+
 struct WorkerConfig {
   std::string id;
   EngineKind engine = EngineKind::kEmbedded;
@@ -254,6 +272,7 @@ struct WorkerConfig {
   ComputeDevice device = ComputeDevice::kCpu;
   std::int64_t gpu = -1;
   std::int64_t threads = 1;
+  EpisodesConfig episodes;
   std::int64_t max_running = 256;
   std::int64_t kv_cache_tokens = 262144;
   WeightTransportKind weights = WeightTransportKind::kShared;
@@ -277,6 +296,7 @@ struct WorkerConfig {
       "torch threads of the embedded engine; 0 = what the learner of a launch leaves of the cores, "
       "shared by its workers; without launch all cores",
       AtLeast(0));
+    v("episodes", episodes, "episodes of run.env");
     v("max_running", max_running, "samples decoded together at most", AtLeast(1));
     v("kv_cache_tokens", kv_cache_tokens,
       "bound of the key-value cache, in tokens over all running samples", AtLeast(1));

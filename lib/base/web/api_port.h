@@ -1,0 +1,64 @@
+// An HTTP server for calls that take time: a call is answered from any thread, whole or piece by
+// piece (server-sent events), while one thread serves all connections.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lib/base/report/status.h"
+
+namespace buttress {
+
+// A request that is open. Thread-safe. Dropping the last reference without an answer closes the
+// connection.
+class ApiCall {
+ public:
+  virtual ~ApiCall() = default;
+
+  virtual std::string_view method() const = 0;  // "GET", "POST"
+  virtual std::string_view path() const = 0;    // decoded, without the query
+  virtual std::string_view body() const = 0;
+  virtual std::string Header(std::string_view name) const = 0;
+
+  // Answers the call as a whole. A call is answered once; later answers are ignored.
+  virtual void Reply(unsigned code, std::string_view type, std::string body) = 0;
+
+  // Adds a header to the answer that follows, such as Retry-After.
+  virtual void SetHeader(std::string_view name, std::string_view value) = 0;
+
+  // Answers piece by piece: Begin once, then Write, then End. Pieces that the client does not read
+  // are kept, up to a bound; beyond it the connection is closed.
+  virtual void Begin(unsigned code, std::string_view type) = 0;
+  virtual void Write(std::string_view piece) = 0;
+  virtual void End() = 0;
+
+  // Calls `gone` on the thread of the port if the client leaves before the answer is complete; at
+  // once if it has left.
+  virtual void OnGone(std::function<void()> gone) = 0;
+};
+
+// Runs on the thread of the port, and returns soon; must not throw.
+using ApiHandler = std::function<void(std::shared_ptr<ApiCall>)>;
+
+struct ApiPortOptions {
+  std::string address;  // "127.0.0.1:8000"; port 0 picks a free one
+  std::string what;     // is served, for messages
+  std::int64_t max_body_bytes = std::int64_t{16} << 20;
+  std::int64_t connections = 1024;  // at once
+};
+
+class ApiPort {
+ public:
+  // kUnavailable if the port is taken.
+  static Result<std::unique_ptr<ApiPort>> Start(const ApiPortOptions& options, ApiHandler handler);
+
+  // Closes all connections; calls that are open may still be answered, to nobody.
+  virtual ~ApiPort() = default;
+
+  virtual int port() const = 0;
+};
+
+}  // namespace buttress

@@ -1,0 +1,20 @@
+// Reads the tool calls out of a text of the policy, in the formats of the model families.
+#pragma once
+
+#include <string_view>
+
+#include "lib/chat/message.h"
+#include "lib/config/sections/env_config.h"
+
+namespace buttress {
+
+// Returns the format that a chat template shows: the first whose mark is in it; hermes where none
+// is. Pure.
+ToolFormat FormatOf(std::string_view chat_template);
+
+// Splits `text`, an answer without special tokens, into content and calls. A call that does not
+// parse, or whose arguments are no object, is none of the calls and has its reason in `bad`. Pure,
+// in time linear in the text. REQUIRES: `format` is not kAuto.
+AssistantMessage ReadAnswer(std::string_view text, ToolFormat format);
+
+}  // namespace buttress
