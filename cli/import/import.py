@@ -40,6 +40,12 @@ WHOLE_MODEL = ("nothing is sharded: each rank would hold the whole model, its gr
                "optimizer state")
 NO_REWARD_MODEL = ("no reward model is started, and its scores would be missing: serve it, and set "
                    "run.reward.verifier: http")
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn."
+AGENT = "make it a program of run.env.kind: exec, named in run.env.command (docs/agents.md)"
+TOOLS = ("they are not called: run.env.tools has calculator, python and search; others are called "
+         "by a program of yours, run.env.kind: exec (docs/agents.md)")
+MOST_TURNS, MOST_CALLS, LONGEST_RESULT = 4096, 65536, 1 << 24  # of run.env
+FEWEST_RESULT_BYTES = 64
 OFF = ("false", "0", "0.0", "no", "none", "[]", "{}")
 
 
@@ -87,9 +93,12 @@ VERL = [
     Row("actor_rollout_ref.model.lora_rank", "run.lora.rank"),
     Row("actor_rollout_ref.model.lora_alpha", "run.lora.alpha"),
     Row("actor_rollout_ref.model.target_modules", changes=LORA_TARGETS, same="all-linear"),
-    Row("actor_rollout_ref.rollout.multi_turn.enable",
-        changes="multi-turn rollouts are not supported: the run would be single-turn, without "
-        "tools"),
+    *(Row(MULTI_TURN + name) for name in (
+        "enable", "max_assistant_turns", "max_user_turns", "max_parallel_calls", "format",
+        "max_tool_response_length", "tool_response_truncate_side", "tool_config_path",
+        "function_tool_path", "interaction_config_path")),
+    Row("actor_rollout_ref.rollout.agent.default_agent_loop", default="single_turn_agent"),
+    Row("actor_rollout_ref.rollout.agent.agent_loop_config_path"),
     Row("actor_rollout_ref.actor.ulysses_sequence_parallel_size", changes=NO_SEQUENCE_PARALLEL,
         same="1"),
     Row("actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
@@ -295,13 +304,18 @@ TRL = [
     Row("top_entropy_quantile", same="1 1.0", changes="every token would be trained"),
     Row("entropy_coef", "run.algorithm.entropy_coef"),
     Row("use_adaptive_entropy", remark="set run.algorithm.adaptive_entropy"),
+    *(Row(name) for name in ("max_tool_calling_iterations", "tools", "environment_factory",
+                             "rollout_func")),
 ]
 
 # Settings of theirs that change no result here: how their processes share memory and work, what
 # they print, and where they upload.
 NO_EFFECT = {
     "verl": r"(.*\.)?_target_|critic\..*|algorithm\.lam"
-            r"|actor_rollout_ref\.(rollout\.multi_turn|model\.lora)(\.|_dropout).*"
+            r"|actor_rollout_ref\.model\.lora(\.|_dropout).*"
+            r"|actor_rollout_ref\.rollout\.multi_turn\.(use_inference_chat_template"
+            r"|tokenization_sanity_check_mode|num_repeat_rollouts)"
+            r"|data\.(return_raw_chat|tool_config_path|function_tool_path)"
             r"|trainer\.(critic_warmup|max_critic_ckpt_to_keep|balance_batch|resume_mode|ray_.*"
             r"|log_val_generations|use_legacy_worker_impl|device)"
             r"|ray_kwargs\..*|ray_init\..*|global_profiler\..*|transfer_queue\..*"
@@ -384,6 +398,12 @@ class Result:
         self.ours["run.checkpoints.keep_last"] = str(max(kept, FEWEST_CHECKPOINTS))
         if kept < FEWEST_CHECKPOINTS:
             self.nearest(f"{theirs}: {kept} became run.checkpoints.keep_last {FEWEST_CHECKPOINTS}")
+
+    def episodes(self, kind, turns):
+        """Neither trainer bounds the number of calls."""
+        self.ours["run.env.kind"] = kind
+        self.ours["run.env.max_turns"] = str(min(turns, MOST_TURNS))
+        self.ours["run.env.max_tool_calls"] = str(MOST_CALLS)
 
     def carry(self, row, value, is_default):
         if value in ("null", "None"):
@@ -543,6 +563,52 @@ def verl_evaluations(theirs, result):
         result.ours["run.eval.temperature"] = theirs.text(sampling + "temperature")
 
 
+def verl_turns(theirs, result):
+    """A user turn of verl is the results of tools, behind which there is one more answer."""
+    limits = [int(theirs.number(MULTI_TURN + name)) + more
+              for name, more in (("max_assistant_turns", 0), ("max_user_turns", 1))
+              if theirs.number(MULTI_TURN + name) > 0]
+    result.episodes("builtin", min(limits, default=MOST_TURNS))
+    if theirs.number(MULTI_TURN + "max_parallel_calls") > 0:
+        result.nearest(f"{MULTI_TURN}max_parallel_calls: every call of an answer is made; "
+                       "run.env.max_tool_calls bounds those of an episode")
+    length = theirs.whole(MULTI_TURN + "max_tool_response_length") or 256
+    result.ours["run.env.max_result_bytes"] = str(max(length, FEWEST_RESULT_BYTES))
+    side = theirs.text(MULTI_TURN + "tool_response_truncate_side") or "middle"
+    if side != "right":
+        result.nearest(f"{MULTI_TURN}tool_response_truncate_side: {side}: what is beyond "
+                       "run.env.max_result_bytes is cut off at the end")
+
+
+def verl_episodes(theirs, result):
+    agent = "actor_rollout_ref.rollout.agent."
+    loop = theirs.text(agent + "default_agent_loop")
+    loops = theirs.text(agent + "agent_loop_config_path")
+    if loop not in ("single_turn_agent", "tool_agent"):
+        result.episodes("exec", MOST_TURNS)
+        result.changed(f"{agent}default_agent_loop: {loop}", "the agent loop is not called: "
+                       + AGENT)
+    elif loop == "tool_agent" or theirs.is_true(MULTI_TURN + "enable"):
+        verl_turns(theirs, result)
+    else:
+        return
+    if loops:
+        result.not_carried(f"{agent}agent_loop_config_path: {loops}", AGENT)
+    result.ours["run.env.max_tokens"] = theirs.text("data.max_response_length")
+    form = theirs.text(MULTI_TURN + "format") or "hermes"
+    if form in ("hermes", "llama3_json"):
+        result.ours["run.env.tool_format"] = form.partition("3")[0]
+    else:
+        result.changed(f"{MULTI_TURN}format: {form}", "calls in this format are not found: "
+                       "run.env.tool_format has hermes, llama, mistral and pythonic")
+    for name in ("tool_config_path", "function_tool_path"):
+        if theirs.text(MULTI_TURN + name):
+            result.changed(f"{MULTI_TURN}{name}: {theirs.text(MULTI_TURN + name)}", TOOLS)
+    name = MULTI_TURN + "interaction_config_path"
+    if theirs.text(name):
+        result.changed(f"{name}: {theirs.text(name)}", "no user answers: " + AGENT)
+
+
 def combine_verl(theirs, result):
     verl_files(theirs, result)
     verl_arguments(theirs, result)
@@ -551,6 +617,7 @@ def combine_verl(theirs, result):
     verl_reward(theirs, result)
     verl_steps(theirs, result)
     verl_evaluations(theirs, result)
+    verl_episodes(theirs, result)
     ours = result.ours
     if ours.get("run.algorithm.loss") == "ppo":
         ours["run.algorithm.dual_clip"] = theirs.text("actor_rollout_ref.actor.clip_ratio_c")
@@ -653,12 +720,30 @@ def trl_checkpoints(theirs, updates, result):
         result.keep_checkpoints("save_total_limit", limit - min(best, limit - 1))
 
 
+def trl_episodes(theirs, result):
+    """Tools, environments and rollout functions are arguments of GRPOTrainer, which a file of
+    settings may name."""
+    rounds = theirs.whole("max_tool_calling_iterations")
+    named = [name for name in ("environment_factory", "rollout_func") if theirs.text(name)]
+    tools = theirs.text("tools")
+    if not (rounds or tools or named):
+        return
+    result.episodes("exec" if named else "builtin", rounds + 1 if rounds > 0 else MOST_TURNS)
+    result.ours["run.env.max_tokens"] = theirs.text("max_completion_length")
+    result.ours["run.env.max_result_bytes"] = str(LONGEST_RESULT)
+    for name in named:
+        result.changed(f"{name}: {theirs.text(name)}", "it is not called: " + AGENT)
+    if tools or not named:
+        result.changed(f"tools: {tools or 'those given to GRPOTrainer'}", TOOLS)
+
+
 def combine_trl(theirs, result):
     updates = trl_batches(theirs, result)
     trl_length(theirs, updates, result)
     trl_lora(theirs, result)
     trl_evaluations(theirs, updates, result)
     trl_checkpoints(theirs, updates, result)
+    trl_episodes(theirs, result)
     warmup = "warmup_steps" if theirs.number("warmup_steps") > 0 else "warmup_ratio"
     trl_step_count(theirs, warmup, "run.optim.warmup_steps", updates, result)
     loss = theirs.text("loss_type")

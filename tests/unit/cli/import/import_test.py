@@ -177,12 +177,12 @@ data: {my_own: 3}
 algorithm: {adv_estimator: grpo}
 actor_rollout_ref:
   actor: {ulysses_sequence_parallel_size: 2, fsdp_config: {param_offload: False}}
-  rollout: {multi_turn: {enable: True}, enforce_eager: True}
+  rollout: {multi_turn: {enable: True, function_tool_path: t.py}, enforce_eager: True}
 trainer: {critic_warmup: 0, something: False}
 """)
         lines = notes.splitlines()
-        for line, what in zip(lines[:2], ("multi-turn rollouts are not supported: the run would "
-                                          "be single-turn", "sequences are not split")):
+        for line, what in zip(lines[:2], ("sequences are not split", "function_tool_path: t.py: "
+                                          "they are not called")):
             self.assertTrue(line.startswith("changes the result: "), notes)
             self.assertIn(what, line)
         self.assertIn(
@@ -193,6 +193,51 @@ trainer: {critic_warmup: 0, something: False}
         off = imported("verl", "actor_rollout_ref: {rollout: {multi_turn: {enable: False}}, actor: "
                        "{ulysses_sequence_parallel_size: 1}}", "algorithm.adv_estimator=grpo")[1]
         self.assertNotIn("CHANGES", off)
+
+    def test_verl_turns_and_tools_are_carried(self):
+        tools = "{data: {max_response_length: 900}, actor_rollout_ref: {rollout: {%s}}}"
+        ours, notes = imported("verl", tools % "multi_turn: {enable: True, max_user_turns: 3, "
+                               "max_assistant_turns: 5, max_tool_response_length: 32, "
+                               "tool_config_path: tools.yaml, max_parallel_calls: 1}",
+                               "algorithm.adv_estimator=grpo")
+        self.expect(ours, {
+            "run.env.kind": "builtin",
+            "run.env.max_turns": "4",
+            "run.env.max_tokens": "900",
+            "run.env.max_tool_calls": "65536",
+            "run.env.max_result_bytes": "64",
+            "run.env.tool_format": "hermes",
+            "run.sampling.max_tokens": "900"})
+        self.assertIn("tool_config_path: tools.yaml: they are not called: run.env.tools has", notes)
+        self.assertIn("max_parallel_calls: every call of an answer is made", notes)
+        self.assertNotIn("run.env.", notes.partition("settings that cannot be used")[2])
+        ours, notes = imported("verl", tools % "multi_turn: {format: qwen3_coder}",
+                               "+actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent")
+        self.expect(ours, {"run.env.kind": "builtin", "run.env.max_turns": "4096",
+                           "run.env.tool_format": None})
+        self.assertIn("format: qwen3_coder: calls in this format are not found", notes)
+        ours, notes = imported("verl", tools % "agent: {default_agent_loop: react, "
+                               "agent_loop_config_path: a.yaml}")
+        self.expect(ours, {"run.env.kind": "exec"})
+        self.assertIn("default_agent_loop: react: the agent loop is not called: make it a program "
+                      "of run.env.kind: exec", notes)
+        self.assertIn("agent_loop_config_path: a.yaml: make it a program", notes)
+        for text in ("", "multi_turn: {enable: False, max_user_turns: 3, format: hermes}"):
+            ours, notes = imported("verl", tools % text)
+            self.assertFalse([key for key in ours if key.startswith("run.env.")])
+            self.assertNotIn("multi_turn", notes)
+
+    def test_trl_tools_and_environments_are_carried(self):
+        ours, notes = imported("trl", "{max_tool_calling_iterations: 4}")
+        self.expect(ours, {"run.env.kind": "builtin", "run.env.max_turns": "5",
+                           "run.env.max_tokens": "512", "run.env.max_result_bytes": "16777216"})
+        self.assertIn("tools: those given to GRPOTrainer: they are not called", notes)
+        ours, notes = imported("trl", "{environment_factory: my.Env, max_completion_length: 64}")
+        self.expect(ours, {"run.env.kind": "exec", "run.env.max_turns": "4096",
+                           "run.env.max_tokens": "64"})
+        self.assertIn("environment_factory: my.Env: it is not called: make it a program", notes)
+        self.expect(imported("trl", "{max_tool_calling_iterations: null}")[0],
+                    {"run.env.kind": None})
 
     def test_shares_of_a_known_number_of_steps_are_carried(self):
         trl, notes = imported("trl", "{max_steps: 101, warmup_ratio: 0.1, max_prompt_length: 700}")
