@@ -29,8 +29,9 @@ python3 -m venv "$tools"
 tree=$work/tree
 info=$tree/buttress-$version.dist-info
 scripts=$tree/buttress-$version.data/scripts
-mkdir -p "$tree/buttress/bin" "$info/licenses" "$scripts"
+mkdir -p "$tree/buttress/bin" "$tree/buttress/agents" "$info/licenses" "$scripts"
 cp "$root"/python/buttress/*.py "$tree/buttress/"
+cp "$root"/python/buttress/agents/*.py "$tree/buttress/agents/"
 strip -o "$tree/buttress/libbuttress_python.so" "$bin/libbuttress_python.so"
 strip -o "$tree/buttress/bin/buttress" "$bin/buttress"
 cp "$root/deploy/wheel_program.py" "$scripts/buttress"

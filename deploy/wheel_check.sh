@@ -47,6 +47,9 @@ expect 'full program' buttress generate --help
 expect '0.7' python3 -c 'import buttress; print(buttress.advantages([[1, 0]], eps=0))'
 expect '0.5' python3 -c 'import buttress; print(buttress.acr([[1, 0], [1, 1]]).acr)'
 expect 'correct' python3 -c 'import buttress; print(buttress.verify("4", "4").outcome)'
+for agent in service gymnasium verifiers; do
+  expect "usage: python -m buttress.agents.$agent" python3 -m "buttress.agents.$agent" --help
+done
 
 ls env/lib/python3*/site-packages/buttress-*.dist-info/licenses | grep -q LICENSE ||
   fail "no licences in the wheel"

@@ -10,9 +10,14 @@ from typing import Any, Mapping, Optional, Sequence
 from ._library import call, version
 
 __all__ = ["Collapse", "Verdict", "acr", "advantages", "verify"]
-__version__ = version()
 
 Rewards = Sequence[Sequence[Optional[float]]]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclasses.dataclass(frozen=True)
