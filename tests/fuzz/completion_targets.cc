@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "lib/base/os/file.h"
+#include "lib/chat/tool_calls.h"
 #include "lib/verify/anchors.h"
 #include "lib/verify/audit/variants.h"
 #include "lib/verify/countdown.h"
@@ -96,6 +97,37 @@ constexpr std::string_view kExpressionPieces[] = {"+", "-", "*",  "/",  "(",    
                                                   "=", "×", "÷",  "−",  "<answer>", "</answer>",
                                                   " ", "1", "25", "100"};
 
+constexpr std::string_view kCallPieces[] = {"<tool_call>",
+                                            "</tool_call>",
+                                            "<think>",
+                                            "</think>",
+                                            "[TOOL_CALLS]",
+                                            "[ARGS]",
+                                            "[CALL_ID]",
+                                            "<|python_tag|>",
+                                            "\"name\": \"f\"",
+                                            "\"arguments\": ",
+                                            "\"parameters\": ",
+                                            "{",
+                                            "}",
+                                            "[",
+                                            "]",
+                                            "f(",
+                                            ")",
+                                            "a=",
+                                            "'",
+                                            "\"",
+                                            "\"\"\"",
+                                            "\\",
+                                            "\\u00",
+                                            ",",
+                                            ";",
+                                            ":",
+                                            "1e9",
+                                            "True",
+                                            "None",
+                                            "\n"};
+
 std::vector<std::string> MathPairs() {
   std::vector<std::string> answers;
   const std::string text = *ReadFile(BUTTRESS_SOURCE_DIR "/tests/golden/math_pairs.txt");
@@ -124,6 +156,13 @@ std::vector<std::string> Solutions() {
 std::vector<std::string> Expressions() {
   return {"7-5+7-1", "(7 - 5) * 7 / 1 = 14", "<answer>25*(100-3)</answer>", "((1+2)*(3+4))/5",
           "-1 - -2", "100 / (25 - 5*5)"};
+}
+
+std::vector<std::string> ToolCalls() {
+  return {"Wait.<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1]}}\n</tool_call>",
+          "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}",
+          "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]", "[TOOL_CALLS]f[ARGS]{\"a\": 1}",
+          "[f(a=1, b='x'), g(c={'d': [True, None]})]"};
 }
 
 const Verifier& Named(const char* name) {
@@ -167,12 +206,19 @@ void RunExpression(std::string_view input) {
   Named("countdown").Verify({{}, "7-5+7-1", input, {}, false});
 }
 
+void RunToolCalls(std::string_view input) {
+  for (const ToolFormat format :
+       {ToolFormat::kHermes, ToolFormat::kLlama, ToolFormat::kMistral, ToolFormat::kPythonic})
+    (void)ReadAnswer(input, format);
+}
+
 }  // namespace
 
 std::vector<FuzzTarget> CompletionTargets() {
   return {{"math", MathPairs, kMathPieces, 6000, RunMath},
           {"extraction", Solutions, kAnswerPieces, 1 << 17, RunExtraction},
-          {"countdown", Expressions, kExpressionPieces, 1 << 14, RunExpression}};
+          {"countdown", Expressions, kExpressionPieces, 1 << 14, RunExpression},
+          {"tool_calls", ToolCalls, kCallPieces, 1 << 17, RunToolCalls}};
 }
 
 }  // namespace buttress
