@@ -12,8 +12,8 @@
 
 namespace buttress {
 
-// A request that is open. Thread-safe. Dropping the last reference without an answer closes the
-// connection.
+// A request that is open. Thread-safe. Dropping the last reference before the answer is complete
+// closes the connection.
 class ApiCall {
  public:
   virtual ~ApiCall() = default;
@@ -21,7 +21,10 @@ class ApiCall {
   virtual std::string_view method() const = 0;  // "GET", "POST"
   virtual std::string_view path() const = 0;    // decoded, without the query
   virtual std::string_view body() const = 0;
-  virtual std::string Header(std::string_view name) const = 0;
+
+  // Return the value of that name, or an empty string.
+  virtual std::string Header(std::string_view name) const = 0;    // names are without case
+  virtual std::string Argument(std::string_view name) const = 0;  // of the query, decoded
 
   // Answers the call as a whole. A call is answered once; later answers are ignored.
   virtual void Reply(unsigned code, std::string_view type, std::string body) = 0;
@@ -35,19 +38,20 @@ class ApiCall {
   virtual void Write(std::string_view piece) = 0;
   virtual void End() = 0;
 
-  // Calls `gone` on the thread of the port if the client leaves before the answer is complete; at
-  // once if it has left.
+  // Calls `gone` on the thread of the port if the client leaves, or the port ends, before the
+  // answer is complete; at once if it has left. `gone` must hold no reference to the call.
   virtual void OnGone(std::function<void()> gone) = 0;
 };
 
-// Runs on the thread of the port, and returns soon; must not throw.
+// Runs on the thread of the port when the body is complete, and returns soon; must not throw.
 using ApiHandler = std::function<void(std::shared_ptr<ApiCall>)>;
 
 struct ApiPortOptions {
-  std::string address;  // "127.0.0.1:8000"; port 0 picks a free one
-  std::string what;     // is served, for messages
-  std::int64_t max_body_bytes = std::int64_t{16} << 20;
-  std::int64_t connections = 1024;  // at once
+  std::string address = {};  // "127.0.0.1:8000"; port 0 picks a free one
+  std::string what = {};     // is served, for messages
+  std::int64_t max_body_bytes = std::int64_t{16} << 20;   // of a request; a longer one gets a 413
+  std::int64_t max_unread_bytes = std::int64_t{8} << 20;  // of pieces that a client does not read
+  std::int64_t connections = 1024;                        // at once
 };
 
 class ApiPort {
