@@ -1,0 +1,231 @@
+#include "rollout_worker/openai/request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rollout_worker/vllm/protocol.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using Json = nlohmann::ordered_json;
+
+OpenAiRequest Completion(const std::string& body) {
+  Result<OpenAiRequest> request = ParseCompletions(body);
+  EXPECT_TRUE(request.ok()) << request.status().ToString();
+  return request.ok() ? *std::move(request) : OpenAiRequest();
+}
+
+OpenAiRequest Chat(const std::string& fields) {
+  Result<OpenAiRequest> request =
+      ParseChat(R"({"messages": [{"role": "user", "content": "hi"}])" + fields + "}");
+  EXPECT_TRUE(request.ok()) << request.status().ToString();
+  return request.ok() ? *std::move(request) : OpenAiRequest();
+}
+
+std::string Refused(const Result<OpenAiRequest>& request) {
+  EXPECT_EQ(request.status().code(), StatusCode::kInvalidArgument);
+  return request.status().message();
+}
+
+std::string RefusedCompletion(const std::string& fields) {
+  return Refused(ParseCompletions(R"({"prompt": "a", )" + fields + "}"));
+}
+
+std::string RefusedMessages(const std::string& messages) {
+  return Refused(ParseChat(R"({"messages": )" + messages + "}"));
+}
+
+TEST(OpenAiRequestTest, APromptIsATextTokensOrAListOfThese) {
+  EXPECT_THAT(Completion(R"({"prompt": "a"})").prompts, ElementsAre(OpenAiPrompt("a")));
+  EXPECT_THAT(Completion(R"({"prompt": [5, 6]})").prompts,
+              ElementsAre(OpenAiPrompt(std::vector{5, 6})));
+  EXPECT_THAT(Completion(R"({"prompt": ["a", "b"]})").prompts,
+              ElementsAre(OpenAiPrompt("a"), OpenAiPrompt("b")));
+  EXPECT_THAT(Completion(R"({"prompt": [[5], [6, 7]]})").prompts,
+              ElementsAre(OpenAiPrompt(std::vector{5}), OpenAiPrompt(std::vector{6, 7})));
+  EXPECT_THAT(Refused(ParseCompletions("{}")), HasSubstr("prompt is missing"));
+  for (const char* prompt : {"[]", "{}", "5", "[5, \"a\"]", "[-1]", "[1.5]", "[4294967296]"}) {
+    EXPECT_THAT(Refused(ParseCompletions(std::string(R"({"prompt": )") + prompt + "}")),
+                StartsWith("prompt = "))
+        << prompt;
+  }
+}
+
+TEST(OpenAiRequestTest, AbsentFieldsAreThoseOfTheApi) {
+  const OpenAiRequest request = Completion(R"({"prompt": "a", "stop": null, "n": null})");
+  EXPECT_EQ(request.sampling.temperature, 1);
+  EXPECT_EQ(request.sampling.top_p, 1);
+  EXPECT_EQ(request.max_tokens, 16);
+  EXPECT_EQ(request.seed, std::nullopt);
+  EXPECT_EQ(request.n, 1);
+  EXPECT_FALSE(request.stream || request.logprobs || request.ignore_eos);
+  EXPECT_EQ(Chat("").max_tokens, std::nullopt);
+  EXPECT_TRUE(Chat("").tools.is_null());
+}
+
+TEST(OpenAiRequestTest, WhatOurVllmClientSendsIsRead) {
+  CompletionBody body;
+  body.model = "m";
+  body.prompt_token_ids = {1, 2};
+  body.sampling.temperature = 0.5;
+  body.sampling.top_p = 0.9;
+  body.sampling.top_k = 7;
+  body.sampling.max_tokens = 9;
+  body.sampling.min_tokens = 2;
+  body.sampling.stop = {"x", "y"};
+  body.sampling.stop_token_ids = {3};
+  body.sampling.seed = 0x8000000000000005ULL;
+  body.seeded = true;
+  body.ignore_eos = true;
+  body.cache_salt = "salt";
+  body.stream_interval = 16;
+  const OpenAiRequest request = Completion(body.ToJson());
+  EXPECT_EQ(request.model, "m");
+  EXPECT_THAT(request.prompts, ElementsAre(OpenAiPrompt(std::vector{1, 2})));
+  EXPECT_EQ(request.sampling.temperature, 0.5);
+  EXPECT_EQ(request.sampling.top_p, 0.9);
+  EXPECT_EQ(request.sampling.top_k, 7);
+  EXPECT_EQ(request.sampling.min_tokens, 2);
+  EXPECT_THAT(request.sampling.stop, ElementsAre("x", "y"));
+  EXPECT_THAT(request.sampling.stop_token_ids, ElementsAre(3));
+  EXPECT_TRUE(request.sampling.include_stop);
+  EXPECT_EQ(request.max_tokens, 9);
+  EXPECT_EQ(request.seed, 5);
+  EXPECT_TRUE(request.ignore_eos && request.stream && request.include_usage && request.logprobs &&
+              request.return_token_ids && request.tokens_as_ids);
+  EXPECT_FALSE(request.top_logprobs);
+  body.sampling.top_k = 0;
+  EXPECT_EQ(Completion(body.ToJson()).sampling.top_k, 0);
+}
+
+TEST(OpenAiRequestTest, FieldsThatChangeNothingMayHaveAnyValue) {
+  Completion(R"({"prompt": "a", "user": "u", "metadata": {"a": 1}, "store": true, "priority": 3})");
+  Completion(R"({"prompt": "a", "best_of": 1, "echo": false, "suffix": "", "logit_bias": {}})");
+  Chat(R"(, "response_format": {"type": "text"}, "parallel_tool_calls": true, "functions": null)");
+}
+
+TEST(OpenAiRequestTest, AFieldThatIsNotSupportedIsRefusedByName) {
+  EXPECT_THAT(RefusedCompletion(R"("echo": true)"), StartsWith("echo = true; expected false"));
+  EXPECT_THAT(RefusedCompletion(R"("presence_penalty": 0.5)"),
+              StartsWith("presence_penalty = 0.5"));
+  EXPECT_THAT(RefusedCompletion(R"("guided_json": {})"), StartsWith("guided_json is not a field"));
+  EXPECT_THAT(RefusedCompletion(R"("messages": [])"), StartsWith("messages is not a field"));
+  EXPECT_THAT(RefusedCompletion(R"("stream_options": {"x": 1})"),
+              StartsWith("stream_options.x is"));
+}
+
+TEST(OpenAiRequestTest, WrongValuesAreRefusedByName) {
+  for (const char* field : {R"("n": 0)",
+                            R"("n": 129)",
+                            R"("n": 1.5)",
+                            R"("n": true)",
+                            R"("max_tokens": 0)",
+                            R"("max_tokens": 18446744073709551615)",
+                            R"("max_tokens": -9223372036854775808)",
+                            R"("temperature": -1)",
+                            R"("temperature": "hot")",
+                            R"("top_p": 0)",
+                            R"("top_p": 1.5)",
+                            R"("top_k": -2)",
+                            R"("min_tokens": -1)",
+                            R"("seed": 1.5)",
+                            R"("stream": 1)",
+                            R"("stop": [""])",
+                            R"("stop": [1])",
+                            R"("stop_token_ids": 5)",
+                            R"("logprobs": 2)",
+                            R"("logprobs": true)",
+                            R"("model": 5)",
+                            R"("ignore_eos": "no")"}) {
+    const std::string name = std::string(field).substr(1, std::string(field).find('"', 1) - 1);
+    EXPECT_THAT(RefusedCompletion(field), StartsWith(name + " = ")) << field;
+  }
+  EXPECT_LT(RefusedCompletion(R"("n": ")" + std::string(100000, 'x') + "\"").size(), 200U);
+}
+
+TEST(OpenAiRequestTest, ABodyThatIsNoObjectIsRefused) {
+  for (const std::string& body :
+       {std::string(), std::string("[]"), std::string("{"), std::string("{\"prompt\": \"\xff\"}"),
+        std::string(100000, '['), "{\"prompt\":" + std::string(1000, '[') + "1"}) {
+    EXPECT_THAT(Refused(ParseCompletions(body)), StartsWith("the body is "));
+    EXPECT_THAT(Refused(ParseChat(body)), StartsWith("the body is "));
+  }
+}
+
+TEST(OpenAiRequestTest, TheLogProbOfTheMostProbableTokenIsThatOfTheSampledOneWhereItIsGreedy) {
+  EXPECT_THAT(RefusedCompletion(R"("logprobs": 1)"), StartsWith("logprobs = 1; expected 0"));
+  EXPECT_TRUE(Completion(R"({"prompt": "a", "logprobs": 1, "temperature": 0})").top_logprobs);
+  EXPECT_TRUE(Chat(R"(, "logprobs": true, "top_logprobs": 1, "top_k": 1)").top_logprobs);
+  EXPECT_FALSE(Chat(R"(, "logprobs": true, "top_logprobs": 0)").top_logprobs);
+  EXPECT_THAT(Refused(ParseChat(R"({"messages": [{"role": "user", "content": ""}],
+                                    "top_logprobs": 1, "temperature": 0})")),
+              HasSubstr("needs logprobs"));
+}
+
+TEST(OpenAiRequestTest, MessagesBecomeWhatATemplateReads) {
+  const OpenAiRequest request = Completion(R"({"prompt": "a"})");
+  const Result<Json> messages = TemplateMessages(Json::parse(R"([
+      {"role": "system", "content": "s"},
+      {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+      {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
+       "function": {"name": "f", "arguments": "{\"x\": [1]}"}}]},
+      {"role": "tool", "tool_call_id": "1", "content": "2"}])"));
+  ASSERT_TRUE(messages.ok()) << messages.status().ToString();
+  EXPECT_EQ(messages->dump(),
+            R"([{"role":"system","content":"s"},{"role":"user","content":"a\nb"},)"
+            R"({"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function",)"
+            R"("function":{"name":"f","arguments":{"x":[1]}}}]},)"
+            R"({"role":"tool","tool_call_id":"1","content":"2"}])");
+}
+
+TEST(OpenAiRequestTest, MalformedMessagesAreRefusedWithTheirPlace) {
+  EXPECT_THAT(RefusedMessages("[]"), StartsWith("messages = []"));
+  EXPECT_THAT(RefusedMessages("\"hi\""), StartsWith("messages = \"hi\""));
+  EXPECT_THAT(RefusedMessages(R"(["hi"])"), StartsWith("messages[0] = \"hi\""));
+  EXPECT_THAT(RefusedMessages(R"([{"content": "a"}])"), StartsWith("messages[0] = "));
+  EXPECT_THAT(RefusedMessages(R"([{"role": 5, "content": "a"}])"), StartsWith("messages[0] = "));
+  EXPECT_THAT(RefusedMessages(R"([{"role": "user"}])"), StartsWith("messages[0].content is"));
+  EXPECT_THAT(RefusedMessages(R"([{"role": "user", "content": 5}])"),
+              StartsWith("messages[0].content = 5"));
+  EXPECT_THAT(RefusedMessages(R"([{"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": "x"}}]}])"),
+              HasSubstr("images and sounds are not read"));
+  EXPECT_THAT(RefusedMessages(R"([{"role": "assistant", "tool_calls": [
+                {"function": {"name": "f", "arguments": "{"}}]}])"),
+              StartsWith("messages[0].tool_calls[0].function.arguments = \"{\""));
+  EXPECT_THAT(RefusedMessages(R"([{"role": "assistant", "tool_calls": [5]}])"),
+              StartsWith("messages[0].tool_calls[0] = 5"));
+  EXPECT_THAT(Refused(ParseChat("{}")), StartsWith("messages is missing"));
+}
+
+TEST(OpenAiRequestTest, ToolsAreFunctionsThatThePolicyMayCall) {
+  const std::string tools =
+      R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}])";
+  EXPECT_EQ(Chat(tools).tools.size(), 1U);
+  EXPECT_EQ(Chat(tools + R"(, "tool_choice": "auto")").tools.size(), 1U);
+  EXPECT_TRUE(Chat(tools + R"(, "tool_choice": "none")").tools.is_null());
+  EXPECT_TRUE(Chat(R"(, "tools": [])").tools.is_null());
+  const std::string head = R"({"messages": [{"role": "user", "content": "a"}])";
+  EXPECT_THAT(Refused(ParseChat(head + tools + R"(, "tool_choice": "required"})")),
+              StartsWith("tool_choice = \"required\"; expected \"auto\" or \"none\""));
+  for (const char* bad : {R"("f")", R"({"type": "function"})", R"({"function": {"name": "f"}})",
+                          R"({"type": "function", "function": {"name": 5}})",
+                          R"({"type": 5, "function": {"name": "f"}})"}) {
+    EXPECT_THAT(Refused(ParseChat(head + R"(, "tools": [)" + bad + "]}")),
+                StartsWith("tools[0] = "));
+  }
+}
+
+TEST(OpenAiRequestTest, ChoicesHaveSeedsOfTheirOwn) {
+  EXPECT_EQ(OpenAiRequest::SeedOf(5, 0), 5U);
+  EXPECT_NE(OpenAiRequest::SeedOf(5, 1), OpenAiRequest::SeedOf(5, 2));
+  EXPECT_NE(OpenAiRequest::SeedOf(5, 1), OpenAiRequest::SeedOf(6, 1));
+}
+
+}  // namespace
+}  // namespace buttress
