@@ -22,6 +22,7 @@
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
+#include "lib/config/token_bounds.h"
 #include "lib/data/row_faults.h"
 #include "lib/page/page_data.h"
 #include "lib/policy/model_config.h"
@@ -44,8 +45,14 @@ constexpr int kCheckNice = 10;
 GroupLimits GroupLimitsFrom(const RunSettings& run, const ModelConfig& model) {
   GroupLimits limits;
   limits.max_completions = static_cast<std::int32_t>(run.sampling.group_size);
+  limits.max_branches = run.env.on() ? static_cast<std::int32_t>(run.env.max_turns) : 1;
   limits.max_prompt_tokens = static_cast<std::int32_t>(run.data.max_prompt_tokens);
-  limits.max_completion_tokens = static_cast<std::int32_t>(run.sampling.max_tokens);
+  limits.max_completion_tokens = static_cast<std::int32_t>(MostBehindPrompt(run));
+  if (run.env.on()) {
+    // What the conversations of a group begin with may be any part of them.
+    limits.max_completion_tokens += limits.max_prompt_tokens;
+    limits.max_prompt_tokens = limits.max_completion_tokens;
+  }
   limits.vocab_size = static_cast<std::int32_t>(model.vocab_size);
   return limits;
 }

@@ -4,6 +4,7 @@
 
 #include "coordinator/schedule/scheduler.h"
 #include "lib/experience/codec.h"
+#include "lib/experience/episodes.h"
 
 namespace buttress {
 
@@ -27,7 +28,7 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
     return SubmitOutcome::kStaleFence;
   const v1::GroupHead& head = submission.head;
   if (head.prompt_id() != group->prompt.prompt_id || head.group_id() != group->group_id ||
-      head.outcomes_size() < 1 || head.outcomes_size() > group->prompt.completions) {
+      Episodes(head) < 1 || Episodes(head) > group->prompt.completions) {
     return SubmitOutcome::kMismatch;
   }
   return CheckVersions(*group, head);

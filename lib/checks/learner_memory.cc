@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/checks/findings.h"
+#include "lib/config/token_bounds.h"
 
 namespace buttress {
 namespace {
@@ -59,7 +60,7 @@ double MemoryPlan::peak() const { return state() + std::max(pass(), update); }
 MicroBatchShape FullMicroBatch(const RunConfig& config, const ModelConfig& model) {
   const SamplingConfig& sampling = config.run.sampling;
   const MicroBatchBound bound = BoundOf(config.run, config.local.learner, model);
-  const std::int64_t T = sampling.max_tokens;
+  const std::int64_t T = MostBehindPrompt(config.run);
   const std::int64_t P = std::max<std::int64_t>(
       1, std::min(config.run.data.max_prompt_tokens, model.max_positions - T));
   MicroBatchShape shape;

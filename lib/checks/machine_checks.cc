@@ -17,6 +17,7 @@
 #include "lib/base/os/fd.h"
 #include "lib/base/os/program_path.h"
 #include "lib/config/load_credentials.h"
+#include "lib/config/token_bounds.h"
 #include "lib/measure/eval_files.h"
 
 namespace buttress {
@@ -69,7 +70,7 @@ double NeededBytes(const RunConfig& config, std::int64_t parameters) {
   const double model = static_cast<double>(parameters) *
                        static_cast<double>(checkpoints * BytesOfParameter(run) + models * weights);
   const double tokens = static_cast<double>(run.batch.prompts * run.sampling.group_size) *
-                        static_cast<double>(run.sampling.max_tokens);
+                        static_cast<double>(MostBehindPrompt(run));
   // Payloads are deleted once a checkpoint has settled them.
   const std::int64_t kept = config.local.coordinator.keep_payloads
                                 ? run.steps

@@ -10,6 +10,7 @@
 #include "lib/collectives/cuda_library.h"
 #include "lib/collectives/gpu_choice.h"
 #include "lib/config/choice.h"
+#include "lib/config/token_bounds.h"
 
 namespace buttress {
 namespace {
@@ -87,7 +88,7 @@ MemoryNeed WorkerMemory(const RunConfig& config, const ModelFacts& model) {
     values += 2 * static_cast<double>(block.attention.kv_width());
   const auto most = static_cast<double>(std::min(
       worker.kv_cache_tokens,
-      worker.max_running * (config.run.data.max_prompt_tokens + config.run.sampling.max_tokens)));
+      worker.max_running * (config.run.data.max_prompt_tokens + MostBehindPrompt(config.run))));
   need.passes = values * most * BytesOfValue(config);
   // While new weights are read, the worker samples with the old ones.
   if (!config.run.lora.on()) need.passes += need.state;

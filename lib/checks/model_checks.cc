@@ -12,6 +12,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/text/bounded_json.h"
 #include "lib/config/paths.h"
+#include "lib/config/token_bounds.h"
 #include "lib/weights/adapter_files.h"
 #include "lib/weights/safetensors.h"
 
@@ -108,9 +109,9 @@ void CheckTokenizer(const std::string& path, ModelFacts& facts, Findings& findin
 }
 
 void CheckPositions(const RunSettings& run, const ModelConfig& model, Findings& findings) {
-  const std::int64_t completion = run.sampling.max_tokens, positions = model.max_positions;
+  const std::int64_t completion = MostBehindPrompt(run), positions = model.max_positions;
   if (completion >= positions) {
-    findings.Error("run.sampling.max_tokens",
+    findings.Error(run.env.on() ? "run.env.max_tokens" : "run.sampling.max_tokens",
                    fmt::format("{} tokens leave no place for a prompt in the {} positions of the "
                                "model; lower it",
                                completion, positions));

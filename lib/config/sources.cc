@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/config/token_bounds.h"
+
 namespace buttress {
 namespace {
 
@@ -24,17 +26,17 @@ DataConfig DataOf(const DataConfig& common, const SourceConfig& source) {
 
 std::vector<PromptDataset> DatasetsOf(const RunSettings& run) {
   if (run.data.sources.empty())
-    return {{.name = {},
-             .section = "run.data",
-             .data = run.data,
-             .max_tokens = run.sampling.max_tokens}};
+    return {
+        {.name = {}, .section = "run.data", .data = run.data, .max_tokens = MostBehindPrompt(run)}};
   std::vector<PromptDataset> datasets;
   for (const auto& [name, source] : run.data.sources) {
     datasets.push_back({.name = name,
                         .section = "run.data.sources." + name,
                         .weight = source.weight,
                         .data = DataOf(run.data, source),
-                        .max_tokens = source.max_tokens.value_or(run.sampling.max_tokens)});
+                        .max_tokens = run.env.on()
+                                          ? run.env.max_tokens
+                                          : source.max_tokens.value_or(run.sampling.max_tokens)});
   }
   return datasets;
 }

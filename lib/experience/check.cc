@@ -13,6 +13,7 @@
 
 #include "lib/base/text/reward_bounds.h"
 #include "lib/base/text/unicode.h"
+#include "lib/experience/check_episodes.h"
 #include "lib/experience/codec.h"
 #include "lib/experience/group.h"
 
@@ -56,18 +57,6 @@ Status CheckLengths(const v1::GroupHead& head, const GroupLimits& limits, std::i
   return OkStatus();
 }
 
-// A column with the size that it has and the one that the others give it.
-using ColumnSize = std::tuple<std::string_view, std::int64_t, std::int64_t>;
-
-Status CheckSizes(std::initializer_list<ColumnSize> columns) {
-  for (const auto& [name, size, expected] : columns) {
-    if (size == expected) continue;
-    return InvalidArgument(
-        fmt::format("column {} has {} entries; expected {}", name, size, expected));
-  }
-  return OkStatus();
-}
-
 // The columns of a head that the worker fills.
 Status CheckHeadColumns(const v1::GroupHead& head) {
   const std::int64_t n = Completions(head);
@@ -84,9 +73,10 @@ Status CheckHeadColumns(const v1::GroupHead& head) {
 Status CheckColumns(const v1::Group& group, const GroupLimits& limits) {
   const v1::GroupHead& head = group.head();
   const std::int64_t n = Completions(head);
-  if (n == 0 || n > limits.max_completions)
+  const std::int64_t branches = head.parents().empty() ? 1 : limits.max_branches;
+  if (n == 0 || n > limits.max_completions * branches)
     return InvalidArgument(
-        fmt::format("{} completions; expected 1 to {}", n, limits.max_completions));
+        fmt::format("{} completions; expected 1 to {}", n, limits.max_completions * branches));
   if (head.component_names_size() > static_cast<int>(kMaxRewardTerms)) {
     return InvalidArgument(fmt::format("{} reward components; expected at most {}",
                                        head.component_names_size(), kMaxRewardTerms));
@@ -95,10 +85,10 @@ Status CheckColumns(const v1::Group& group, const GroupLimits& limits) {
   BUTTRESS_RETURN_IF_ERROR(CheckLengths(head, limits, tokens));
   BUTTRESS_RETURN_IF_ERROR(CheckHeadColumns(head));
   const auto n_or_0 = [&](int size) { return size == 0 ? 0 : n; };
+  BUTTRESS_RETURN_IF_ERROR(CheckEpisodeColumns(head, limits));
   BUTTRESS_RETURN_IF_ERROR(CheckSizes(
       {{"token_ids", group.token_ids_size(), tokens},
        {"logprobs", group.logprobs_size(), tokens},
-       {"parents", head.parents_size(), n_or_0(head.parents_size())},
        {"unscorable_reasons", group.unscorable_reasons_size(),
         n_or_0(group.unscorable_reasons_size())},
        {"extracted_answers", group.extracted_answers_size(),
@@ -230,10 +220,7 @@ Status CheckCompletion(const v1::Group& group, int i, std::int64_t offset,
     return InvalidArgument(fmt::format("extracted_answer has {} bytes; expected at most {}",
                                        answer.size(), kMaxExtractedBytes));
   }
-  const v1::GroupHead& head = group.head();
-  if (head.parents_size() == 0 || (head.parents(i) >= -1 && head.parents(i) < i)) return OkStatus();
-  return InvalidArgument(fmt::format(
-      "parent = {}; expected the index of an earlier completion, or -1", head.parents(i)));
+  return OkStatus();
 }
 
 Status CheckVersions(const v1::GroupHead& head) {
@@ -269,6 +256,8 @@ Status CheckSegments(const v1::Group& group) {
                     "segments for several versions",
                     versions, group.segments_size(), group.token_ids_size()));
   }
+  // Turns may be sampled by servers of which one is behind another.
+  const bool episodes = !head.turns().empty();
   std::vector<bool> named(static_cast<std::size_t>(versions));
   std::vector<bool> covered(static_cast<std::size_t>(Completions(head)));
   for (int s = 0; s < group.segments_size(); ++s) {
@@ -281,7 +270,7 @@ Status CheckSegments(const v1::Group& group) {
         0 <= segment.version() && segment.version() < versions &&
         (first ? segment.first_token() == 0
                : before->completion() == i && before->first_token() < segment.first_token() &&
-                     before->version() <= segment.version());
+                     (episodes || before->version() <= segment.version()));
     if (!fits) {
       return InvalidArgument(fmt::format(
           "segments[{}] = completion {} from token {} by version {}; expected segments in the "
@@ -396,7 +385,9 @@ Status CheckGroupHead(const v1::GroupHead& head) {
   BUTTRESS_RETURN_IF_ERROR(CheckHeadColumns(head));
   BUTTRESS_RETURN_IF_ERROR(
       CheckSizes({{"logprob_sums", head.logprob_sums_size(), Completions(head)}}));
+  BUTTRESS_RETURN_IF_ERROR(CheckEpisodeColumns(head, {}));
   for (int i = 0; i < head.outcomes_size(); ++i) BUTTRESS_RETURN_IF_ERROR(CheckCompletion(head, i));
+  BUTTRESS_RETURN_IF_ERROR(CheckEpisodeVerdicts(head));
   if (!std::ranges::all_of(head.components(), [](double part) { return std::isfinite(part); }))
     return InvalidArgument("a reward component is not finite");
   if (!v1::CollapseClass_IsValid(head.collapse()))
@@ -423,7 +414,9 @@ Status CheckGroup(const v1::Group& group, const GroupLimits& limits) {
     offset += head.lengths(i);
   }
   BUTTRESS_RETURN_IF_ERROR(CheckSegments(group));
-  return CheckTrainedSpans(group);
+  BUTTRESS_RETURN_IF_ERROR(CheckTrainedSpans(group));
+  BUTTRESS_RETURN_IF_ERROR(CheckEpisodeVerdicts(head));
+  return CheckTurns(group);
 }
 
 Status CheckPlan(const Plan& plan) {

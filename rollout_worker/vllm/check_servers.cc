@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/config/token_bounds.h"
 #include "rollout_worker/vllm/control.h"
 
 namespace buttress {
@@ -13,10 +14,10 @@ constexpr const char* kCheck = "local.worker.vllm.servers";
 constexpr std::int64_t kProbeMs = 20000;  // for each call; several make a probe
 
 void CheckLength(const ServerInfo& server, const RunSettings& run, Findings& findings) {
-  const std::int64_t completion = run.sampling.max_tokens;
+  const std::int64_t completion = MostBehindPrompt(run);
   const std::int64_t whole = run.data.max_prompt_tokens + completion;
   if (server.max_model_len <= completion) {
-    findings.Error("run.sampling.max_tokens",
+    findings.Error(run.env.on() ? "run.env.max_tokens" : "run.sampling.max_tokens",
                    fmt::format("{} tokens leave no place for a prompt in the max_model_len of {}, "
                                "{}; lower it, or start the server with --max-model-len {}",
                                completion, server.url, server.max_model_len, whole));

@@ -140,8 +140,12 @@ const Refusal kRefusals[] = {
      "prompt_token_ids[1] = 100; expected a token in [0, 100)"},
     {"no sampling", [](v1::Group& g) { g.clear_sampling(); }, "sampling.top_p = 0"},
     {"no completions", [](v1::Group& g) { Head(g).clear_outcomes(); },
-     "0 completions; expected 1 to 3"},
-    {"many completions", [](v1::Group& g) { Head(g).mutable_outcomes()->Resize(4, 1); },
+     "0 completions; expected 1 to"},
+    {"many completions",
+     [](v1::Group& g) {
+       Head(g).mutable_outcomes()->Resize(4, 1);
+       Head(g).clear_parents();
+     },
      "4 completions"},
     {"finish reasons", [](v1::Group& g) { Head(g).add_finish_reasons(v1::FINISH_REASON_STOP); },
      "column finish_reasons has 4 entries; expected 3"},
@@ -235,7 +239,7 @@ const Refusal kRefusals[] = {
      [](v1::Group& g) { g.set_extracted_answers(0, std::string(300, 'x')); },
      "extracted_answer has 300 bytes; expected at most 256"},
     {"parent that is later", [](v1::Group& g) { g.mutable_head()->set_parents(1, 1); },
-     "completion 1: parent = 1; expected the index of an earlier completion, or -1"},
+     "completion 1: parent = 1; expected the index of an earlier completion of its episode"},
     {"negative parent", [](v1::Group& g) { g.mutable_head()->set_parents(1, -2); }, "parent = -2"},
     {"digest of a version", [](v1::Group& g) { Head(g).mutable_versions(0)->set_digest("short"); },
      "versions[0].digest has 5 bytes; expected 32 or none"},
