@@ -54,6 +54,11 @@ struct EngineResult {
   // What was sampled of an episode, in place of tokens, log-probs and segments; null for a
   // completion.
   std::shared_ptr<const Episode> episode = nullptr;
+
+  // Tokens that the policy sampled for it.
+  std::int64_t sampled_tokens() const {
+    return episode ? episode->sampled_tokens() : static_cast<std::int64_t>(token_ids.size());
+  }
 };
 
 // The state of one inference server.

@@ -60,6 +60,15 @@ struct Episode {
   // Otherwise the verifier judges this: the content of the last answer.
   std::string answer;
   std::int64_t reencoded_tokens = 0;  // of the policy's tokens, encoded again; 0 by construction
+
+  // Tokens that the policy sampled, over all branches.
+  std::int64_t sampled_tokens() const {
+    std::int64_t tokens = 0;
+    for (const EpisodeBranch& branch : branches) {
+      for (const EpisodeTurn& turn : branch.turns) tokens += turn.end - turn.begin;
+    }
+    return tokens;
+  }
 };
 
 }  // namespace buttress
