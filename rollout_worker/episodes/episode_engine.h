@@ -1,0 +1,52 @@
+// Episodes as samples: an engine that decorates another. A sample with a task becomes an episode,
+// whose calls of the policy are samples of the engine below.
+//
+//   Submit ──► queue ──► threads, one an episode: EpisodeRunner ──► Poll
+//                              │        ▲
+//                              └ calls ─┴► PolicyCalls ──► engine below
+//
+// Tokens: those generated are of all answers; those of an episode that nobody gets are cut.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "lib/base/report/status.h"
+#include "lib/config/run_config.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "rollout_worker/engine.h"
+#include "rollout_worker/episodes/runner.h"
+
+namespace buttress {
+
+// What the conversations of a run are encoded with. Pinned, because its parts name each other.
+class EpisodeCodec {
+ public:
+  // kInvalidArgument for a chat template that conversations cannot grow with. Without one, agents
+  // may only send prompts to /completions, and run.env.kind: builtin is refused.
+  static Result<std::unique_ptr<EpisodeCodec>> Create(const RunSettings& run,
+                                                      const Tokenizer& tokenizer);
+
+  EpisodeCodec(const EpisodeCodec&) = delete;
+  EpisodeCodec& operator=(const EpisodeCodec&) = delete;
+
+  SessionParts parts() const { return {env_, encoder_, turns_ ? &*turns_ : nullptr, format_}; }
+
+ private:
+  EpisodeCodec(const EnvConfig& env, TextEncoder encoder)
+      : env_(env), encoder_(std::move(encoder)) {}
+
+  const EnvConfig env_;
+  const TextEncoder encoder_;
+  std::optional<TurnEncoder> turns_;
+  ToolFormat format_ = ToolFormat::kHermes;
+};
+
+// At most `running` episodes at once; the others wait. Cancel and the end of the engine end the
+// episodes that run. Of episodes, Unfinished returns nothing: none is continued.
+std::unique_ptr<InferenceEngine> MakeEpisodeEngine(std::unique_ptr<InferenceEngine> below,
+                                                   std::unique_ptr<EpisodeCodec> codec,
+                                                   std::unique_ptr<EpisodeRunner> runner,
+                                                   std::size_t running);
+
+}  // namespace buttress

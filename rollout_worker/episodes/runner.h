@@ -1,0 +1,27 @@
+// What holds the conversations of episodes: an environment of this program, or an agent.
+#pragma once
+
+#include <memory>
+
+#include "lib/base/report/status.h"
+#include "lib/config/run_config.h"
+#include "rollout_worker/episodes/environment.h"
+#include "rollout_worker/episodes/live_episode.h"
+
+namespace buttress {
+
+// Thread-safe.
+class EpisodeRunner {
+ public:
+  virtual ~EpisodeRunner() = default;
+
+  // Runs an episode to its end, and returns soon once it is over or its time is. What is neither
+  // ended nor failed then is done.
+  virtual void Run(LiveEpisode& episode) = 0;
+};
+
+// run.env.kind: builtin. `run_seed` and the group of an episode make the seed of its environment.
+std::unique_ptr<EpisodeRunner> MakeBuiltinRunner(std::unique_ptr<EnvironmentFactory> factory,
+                                                 std::uint64_t run_seed);
+
+}  // namespace buttress
