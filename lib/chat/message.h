@@ -14,9 +14,9 @@ struct ToolCall {
 };
 
 struct AssistantMessage {
-  std::string content;           // the text beside the calls
-  std::vector<ToolCall> calls;   // in order
-  std::vector<std::string> bad;  // a reason for each call that does not parse
+  std::string content;                // the text beside the calls
+  std::vector<ToolCall> calls = {};   // in order
+  std::vector<std::string> bad = {};  // a reason for each call that does not parse
 };
 
 }  // namespace buttress

@@ -20,7 +20,6 @@ constexpr std::string_view kSpaces = " \n\t\r";
 constexpr std::string_view kNameBytes =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 constexpr std::string_view kMistralMark = "[TOOL_CALLS]";
-constexpr std::string_view kThoughtsEnd = "</think>";
 
 std::string_view WithoutSpace(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kSpaces);
@@ -234,19 +233,23 @@ ToolFormat FormatOf(std::string_view chat_template) {
   return ToolFormat::kHermes;
 }
 
+std::string_view BehindThoughts(std::string_view text) {
+  constexpr std::string_view kEnd = "</think>";
+  const std::size_t end = text.rfind(kEnd);
+  const std::string_view said = text.substr(end == std::string_view::npos ? 0 : end + kEnd.size());
+  return WithoutSpace(said).starts_with("<think>") ? text.substr(text.size()) : said;
+}
+
 AssistantMessage ReadAnswer(std::string_view text, ToolFormat format) {
-  const std::size_t end = text.rfind(kThoughtsEnd);
-  const std::size_t begin = end == std::string_view::npos ? 0 : end + kThoughtsEnd.size();
-  const std::string_view said = text.substr(begin);
+  const std::string_view said = BehindThoughts(text);
   AnswerReader reader;
-  // Thoughts that were cut call nothing.
-  if (!WithoutSpace(said).starts_with("<think>")) reader.Read(said, format);
+  reader.Read(said, format);
   AssistantMessage message = reader.Take();
   if (message.calls.empty() && message.bad.empty()) {
     message.content = text;
   } else {
-    message.content =
-        std::string(text.substr(0, begin)) + std::string(WithoutSpace(message.content));
+    message.content = std::string(text.substr(0, text.size() - said.size())) +
+                      std::string(WithoutSpace(message.content));
   }
   return message;
 }

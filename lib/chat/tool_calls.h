@@ -12,6 +12,10 @@ namespace buttress {
 // is. Pure.
 ToolFormat FormatOf(std::string_view chat_template);
 
+// Returns what an answer says behind its thoughts: behind the last "</think>", and nothing where
+// they were cut. Pure.
+std::string_view BehindThoughts(std::string_view text);
+
 // Splits `text`, an answer without special tokens, into content and calls. A call that does not
 // parse, or whose arguments are no object, is none of the calls and has its reason in `bad`. Pure,
 // in time linear in the text. REQUIRES: `format` is not kAuto.

@@ -36,6 +36,7 @@ constexpr PathSetting kPathSettings[] = {
     {"run.data.sources.*.verifier", PathKind::kVerifier},
     {"run.model.path"},
     {"run.lora.adapter"},
+    {"run.env.search_file"},
     {"run.reward.verifier", PathKind::kVerifier},
     {"run.reward.by_source.*", PathKind::kVerifier},
     {"run.reward.second.verifier", PathKind::kVerifier},

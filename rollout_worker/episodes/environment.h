@@ -19,8 +19,9 @@ namespace buttress {
 struct EnvironmentReply {
   // Messages (user, tool) that follow the answer; empty where the episode has ended.
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-  double turn_reward = 0;               // for the answer
-  std::optional<double> reward;         // of the episode, at its end; absent: the verifier decides
+  double turn_reward = 0;  // for the answer
+  // Of the episode, should it end here; absent: as before, and without any the verifier decides.
+  std::optional<double> reward;
   std::vector<std::string> tools = {};  // that were called, by name
   std::int32_t failed_tools = 0;        // of them, and of the calls that did not parse
 
