@@ -12,8 +12,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The content of an answer in the conversations that are rendered here.
+// The content of an answer that is rendered, and not encoded.
 constexpr std::string_view kAnswer = "buttress-answer";
+// Those of answers that are encoded. Samples have the letters of user and assistant, because a
+// tokenizer of single characters may have no others.
+constexpr std::string_view kSampleAnswers[] = {"sususta", "rerenta", "ninisea"};
 constexpr std::size_t kShownTokens = 8;
 
 ordered_json UserMessage(std::string_view content) {
@@ -24,7 +27,7 @@ ordered_json ToolMessage(std::string_view content) {
   return {{"role", "tool"}, {"name", "f"}, {"tool_call_id", "call00001"}, {"content", content}};
 }
 
-ordered_json SampleOpening() { return ordered_json::array({UserMessage("Which is it?")}); }
+ordered_json SampleOpening() { return ordered_json::array({UserMessage("nature")}); }
 
 ordered_json SampleTools() {
   return ordered_json::parse(
@@ -78,9 +81,9 @@ std::string Shown(const Tokenizer& tokenizer, std::span<const std::int32_t> toke
 Result<TurnEncoder> TurnEncoder::Create(const TextEncoder& encoder, bool tools) {
   const TurnEncoder turns(encoder);
   if (!tools) {
-    const std::vector<ordered_json> users = {ordered_json::array({UserMessage("And 7?")}),
-                                             ordered_json::array({UserMessage(" No.\n\nWhy?\n")}),
-                                             ordered_json::array({UserMessage("Good.")})};
+    const std::vector<ordered_json> users = {ordered_json::array({UserMessage("trees")}),
+                                             ordered_json::array({UserMessage("\nrain\n\nsun\n")}),
+                                             ordered_json::array({UserMessage("sea")})};
     BUTTRESS_RETURN_IF_ERROR(turns.Prove(users, nullptr));
     return turns;
   }
@@ -145,21 +148,20 @@ Status TurnEncoder::Prove(const std::vector<ordered_json>& turns, const ordered_
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<std::int32_t> pieces, First(opening, tools));
   ordered_json conversation = opening;
   std::string beginning;  // of an answer, where the template leaves it out of past ones
-  for (std::size_t i = 0; i < turns.size(); ++i) {
-    conversation.push_back(AnswerMessage(fmt::format("{}-{}", kAnswer, i), !tools.is_null()));
+  for (std::size_t i = 0; i < std::min(turns.size(), std::size(kSampleAnswers)); ++i) {
+    conversation.push_back(AnswerMessage(std::string(kSampleAnswers[i]), !tools.is_null()));
     Append(conversation, turns[i]);
     BUTTRESS_ASSIGN_OR_RETURN(std::string text,
                               encoder_->RenderMessages(conversation, true, tools));
-    if (const std::size_t at = text.find(kAnswer);
+    if (const std::size_t at = text.find(kSampleAnswers[0]);
         i == 0 && at < asked.size() && asked.starts_with(std::string_view(text).substr(0, at)))
       beginning = asked.substr(at);
     std::size_t answer = 0;
     for (std::size_t j = 0; j <= i; ++j) {
-      const std::string mark = fmt::format("{}-{}", kAnswer, j);
-      answer = text.find(mark, answer);
+      answer = text.find(kSampleAnswers[j], answer);
       if (answer == std::string::npos) return NoAnswer();
       text.insert(answer, beginning);
-      answer = text.rfind(mark);
+      answer = text.rfind(kSampleAnswers[j]);
     }
     BUTTRESS_ASSIGN_OR_RETURN(const auto next, Next(opening, turns[i], tools, -1));
     BUTTRESS_ASSIGN_OR_RETURN(const std::string end, EndOfAnswer(tokenizer, next));
