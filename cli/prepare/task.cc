@@ -1,5 +1,5 @@
-// `buttress task countdown` and `buttress task arithmetic`: generate problems, split into training
-// and held-out problems by canonical form, and pairs for supervised fine-tuning.
+// `buttress task`. Countdown and arithmetic generate problems, split into training and held-out
+// problems by canonical form, and pairs for supervised fine-tuning.
 #include "cli/prepare/task.h"
 
 #include <fmt/core.h>
@@ -182,6 +182,30 @@ std::function<Status()> AddArithmetic(CLI::App& app) {
   };
 }
 
+std::function<Status()> AddGuess(CLI::App& app) {
+  struct Flags {
+    std::string folder;
+    GuessTaskOptions guess;
+  };
+
+  const auto flags = std::make_shared<Flags>();
+  app.add_option("--out", flags->folder, "folder for train.jsonl and sft.jsonl")->required();
+  app.option_defaults()->always_capture_default();
+  app.add_option("--max", flags->guess.max, "numbers are 1 to this (run.env.guess_max)")
+      ->check(CLI::Range(2, 1000000));
+  app.add_option("--turns", flags->guess.turns, "guesses of a game in sft.jsonl at most")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--sft", flags->guess.sft, "games in sft.jsonl, whose guesses are random")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", flags->guess.seed, "seed of the games");
+  return [flags]() -> Status {
+    BUTTRESS_RETURN_IF_ERROR(WriteGuessTask(flags->guess, flags->folder));
+    fmt::print("guess: {}/train.jsonl {}, sft.jsonl {} rows\n", flags->folder, flags->guess.max,
+               flags->guess.sft);
+    return OkStatus();
+  };
+}
+
 }  // namespace
 
 bool IsHeldOut(std::string_view canonical, double held_out_share) {
@@ -203,9 +227,10 @@ std::function<Status()> AddTask(CLI::App& app) {
   CLI::App& countdown_app = *app.add_subcommand("countdown", "reach a target with given numbers");
   CLI::App& arithmetic_app =
       *app.add_subcommand("arithmetic", "sums, differences and products of two numbers");
-  return [&countdown_app, countdown = AddCountdown(countdown_app),
-          arithmetic = AddArithmetic(arithmetic_app)] {
-    return countdown_app.parsed() ? countdown() : arithmetic();
+  CLI::App& guess_app = *app.add_subcommand("guess", "the guessing game of run.env.name: guess");
+  return [&countdown_app, &guess_app, countdown = AddCountdown(countdown_app),
+          arithmetic = AddArithmetic(arithmetic_app), guess = AddGuess(guess_app)] {
+    return guess_app.parsed() ? guess() : countdown_app.parsed() ? countdown() : arithmetic();
   };
 }
 

@@ -103,4 +103,15 @@ bool IsHeldOut(std::string_view canonical, double held_out_share);
 // has too few problems.
 Status WriteTask(const Task& task, const TaskFileOptions& options, const std::string& folder);
 
+struct GuessTaskOptions {
+  std::int64_t max = 16;   // numbers are 1 to this (run.env.guess_max)
+  std::int64_t turns = 5;  // guesses of a game in sft.jsonl at most
+  std::int64_t sft = 0;    // rows of sft.jsonl
+  std::uint64_t seed = 1;
+};
+
+// Writes rows for the guessing game of run.env: train.jsonl has one for each number, and sft.jsonl
+// has games in which the guesses are random, as conversations. Equal options give equal bytes.
+Status WriteGuessTask(const GuessTaskOptions& options, const std::string& folder);
+
 }  // namespace buttress

@@ -1,3 +1,5 @@
+#include "lib/chat/guess.h"
+
 #include <fmt/core.h>
 
 #include <charconv>
@@ -38,12 +40,11 @@ class GuessEnvironment : public Environment {
   Result<EnvironmentReply> Reply(const AssistantMessage& answer,
                                  std::int64_t /*deadline_ms*/) override {
     const std::optional<std::int64_t> guess = LastNumber(BehindThoughts(answer.content));
-    const bool right = guess == number_;
+    const std::string_view hint = GuessHint(guess, number_);
     EnvironmentReply reply;
-    reply.turn_reward = right ? 1 : 0;
+    reply.turn_reward = hint.empty() ? 1 : 0;
     reply.reward = reply.turn_reward;
-    const char* text = !guess ? "not a number" : *guess < number_ ? "higher" : "lower";
-    if (!right) reply.messages.push_back({{"role", "user"}, {"content", text}});
+    if (!hint.empty()) reply.messages.push_back({{"role", "user"}, {"content", hint}});
     return reply;
   }
 
