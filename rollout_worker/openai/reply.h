@@ -14,6 +14,8 @@
 
 namespace buttress {
 
+inline constexpr char kJsonType[] = "application/json";
+
 // What a reply, or an event of it, says of one choice.
 struct OpenAiChoice {
   std::int32_t index = 0;  // over all prompts: prompt * n + choice

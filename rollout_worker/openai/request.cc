@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
 #include <utility>
 
 #include "lib/base/text/bounded_json.h"
 #include "lib/base/text/random.h"
+#include "rollout_worker/openai/fields.h"
 
 namespace buttress {
 namespace {
@@ -20,9 +19,7 @@ using nlohmann::ordered_json;
 
 constexpr std::int32_t kMaxChoices = 128;
 constexpr std::size_t kMaxPrompts = 2048;
-constexpr std::size_t kShown = 60;           // characters of a wrong value
 constexpr std::int32_t kDefaultTokens = 16;  // of completions, as in OpenAI's API
-constexpr auto kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 // They change no token of an answer.
 constexpr std::array<std::string_view, 11> kIgnored = {
@@ -30,64 +27,10 @@ constexpr std::array<std::string_view, 11> kIgnored = {
     "priority",      "prompt_cache_key", "cache_salt", "stream_interval", "safety_identifier",
     "stream_options"};  // which have their own reader
 
-std::string Shown(const ordered_json& value) {
-  std::string text = value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  if (text.size() > kShown) text.replace(kShown, std::string::npos, "...");
-  return text;
-}
-
-Status Wrong(const std::string& name, const ordered_json& value, std::string_view expected) {
-  return InvalidArgument(fmt::format("{} = {}; expected {}", name, Shown(value), expected));
-}
-
-// Returns a member of an object; null if it is missing or `json` is none.
-ordered_json MemberOf(const ordered_json& json, const char* name) {
-  return json.is_object() ? json.value(name, ordered_json()) : ordered_json();
-}
-
-Status Read(const std::string& name, const ordered_json& value, bool& out) {
-  if (!value.is_boolean()) return Wrong(name, value, "true or false");
-  out = value.get<bool>();
-  return OkStatus();
-}
-
-Status Read(const std::string& name, const ordered_json& value, std::string& out) {
-  if (!value.is_string()) return Wrong(name, value, "a text");
-  out = value.get<std::string>();
-  return OkStatus();
-}
-
-Status ReadNumber(const std::string& name, const ordered_json& value, double least, double most,
-                  double& out) {
-  const double number = value.is_number() ? value.get<double>() : std::nan("");
-  if (!(number >= least && number <= most))
-    return Wrong(name, value, fmt::format("a number from {} to {}", least, most));
-  out = number;
-  return OkStatus();
-}
-
-Status ReadWhole(const std::string& name, const ordered_json& value, std::int32_t least,
-                 std::int32_t most, std::int32_t& out) {
-  if (!value.is_number_integer() || value.get<std::int64_t>() < least ||
-      value.get<std::int64_t>() > most || (value.is_number_unsigned() && value > kMaxInt))
-    return Wrong(name, value, fmt::format("a whole number from {} to {}", least, most));
-  out = value.get<std::int32_t>();
-  return OkStatus();
-}
-
-Status ReadIds(const std::string& name, const ordered_json& value, std::vector<std::int32_t>& out) {
-  if (!value.is_array()) return Wrong(name, value, "a list of token ids");
-  out.clear();
-  out.reserve(value.size());
-  for (const ordered_json& id : value)
-    BUTTRESS_RETURN_IF_ERROR(ReadWhole(name, id, 0, kMaxInt, out.emplace_back()));
-  return OkStatus();
-}
-
 Status ReadStop(const ordered_json& value, std::vector<std::string>& out) {
   for (const ordered_json& text : value.is_array() ? value : ordered_json::array({value})) {
-    BUTTRESS_RETURN_IF_ERROR(Read("stop", text, out.emplace_back()));
-    if (out.back().empty()) return Wrong("stop", value, "texts that are not empty");
+    BUTTRESS_RETURN_IF_ERROR(ReadField("stop", text, out.emplace_back()));
+    if (out.back().empty()) return WrongField("stop", value, "texts that are not empty");
   }
   return OkStatus();
 }
@@ -99,25 +42,26 @@ Status ReadPrompt(const ordered_json& value, std::vector<OpenAiPrompt>& out) {
       out.emplace_back(prompt.get<std::string>());
       return OkStatus();
     }
-    return ReadIds("prompt", prompt, std::get<1>(out.emplace_back(std::vector<std::int32_t>())));
+    return ReadIdsField("prompt", prompt,
+                        std::get<1>(out.emplace_back(std::vector<std::int32_t>())));
   };
   if (value.is_string() || (value.is_array() && !value.empty() && value[0].is_number()))
     return one(value);
   if (!value.is_array() || value.empty() || value.size() > kMaxPrompts)
-    return Wrong("prompt", value, kExpected);
+    return WrongField("prompt", value, kExpected);
   for (const ordered_json& prompt : value) BUTTRESS_RETURN_IF_ERROR(one(prompt));
   return OkStatus();
 }
 
 Status ReadTools(const ordered_json& value, ordered_json& out) {
-  if (!value.is_array()) return Wrong("tools", value, "a list of tools");
+  if (!value.is_array()) return WrongField("tools", value, "a list of tools");
   for (std::size_t i = 0; i < value.size(); ++i) {
     const ordered_json& tool = value[i];
     const bool function = MemberOf(tool, "type") == "function" &&
                           MemberOf(MemberOf(tool, "function"), "name").is_string();
     if (!function)
-      return Wrong(fmt::format("tools[{}]", i), tool,
-                   R"({"type": "function", "function": {"name": ...}})");
+      return WrongField(fmt::format("tools[{}]", i), tool,
+                        R"({"type": "function", "function": {"name": ...}})");
   }
   if (!value.empty()) out = value;
   return OkStatus();
@@ -161,21 +105,21 @@ std::map<std::string_view, Reader> CommonReaders(OpenAiRequest& to) {
   SamplingParams& sampling = to.sampling;
   const auto into = [](auto& field) -> Reader {
     return [&field](const std::string& name, const ordered_json& value) {
-      return Read(name, value, field);
+      return ReadField(name, value, field);
     };
   };
   const auto number = [](double least, double most, double& field) -> Reader {
     return [=, &field](const std::string& name, const ordered_json& value) {
-      return ReadNumber(name, value, least, most, field);
+      return ReadNumberField(name, value, least, most, field);
     };
   };
   const auto whole = [](std::int32_t least, std::int32_t most, std::int32_t& field) -> Reader {
     return [=, &field](const std::string& name, const ordered_json& value) {
-      return ReadWhole(name, value, least, most, field);
+      return ReadWholeField(name, value, least, most, field);
     };
   };
   const Reader max_tokens = [&to](const std::string& name, const ordered_json& value) {
-    return ReadWhole(name, value, 1, kMaxInt, to.max_tokens.emplace());
+    return ReadWholeField(name, value, 1, kMaxWhole, to.max_tokens.emplace());
   };
   return {
       {"model", into(to.model)},
@@ -185,17 +129,17 @@ std::map<std::string_view, Reader> CommonReaders(OpenAiRequest& to) {
       {"top_p", number(1e-6, 1, sampling.top_p)},
       {"top_k",
        [&](const std::string& name, const ordered_json& value) {
-         const Status read = ReadWhole(name, value, -1, kMaxInt, sampling.top_k);
+         const Status read = ReadWholeField(name, value, -1, kMaxWhole, sampling.top_k);
          sampling.top_k = std::max(sampling.top_k, 0);  // vLLM's -1 is 0 as well
          return read;
        }},
-      {"min_tokens", whole(0, kMaxInt, sampling.min_tokens)},
+      {"min_tokens", whole(0, kMaxWhole, sampling.min_tokens)},
       {"max_tokens", max_tokens},
       {"stop", [&](const std::string&,
                    const ordered_json& value) { return ReadStop(value, sampling.stop); }},
       {"stop_token_ids",
        [&](const std::string& name, const ordered_json& value) {
-         return ReadIds(name, value, sampling.stop_token_ids);
+         return ReadIdsField(name, value, sampling.stop_token_ids);
        }},
       {"include_stop_str_in_output", into(sampling.include_stop)},
       {"ignore_eos", into(to.ignore_eos)},
@@ -203,7 +147,7 @@ std::map<std::string_view, Reader> CommonReaders(OpenAiRequest& to) {
       {"return_tokens_as_token_ids", into(to.tokens_as_ids)},
       {"seed",
        [&](const std::string& name, const ordered_json& value) -> Status {
-         if (!value.is_number_integer()) return Wrong(name, value, "a whole number");
+         if (!value.is_number_integer()) return WrongField(name, value, "a whole number");
          to.seed = value.is_number_unsigned()
                        ? value.get<std::uint64_t>()
                        : static_cast<std::uint64_t>(value.get<std::int64_t>());
@@ -218,11 +162,11 @@ std::map<std::string_view, Reader> CompletionReaders(OpenAiRequest& to) {
     return ReadPrompt(value, to.prompts);
   };
   readers["add_special_tokens"] = [&](const std::string& name, const ordered_json& value) {
-    return Read(name, value, to.add_special_tokens);
+    return ReadField(name, value, to.add_special_tokens);
   };
   readers["logprobs"] = [&](const std::string& name, const ordered_json& value) {
     std::int32_t top = 0;
-    const Status read = ReadWhole(name, value, 0, 1, top);
+    const Status read = ReadWholeField(name, value, 0, 1, top);
     to.logprobs = true;
     to.top_logprobs = top > 0;
     return read;
@@ -242,17 +186,18 @@ std::map<std::string_view, Reader> ChatReaders(OpenAiRequest& to) {
   };
   readers["tool_choice"] = [](const std::string& name, const ordered_json& value) {
     return value == "auto" || value == "none" ? OkStatus()
-                                              : Wrong(name, value, "\"auto\" or \"none\"");
+                                              : WrongField(name, value, "\"auto\" or \"none\"");
   };
   readers["add_special_tokens"] = [](const std::string& name, const ordered_json& value) {
-    return value == false ? OkStatus() : Wrong(name, value, "false; a chat template writes them");
+    return value == false ? OkStatus()
+                          : WrongField(name, value, "false; a chat template writes them");
   };
   readers["logprobs"] = [&](const std::string& name, const ordered_json& value) {
-    return Read(name, value, to.logprobs);
+    return ReadField(name, value, to.logprobs);
   };
   readers["top_logprobs"] = [&](const std::string& name, const ordered_json& value) {
     std::int32_t top = 0;
-    const Status read = ReadWhole(name, value, 0, 1, top);
+    const Status read = ReadWholeField(name, value, 0, 1, top);
     to.top_logprobs = top > 0;
     return read;
   };
@@ -265,17 +210,17 @@ Status ReadOther(const std::string& name, const ordered_json& value) {
   if (neutral == std::end(kNeutral))
     return InvalidArgument(name + " is not a field that this server knows; leave it out");
   if (value == ordered_json::parse(neutral->json)) return OkStatus();
-  return Wrong(name, value, fmt::format("{}: this server has nothing else", neutral->json));
+  return WrongField(name, value, fmt::format("{}: this server has nothing else", neutral->json));
 }
 
 Status ReadStreamOptions(const ordered_json& body, OpenAiRequest& to) {
   const auto options = body.find("stream_options");
   if (options == body.end() || options->is_null()) return OkStatus();
-  if (!options->is_object()) return Wrong("stream_options", *options, "an object");
+  if (!options->is_object()) return WrongField("stream_options", *options, "an object");
   for (const auto& [name, value] : options->items()) {
     if (name != "include_usage")
       return InvalidArgument("stream_options." + name + " is not known; leave it out");
-    BUTTRESS_RETURN_IF_ERROR(Read("stream_options." + name, value, to.include_usage));
+    BUTTRESS_RETURN_IF_ERROR(ReadField("stream_options." + name, value, to.include_usage));
   }
   return OkStatus();
 }
@@ -304,15 +249,16 @@ Status CheckLogprobs(const OpenAiRequest& request, const char* name) {
 // Puts the text of a message in place of its parts.
 Status JoinParts(const std::string& place, ordered_json& content) {
   if (content.is_string()) return OkStatus();
-  if (!content.is_array()) return Wrong(place, content, "a text or a list of parts");
+  if (!content.is_array()) return WrongField(place, content, "a text or a list of parts");
   std::string text;
   for (std::size_t i = 0; i < content.size(); ++i) {
     const ordered_json& part = content[i];
     const std::string name = fmt::format("{}[{}]", place, i);
     if (MemberOf(part, "type") != "text")
-      return Wrong(name, part, R"({"type": "text", "text": ...}; images and sounds are not read)");
+      return WrongField(name, part,
+                        R"({"type": "text", "text": ...}; images and sounds are not read)");
     std::string piece;
-    BUTTRESS_RETURN_IF_ERROR(Read(name + ".text", MemberOf(part, "text"), piece));
+    BUTTRESS_RETURN_IF_ERROR(ReadField(name + ".text", MemberOf(part, "text"), piece));
     text += (i > 0 ? "\n" : "") + piece;
   }
   content = text;
@@ -322,7 +268,7 @@ Status JoinParts(const std::string& place, ordered_json& content) {
 // Puts the object of the arguments of a call in place of their JSON.
 Status ParseCall(const std::string& place, ordered_json& call) {
   if (!MemberOf(call, "function").is_object())
-    return Wrong(place, call, "an object with 'function'");
+    return WrongField(place, call, "an object with 'function'");
   ordered_json& function = call["function"];
   ordered_json arguments = function.value("arguments", ordered_json("{}"));
   if (arguments.is_string()) {
@@ -330,8 +276,8 @@ Status ParseCall(const std::string& place, ordered_json& call) {
     arguments = NestedDeeper(text) ? ordered_json() : ordered_json::parse(text, nullptr, false);
   }
   if (!arguments.is_object())
-    return Wrong(place + ".function.arguments", MemberOf(function, "arguments"),
-                 "the JSON of an object");
+    return WrongField(place + ".function.arguments", MemberOf(function, "arguments"),
+                      "the JSON of an object");
   function["arguments"] = std::move(arguments);
   return OkStatus();
 }
@@ -342,22 +288,15 @@ std::uint64_t OpenAiRequest::SeedOf(std::uint64_t base, std::int32_t index) {
   return index == 0 ? base : MixSeed(base, static_cast<std::uint64_t>(index));
 }
 
-Result<ordered_json> ParseObject(std::string_view body) {
-  if (NestedDeeper(body)) return InvalidArgument("the body is nested too deeply");
-  ordered_json parsed = ordered_json::parse(body, nullptr, false);
-  if (!parsed.is_object()) return InvalidArgument("the body is not JSON; expected an object");
-  return parsed;
-}
-
 Result<ordered_json> TemplateMessages(const ordered_json& messages) {
   if (!messages.is_array() || messages.empty())
-    return Wrong("messages", messages, "a list of messages");
+    return WrongField("messages", messages, "a list of messages");
   ordered_json out = messages;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::string place = fmt::format("messages[{}]", i);
     ordered_json& message = out[i];
     if (!MemberOf(message, "role").is_string())
-      return Wrong(place, message, "an object with 'role' and 'content'");
+      return WrongField(place, message, "an object with 'role' and 'content'");
     const bool calls = MemberOf(message, "tool_calls").is_array();
     if (!calls) message.erase("tool_calls");
     if (MemberOf(message, "content").is_null()) {

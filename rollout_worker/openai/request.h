@@ -52,9 +52,6 @@ struct OpenAiRequest {
 Result<OpenAiRequest> ParseCompletions(std::string_view body);
 Result<OpenAiRequest> ParseChat(std::string_view body);
 
-// Parses a body that is an object. kInvalidArgument otherwise.
-Result<nlohmann::ordered_json> ParseObject(std::string_view body);
-
 // Turns messages of the API into what a chat template reads: parts of texts are joined by newlines,
 // and the arguments of tool calls become objects. kInvalidArgument names the place of what is
 // malformed, or no text. Pure.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rollout_worker/openai/tokenize.h"
 #include "rollout_worker/vllm/protocol.h"
 
 namespace buttress {
@@ -219,6 +220,28 @@ TEST(OpenAiRequestTest, ToolsAreFunctionsThatThePolicyMayCall) {
     EXPECT_THAT(Refused(ParseChat(head + R"(, "tools": [)" + bad + "]}")),
                 StartsWith("tools[0] = "));
   }
+}
+
+TEST(OpenAiRequestTest, TokenizationOfTextsMessagesAndTokens) {
+  const Result<TokenizeRequest> text =
+      ParseTokenize(R"({"model": "m", "prompt": "a", "add_special_tokens": false})");
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_EQ(text->prompt, "a");
+  EXPECT_FALSE(text->add_special_tokens);
+  const Result<TokenizeRequest> chat = ParseTokenize(
+      R"({"messages": [{"role": "user", "content": "a"}], "add_generation_prompt": false})");
+  ASSERT_TRUE(chat.ok()) << chat.status().ToString();
+  EXPECT_EQ(chat->messages.size(), 1U);
+  EXPECT_FALSE(chat->add_generation_prompt);
+  const Result<DetokenizeRequest> tokens = ParseDetokenize(R"({"tokens": [5, 6]})");
+  ASSERT_TRUE(tokens.ok()) << tokens.status().ToString();
+  EXPECT_THAT(tokens->tokens, ElementsAre(5, 6));
+  for (const char* body : {"{}", R"({"prompt": 5})", R"({"prompt": "a", "x": 1})",
+                           R"({"prompt": "a", "messages": [{"role": "user", "content": ""}]})",
+                           R"({"messages": []})", R"({"prompt": "a", "tools": 5})"})
+    EXPECT_EQ(ParseTokenize(body).status().code(), StatusCode::kInvalidArgument) << body;
+  for (const char* body : {"{}", R"({"tokens": "a"})", R"({"tokens": [1], "x": 1})"})
+    EXPECT_EQ(ParseDetokenize(body).status().code(), StatusCode::kInvalidArgument) << body;
 }
 
 TEST(OpenAiRequestTest, ChoicesHaveSeedsOfTheirOwn) {
