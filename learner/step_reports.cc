@@ -10,7 +10,7 @@
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/report/log.h"
-#include "lib/experience/group_head.h"
+#include "lib/experience/episodes.h"
 #include "lib/measure/alarms.h"
 #include "lib/measure/steps_file.h"
 
@@ -38,7 +38,7 @@ SolvedPrompts SolvedOf(const Plan& plan) {
   const CollapseCounts& drawn = plan.collapse.step;
   SolvedPrompts solved{.prompts = drawn.constant() + drawn.mixed, .solved = drawn.all_correct};
   for (const GroupHeadPtr& group : plan.groups) {
-    const auto completions = static_cast<std::int64_t>(CompletionsOf(*group));
+    const auto completions = static_cast<std::int64_t>(Episodes(*group));
     solved.tries = std::max(solved.tries, completions);
     const CollapseClass collapse = ClassOf(*group);
     if (collapse != CollapseClass::kMixed && collapse != CollapseClass::kOtherConstant) continue;

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "lib/base/os/file.h"
 #include "lib/config/run_folder.h"
+#include "lib/experience/episodes.h"
 #include "lib/ledger/reader.h"
 #include "lib/measure/steps_file.h"
 
@@ -85,6 +87,14 @@ TextFacts TextFactsOf(const v1::GroupHead& head, std::size_t i) {
   return facts;
 }
 
+// Returns the tokens that the policy sampled of the completions [begin, end) of an episode. Of one
+// that is unscorable the head does not tell them from what others wrote.
+std::int32_t SampledTokens(const v1::GroupHead& head, int begin, int end) {
+  const bool turns = !head.turns().empty() && IsScorable(head, begin);
+  const auto& lengths = turns ? head.trained_lengths() : head.lengths();
+  return std::accumulate(lengths.begin() + begin, lengths.begin() + end, 0);
+}
+
 GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
   const v1::GroupHead& head = *record.accepted->head;
   GroupFacts facts;
@@ -94,18 +104,20 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
   facts.sampler = record.group.worker_id;
   facts.where = "group " + std::to_string(record.group.group_id);
   facts.history = HistoryOf(head);
-  for (std::size_t i = 0; i < CompletionsOf(head); ++i) {
+  const std::vector<std::int32_t> episodes = EpisodeOffsets(head);
+  for (std::size_t e = 0; e + 1 < episodes.size(); ++e) {
+    const int i = episodes[e];
     CompletionFacts& c = facts.completions.emplace_back();
-    c.SetRewards(RewardsOf(head)[i]);
-    c.deciding_reward = RawRewardsOf(head)[i];
+    c.SetRewards(head.rewards(i));
+    c.deciding_reward = head.raw_rewards(i);
     c.outcome = OutcomeOf(head, i);
     MaskHugeReward(c);
-    c.tokens = head.lengths(static_cast<int>(i));
-    if (head.finish_reasons(static_cast<int>(i)) != v1::FINISH_REASON_UNSPECIFIED)
-      c.truncated = IsTruncated(head, i);
+    c.tokens = SampledTokens(head, i, episodes[e + 1]);
+    if (head.finish_reasons(i) != v1::FINISH_REASON_UNSPECIFIED) c.truncated = IsTruncated(head, i);
     if (c.tokens == 0) continue;
-    c.logprob = head.logprob_sums(static_cast<int>(i));
-    c.text = TextFactsOf(head, i);
+    c.logprob = std::accumulate(head.logprob_sums().begin() + i,
+                                head.logprob_sums().begin() + episodes[e + 1], 0.0);
+    c.text = TextFactsOf(head, static_cast<std::size_t>(i));
   }
   // Versions of another learner epoch say nothing about the age.
   for (const v1::PolicyVersion& version : head.versions()) {

@@ -19,6 +19,7 @@
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"
 #include "lib/experience/collapse.h"
+#include "lib/experience/episodes.h"
 #include "lib/rl/prompt_selection.h"
 
 namespace buttress {
@@ -370,7 +371,8 @@ Result<SelectionReplay> RunReplay::Selection() {
       return;
     }
     replay.drawn.Add(ClassOf(head));
-    AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), place.pass, selection.mopps.decay,
+    const auto [raw_rewards, outcomes] = VerdictsOf(head);
+    AddGroup(raw_rewards, outcomes, ClassOf(head), place.pass, selection.mopps.decay,
              records[place.row]);
     of_step.Add(ClassOf(head));
     if (of_step.groups < selection_.prompts) return;

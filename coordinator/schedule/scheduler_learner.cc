@@ -9,6 +9,7 @@
 #include "lib/base/net/secret.h"
 #include "lib/base/report/check.h"
 #include "lib/base/text/digest.h"
+#include "lib/experience/episodes.h"
 
 namespace buttress {
 namespace {
@@ -188,8 +189,9 @@ void Scheduler::TakeRecordBack(const GroupRow& group, LedgerChanges& out) {
     if (const auto replaced = replaced_.find(id); replaced != replaced_.end())
       replaced->second.head = next.row->head;
     const v1::GroupHead& head = *next.row->head;
-    AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), next.pass,
-             options_.selection.mopps.decay, record);
+    const auto [raw_rewards, outcomes] = VerdictsOf(head);
+    AddGroup(raw_rewards, outcomes, ClassOf(head), next.pass, options_.selection.mopps.decay,
+             record);
   }
   records_.Set(group.prompt.row, record, out);
 }

@@ -145,8 +145,9 @@ void Scheduler::Record(const GroupRow& group, v1::GroupHead& head, LedgerChanges
   BUTTRESS_CHECK(before != nullptr, "a prompt that is under way has its record");
   *head.mutable_record() = ToProto(*before);
   PromptRecord record = *before;
-  AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), group.prompt.pass,
-           options_.selection.mopps.decay, record);
+  const auto [raw_rewards, outcomes] = VerdictsOf(head);
+  AddGroup(raw_rewards, outcomes, ClassOf(head), group.prompt.pass, options_.selection.mopps.decay,
+           record);
   records_.Set(group.prompt.row, record, out);
 }
 

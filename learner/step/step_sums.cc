@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "lib/experience/episodes.h"
+
 namespace buttress {
 namespace {
 
@@ -52,6 +54,7 @@ void StepSums::AddGroup(const v1::Group& group) {
     const Outcome outcome = OutcomeOf(group.head(), i);
     if (outcome == Outcome::kUnscorable) continue;
     AppendTrainedLogprobs(group, i, logprobs);
+    if (!IsRoot(group.head(), i)) continue;
     const std::span<const std::int32_t> tokens = TokensOf(group, i);
     values[kResponses] += 1;
     values[kDistinct] += seen.emplace(tokens.begin(), tokens.end()).second ? 1 : 0;

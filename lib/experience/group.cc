@@ -10,6 +10,7 @@
 
 #include "lib/base/text/digest.h"
 #include "lib/base/text/minhash.h"
+#include "lib/experience/episodes.h"
 
 namespace buttress {
 namespace {
@@ -30,12 +31,6 @@ auto RowsOf(const Column& column, const v1::GroupHead& head, int i) {
 
 }  // namespace
 
-std::vector<Outcome> OutcomesOf(const v1::GroupHead& head) {
-  std::vector<Outcome> outcomes(CompletionsOf(head));
-  for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes[i] = OutcomeOf(head, i);
-  return outcomes;
-}
-
 MinHash TokenSketchOf(const v1::GroupHead& head, std::size_t i) {
   MinHash sketch{};
   const std::string& all = head.token_sketches();
@@ -53,8 +48,9 @@ PromptHistory HistoryOf(const v1::GroupHead& head) {
 }
 
 PromptHistory OwnHistoryOf(const v1::GroupHead& head) {
-  const auto correct = std::ranges::count(head.outcomes(), v1::OUTCOME_CORRECT);
-  return {correct, correct + std::ranges::count(head.outcomes(), v1::OUTCOME_WRONG)};
+  const std::vector<Outcome> outcomes = VerdictsOf(head).outcomes;
+  const auto correct = std::ranges::count(outcomes, Outcome::kCorrect);
+  return {correct, correct + std::ranges::count(outcomes, Outcome::kWrong)};
 }
 
 std::uint64_t OldestStepOf(const v1::GroupHead& head) {

@@ -58,8 +58,6 @@ bool IsTruncated(const v1::GroupHead& head, Index i) {
   return FinishReasonOf(head, i) == FinishReason::kLength;
 }
 
-std::vector<Outcome> OutcomesOf(const v1::GroupHead& head);
-
 // Return the tokens of all completions, and of them those in the loss.
 inline std::int64_t TokensOf(const v1::GroupHead& head) {
   return std::reduce(head.lengths().begin(), head.lengths().end(), std::int64_t{0});

@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "lib/base/report/check.h"
+#include "lib/experience/episodes.h"
 
 namespace buttress {
 
 void DrawnTotals::Add(const v1::GroupHead& group) {
   for (std::size_t i = 0; i < CompletionsOf(group); ++i) {
-    ++completions;
     tokens += group.lengths(static_cast<int>(i));
+    if (!IsRoot(group, i)) continue;
+    ++completions;
     if (!IsScorable(group, i)) continue;
     ++scorable;
     raw_reward += RewardsOf(group)[i];

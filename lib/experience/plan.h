@@ -12,7 +12,8 @@
 
 namespace buttress {
 
-// Sums over the completions of all groups drawn for a step, those that others replaced included.
+// Sums over the completions of all groups drawn for a step, those that others replaced included. An
+// episode with branches is one completion, with the tokens of all.
 struct DrawnTotals {
   std::int64_t completions = 0;
   std::int64_t scorable = 0;  // of them

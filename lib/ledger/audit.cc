@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/experience/episodes.h"
 #include "lib/ledger/database.h"
 
 namespace buttress {
@@ -108,7 +109,8 @@ struct Walk {
   }
 
   void Count(const GroupRow& group, const v1::GroupHead& head) {
-    const CollapseClass collapse = ClassifyGroup(RawRewardsOf(head), OutcomesOf(head));
+    const auto [raw_rewards, outcomes] = VerdictsOf(head);
+    const CollapseClass collapse = ClassifyGroup(raw_rewards, outcomes);
     if (collapse != ClassOf(head))
       AddOf(group, "collapse", "is counted as another class than its outcomes give");
     by_source[group.prompt.source].Add(collapse);

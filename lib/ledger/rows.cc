@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/base/report/check.h"
+#include "lib/experience/episodes.h"
 #include "lib/experience/group.h"
 
 namespace buttress {
@@ -28,8 +29,8 @@ std::string_view DropReasonName(DropReason reason) {
 v1::GroupHead SummarizeGroup(v1::Group group) {
   FillDerivedColumns(group);
   v1::GroupHead head = std::move(*group.mutable_head());
-  head.set_collapse(
-      static_cast<v1::CollapseClass>(ClassifyGroup(RawRewardsOf(head), OutcomesOf(head))));
+  const auto [raw_rewards, outcomes] = VerdictsOf(head);
+  head.set_collapse(static_cast<v1::CollapseClass>(ClassifyGroup(raw_rewards, outcomes)));
   return head;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/report/check.h"
+#include "lib/experience/episodes.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 #include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/loss_table.h"
@@ -221,23 +222,25 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
   std::size_t row = 0;
   for (const GroupHeadPtr& group : plan.groups) {
     for (std::size_t i = 0; i < CompletionsOf(*group); ++i, ++row) {
-      ++summary.completions;
+      const bool root = IsRoot(*group, i);
+      summary.completions += root ? 1 : 0;
       summary.generated_tokens += group->lengths(static_cast<int>(i));
-      truncated += IsTruncated(*group, i) ? 1 : 0;
+      truncated += root && IsTruncated(*group, i) ? 1 : 0;
       const Outcome outcome = OutcomeOf(*group, i);
       if (outcome == Outcome::kUnscorable) {
-        ++summary.unscorable;
+        summary.unscorable += root ? 1 : 0;
         continue;
       }
+      summary.tokens += trained.input.lengths[row];
+      if (!advantages.has_gradient(row))
+        summary.zero_advantage_tokens += trained.input.lengths[row];
+      if (!root) continue;
       ++scorable;
       raw.push_back(RewardsOf(*group)[i]);
       shaped += trained.input.rewards[row];
       AddComponents(*group, i, summary);
       correct += outcome == Outcome::kCorrect ? 1 : 0;
       judged += IsJudged(outcome) ? 1 : 0;
-      summary.tokens += trained.input.lengths[row];
-      if (!advantages.has_gradient(row))
-        summary.zero_advantage_tokens += trained.input.lengths[row];
     }
   }
   if (!raw.empty()) {
@@ -259,7 +262,8 @@ void SummarizeGroups(const Plan& plan, const TrainedRows& trained, BatchSummary&
   double near_collapse = 0;
   for (std::size_t k = 0; k < plan.groups.size(); ++k) {
     const v1::GroupHead& group = *plan.groups[k];
-    near_collapse += IsNearCollapse(RawRewardsOf(group), OutcomesOf(group)) ? 1 : 0;
+    const auto [raw_rewards, outcomes] = VerdictsOf(group);
+    near_collapse += IsNearCollapse(raw_rewards, outcomes) ? 1 : 0;
     if (trained.masked[k]) continue;
     counts.Add(ClassOf(group));
     kept.Add(group);
@@ -294,7 +298,7 @@ std::vector<SourceMeasurements> SummarizeSources(const Plan& plan, const Trained
     source.virtual_groups += advantages.decisions[k].injected ? 1 : 0;
     const v1::GroupHead& group = *plan.groups[k];
     for (std::size_t i = 0; i < CompletionsOf(group); ++i) {
-      if (!IsScorable(group, i)) continue;
+      if (!IsScorable(group, i) || !IsRoot(group, i)) continue;
       const Outcome outcome = OutcomeOf(group, i);
       source.scorable += 1;
       source.raw_reward += RewardsOf(group)[i];

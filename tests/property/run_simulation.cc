@@ -5,6 +5,7 @@
 
 #include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
+#include "lib/experience/episodes.h"
 #include "lib/rl/staleness.h"
 #include "tests/support/make_head.h"
 
@@ -545,7 +546,8 @@ void RunSimulation::Plan(std::uint64_t step) {
   CollapseCounts counts;
   for (const GroupHeadPtr& group : plan.groups) {
     const v1::GroupHead& head = *ledger_.accepted.at(group->group_id()).head;
-    counts.Add(ClassifyGroup(RawRewardsOf(head), OutcomesOf(head)));
+    const auto [raw_rewards, outcomes] = VerdictsOf(head);
+    counts.Add(ClassifyGroup(raw_rewards, outcomes));
     Expect(group->SerializeAsString() == head.SerializeAsString(),
            "(4)(8) the plan's heads are those of the ledger");
     const std::int64_t age =
@@ -705,8 +707,9 @@ void RunSimulation::CheckRecords() {
     const v1::GroupHead& head = *row->head;
     PromptRecord& record = recount[prompt.row];
     Expect(RecordOf(head) == record, "a group knows the record of its prompt before it");
-    AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), prompt.pass,
-             options_.selection.mopps.decay, record);
+    const auto [raw_rewards, outcomes] = VerdictsOf(head);
+    AddGroup(raw_rewards, outcomes, ClassOf(head), prompt.pass, options_.selection.mopps.decay,
+             record);
   }
   for (const auto& [row, record] : recount)
     Expect(ledger_.records.at(row) == record, "the record of a prompt equals a recount");
@@ -717,8 +720,10 @@ void RunSimulation::CheckCollapse() {
   CollapseCounts reported = status.collapse, ledger;
   reported.Add(taken_back_);
   Expect(reported == accepted_, "(8) the reported ACR equals a recount");
-  for (const auto& [id, row] : ledger_.accepted)
-    ledger.Add(ClassifyGroup(RawRewardsOf(*row.head), OutcomesOf(*row.head)));
+  for (const auto& [id, row] : ledger_.accepted) {
+    const auto [raw_rewards, outcomes] = VerdictsOf(*row.head);
+    ledger.Add(ClassifyGroup(raw_rewards, outcomes));
+  }
   ledger.Add(taken_back_);
   Expect(ledger == accepted_, "(8) the ledger's outcomes equal a recount");
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/experience/episodes.h"
 #include "lib/experience/group_head.h"
 #include "lib/ledger/rows.h"
 #include "lib/rl/collapse/acr.h"
@@ -23,8 +24,8 @@ inline void AddToHead(Outcome outcome, double reward, std::int32_t tokens, v1::G
   head.add_trained_lengths(scorable ? tokens : 0);
   head.add_logprob_sums(0);
   head.mutable_token_digests()->append(16, 'd');
-  head.set_collapse(
-      static_cast<v1::CollapseClass>(ClassifyGroup(RawRewardsOf(head), OutcomesOf(head))));
+  const auto [raw_rewards, outcomes] = VerdictsOf(head);
+  head.set_collapse(static_cast<v1::CollapseClass>(ClassifyGroup(raw_rewards, outcomes)));
 }
 
 // A group of completions of 5 tokens, with a reward of 1 if correct, else 0.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/experience/group.h"
+#include "lib/experience/plan.h"
 #include "tests/support/test_group.h"
 
 namespace buttress {
@@ -65,6 +66,10 @@ TEST(EpisodesTest, StatisticsCountAnEpisodeOnce) {
   EXPECT_THAT(VerdictsOf(group.head()).raw_rewards, ElementsAre(1, 0, 0));
   EXPECT_THAT(VerdictsOf(group.head()).outcomes,
               ElementsAre(Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable));
+  EXPECT_EQ(OwnHistoryOf(group.head()), (PromptHistory{1, 2}));
+  DrawnTotals drawn;
+  drawn.Add(group.head());
+  EXPECT_EQ(drawn, (DrawnTotals{.completions = 3, .scorable = 2, .tokens = 12, .raw_reward = 1}));
   v1::GroupHead plain = group.head();
   plain.clear_parents();
   EXPECT_EQ(Episodes(plain), 4);

@@ -87,6 +87,20 @@ TEST(StepSumsTest, DistinctAndWellFormedResponsesOfTheScorableAreCountedByGroup)
   EXPECT_EQ(sums[StepSums::kSampledNats], 12);
 }
 
+TEST(StepSumsTest, ABranchOfAnEpisodeIsNoFurtherResponseAndItsTokensCount) {
+  v1::Group group = NewGroup(1);
+  AppendCompletion(group, {1, 2}, Outcome::kCorrect, 1);
+  AppendCompletion(group, {1, 3, 4}, Outcome::kCorrect, 1);
+  AddTrainedSpan(group, 1, {2, 3});
+  for (const std::int32_t parent : {-1, 0}) group.mutable_head()->add_parents(parent);
+  for (const char* answer : {"2", "2"}) group.add_extracted_answers(answer);
+  StepSums sums;
+  sums.AddGroup(group);
+  EXPECT_EQ(sums[StepSums::kResponses], 1);
+  EXPECT_EQ(sums[StepSums::kFormatted], 1);
+  EXPECT_EQ(sums[StepSums::kSampledTokens], 3) << "without those that the policy did not sample";
+}
+
 TEST(StepSumsTest, WhatAStepWithoutTokensCannotKnowIsNotMeasured) {
   StepMeasurements measured;
   MeasureSums(StepSums(), 1, measured);
