@@ -125,7 +125,7 @@ void GenerationLoop::HandleResult(EngineResult result) {
   metrics_.Count(result);
   const FinishReason reason = result.finish_reason;
   if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
-    groups_.CountCut(static_cast<std::int64_t>(result.token_ids.size()));
+    groups_.CountCut(result.sampled_tokens());
     groups_.CountHandedOn(result.id, true);
   }
   if (reason == FinishReason::kAbort && result.status.code() == StatusCode::kUnavailable) {

@@ -57,6 +57,7 @@ SampleRequest WorkerLease::RequestFor(std::int32_t index) const {
   request.min_version = lease.min_version;
   request.sampling.seed = MixSeed(lease.sampling.seed, static_cast<std::uint64_t>(index));
   if (const auto found = begun.find(index); found != begun.end()) request.begun = found->second;
+  request.task = task;
   return request;
 }
 
@@ -71,6 +72,8 @@ Result<WorkerLease> PrepareLease(Lease lease, std::vector<PartialCompletion> par
   BUTTRESS_ASSIGN_OR_RETURN(std::string prompt_text,
                             tokenizer.Decode(lease.prompt_token_ids, SpecialTokens::kKeep));
   WorkerLease work{std::move(lease), std::move(prompt_text)};
+  work.task = std::make_shared<const EpisodeTask>(EpisodeTask{
+      work.lease.prompt_id, work.lease.source, work.lease.extra_json, work.lease.answer});
   for (PartialCompletion& partial : partials) {
     if (!Fits(partial, work.lease, tokenizer.vocab_size())) continue;
     if (EndsUnsaid(partial, work.lease.sampling)) partial.Cut(partial.end() - 1);
@@ -144,7 +147,7 @@ bool HeldGroups::IsWanted(const SampleId& id) const {
 std::optional<ScoreRequest> HeldGroups::AddSampled(EngineResult result,
                                                    const ScoringPool& scoring) {
   MutexLock lock(mutex_);
-  const auto tokens = static_cast<std::int64_t>(result.token_ids.size());
+  const std::int64_t tokens = result.sampled_tokens();
   if (FindSampling(result.id) == nullptr) {
     tokens_.cut += tokens;
     EndHandedOn(result.id, true);

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +40,7 @@ struct WorkerLease {
   Lease lease;
   std::string prompt_text;  // for the verifier; includes special tokens
   std::map<std::int32_t, PartialCompletion> begun = {};  // completions to continue, by index
+  std::shared_ptr<const EpisodeTask> task = nullptr;     // of its episodes, where run.env is on
 
   // Returns the request for completion `index`. Its seed depends only on the group's seed and the
   // index.

@@ -51,7 +51,8 @@ WorkerOptions WorkerOptions::From(const RunConfig& config, std::string worker_id
   options.drain_ms = config.local.worker.drain_ms;
   const AsyncConfig& async = config.run.async;
   // In the other cases a group is sampled again from its prompt.
-  const bool continues = !config.run.deterministic && async.in_flight != InFlight::kAbort;
+  const bool continues =
+      !config.run.deterministic && !config.run.env.on() && async.in_flight != InFlight::kAbort;
   options.partial_ms = continues ? async.partial_ms : 0;
   options.mask_old = async.old_tokens == OldTokens::kMask;
   return options;

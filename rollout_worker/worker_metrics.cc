@@ -48,6 +48,7 @@ WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& 
 
 WorkerMetrics::WorkerMetrics(Metrics& all)
     : metrics(all),
+      episodes(all),
       completions(Counters(metrics, "buttress_worker_completions_total",
                            "Completions that the engine returned.", "finish_reason",
                            kFinishReasons)),
@@ -107,8 +108,9 @@ void WorkerMetrics::SetState(WorkerState now) {
 void WorkerMetrics::Count(const EngineResult& result) {
   prometheus::Counter* counter = completions[static_cast<std::size_t>(result.finish_reason)];
   if (counter != nullptr) counter->Increment();
-  generated_tokens.Increment(static_cast<double>(result.token_ids.size()));
-  completion_tokens.Observe(static_cast<double>(result.token_ids.size()));
+  generated_tokens.Increment(static_cast<double>(result.sampled_tokens()));
+  completion_tokens.Observe(static_cast<double>(result.sampled_tokens()));
+  if (result.episode) episodes.Count(*result.episode);
 }
 
 void WorkerMetrics::CountWait(WaitReason reason, double seconds) {

@@ -9,6 +9,7 @@
 #include "lib/experience/types.h"
 #include "lib/weights/fetcher.h"
 #include "rollout_worker/engine.h"
+#include "rollout_worker/episodes/episode_metrics.h"
 
 namespace buttress {
 
@@ -42,6 +43,7 @@ struct WorkerMetrics {
   void SetProofs(const EngineStats& stats);
 
   Metrics& metrics;
+  EpisodeMetrics episodes;
   std::array<prometheus::Gauge*, 4> state;
   std::array<prometheus::Counter*, 5> completions;  // by FinishReason; null for unspecified
   std::array<prometheus::Counter*, 5> wait_seconds;

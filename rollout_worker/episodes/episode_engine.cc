@@ -144,7 +144,7 @@ Result<std::unique_ptr<EpisodeCodec>> EpisodeCodec::Create(const RunSettings& ru
                                                            const Tokenizer& tokenizer) {
   BUTTRESS_ASSIGN_OR_RETURN(TextEncoder encoder,
                             TextEncoder::Create(tokenizer, run.data.template_arguments));
-  std::unique_ptr<EpisodeCodec> codec(new EpisodeCodec(run.env, std::move(encoder)));
+  std::unique_ptr<EpisodeCodec> codec(new EpisodeCodec(run, std::move(encoder)));
   codec->format_ = run.env.tool_format == ToolFormat::kAuto ? FormatOf(tokenizer.chat_template())
                                                             : run.env.tool_format;
   const bool builtin = run.env.kind == EnvKind::kBuiltin;

@@ -30,13 +30,18 @@ class EpisodeCodec {
   EpisodeCodec(const EpisodeCodec&) = delete;
   EpisodeCodec& operator=(const EpisodeCodec&) = delete;
 
-  SessionParts parts() const { return {env_, encoder_, turns_ ? &*turns_ : nullptr, format_}; }
+  SessionParts parts() const {
+    return {env_, encoder_, turns_ ? &*turns_ : nullptr, format_, max_prompt_tokens_};
+  }
 
  private:
-  EpisodeCodec(const EnvConfig& env, TextEncoder encoder)
-      : env_(env), encoder_(std::move(encoder)) {}
+  EpisodeCodec(const RunSettings& run, TextEncoder encoder)
+      : env_(run.env),
+        max_prompt_tokens_(run.data.max_prompt_tokens),
+        encoder_(std::move(encoder)) {}
 
   const EnvConfig env_;
+  const std::int64_t max_prompt_tokens_;
   const TextEncoder encoder_;
   std::optional<TurnEncoder> turns_;
   ToolFormat format_ = ToolFormat::kHermes;

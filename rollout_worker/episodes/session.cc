@@ -60,7 +60,10 @@ Result<PolicyCall> Session::Begin(const PolicyAsk& ask, std::int64_t now_ms) {
   const auto length = static_cast<std::int64_t>(call.prompt_token_ids.size());
   const std::int64_t first =
       call.parent < 0 ? length : answers_[static_cast<std::size_t>(call.parent)].first_prompt;
-  std::int64_t most = std::min<std::int64_t>(sampling_.max_tokens, env.max_tokens - length + first);
+  // A conversation that begins with a longer prompt, such as one that an agent rewrites, has less.
+  const std::int64_t prompt = std::min(first, parts_.max_prompt_tokens);
+  std::int64_t most =
+      std::min<std::int64_t>(sampling_.max_tokens, env.max_tokens + prompt - length);
   if (most < 1) return Limit(EpisodeEnd::kTokens, "run.env.max_tokens", env.max_tokens);
   if (ask.max_tokens > 0) most = std::min<std::int64_t>(most, ask.max_tokens);
   call.index = calls_++;
@@ -80,6 +83,7 @@ Result<PolicyCall> Session::Begin(const PolicyAsk& ask, std::int64_t now_ms) {
 }
 
 Status Session::Limit(EpisodeEnd end, const char* setting, std::int64_t value) {
+  if (answers_.empty() && open_ == 0) end = EpisodeEnd::kFailed;  // nothing to score
   End(end, fmt::format("{} = {} is reached", setting, value));
   return FailedPrecondition("the episode has ended: " + failure_);
 }

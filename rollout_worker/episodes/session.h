@@ -31,6 +31,7 @@ struct SessionParts {
   const TextEncoder& encoder;
   const TurnEncoder* turns = nullptr;  // null: the model has no chat template
   ToolFormat format = ToolFormat::kHermes;
+  std::int64_t max_prompt_tokens = std::int64_t{1} << 30;  // run.data.max_prompt_tokens
 };
 
 // A request to the policy: messages, else tokens, else a text.

@@ -77,6 +77,12 @@ bool InBounds(const Verdict& verdict, double reward) {
                              [](const VerdictPart& part) { return IsReward(part.raw_reward); });
 }
 
+// Of an episode, those of the branch that was begun last.
+const std::vector<Segment>& SegmentsOf(const EngineResult& sample) {
+  if (!sample.episode || sample.episode->branches.empty()) return sample.segments;
+  return sample.episode->branches.back().segments;
+}
+
 class ThreadedScoringPool : public ScoringPool {
  public:
   ThreadedScoringPool(std::shared_ptr<const VerifierSet> verifiers, const Tokenizer& tokenizer,
@@ -148,32 +154,69 @@ class ThreadedScoringPool : public ScoringPool {
     std::vector<std::string> responses(count);
     std::vector<Status> decoded;
     std::vector<VerifyRequest> group;
+    std::vector<VerifyRequest> asked;  // those that the verifier judges
     for (std::size_t i = 0; i < count; ++i) {
       decoded.push_back(Decode(request, i, responses[i]));
       group.push_back(MakeRequest(request, request.samples[i], responses[i]));
+      if (IsJudged(request.samples[i])) asked.push_back(group.back());
     }
     const std::int64_t started_ms = clock_.MonotonicMs();
     const double started = MonotonicSeconds();
     const Verifier& verifier = verifiers_->For(request.source);
-    std::vector<Verdict> verdicts = verifier.VerifyGroup(group);
-    BUTTRESS_CHECK(verdicts.size() == count, "a verdict for each request");
+    std::vector<Verdict> judged;
+    if (!asked.empty()) judged = verifier.VerifyGroup(asked);
+    BUTTRESS_CHECK(judged.size() == asked.size(), "a verdict for each request");
     const double seconds = (MonotonicSeconds() - started) / static_cast<double>(count);
     const std::int64_t limit_ms = options_.timeout.count() * static_cast<std::int64_t>(count);
     const bool late = !verifier.bounds_time() && clock_.MonotonicMs() - started_ms > limit_ms;
+    std::vector<Verdict> verdicts;
+    auto next = judged.begin();
     for (std::size_t i = 0; i < count; ++i) {
-      if (!decoded[i].ok()) verdicts[i] = Unscorable(decoded[i].message());
+      Verdict verdict;
+      if (IsJudged(request.samples[i])) verdict = std::move(*next++);
+      if (late && IsJudged(request.samples[i]))
+        verdict = Unscorable(TimeoutReason(options_.timeout.count()));
+      const auto& episode = request.samples[i].episode;
+      if (episode && episode->reward) TakeReward(*episode->reward, verdict);
+      if (!decoded[i].ok()) verdict = Unscorable(decoded[i].message());
+      verdicts.push_back(std::move(verdict));
     }
     std::vector<Outcome> second(count, Outcome::kUnspecified);
     if (options_.second) second = options_.second->Check(request.samples, group, verdicts);
     std::vector<ScoredCompletion> scored;
     for (std::size_t i = 0; i < count; ++i) {
       EngineResult& sample = request.samples[i];
-      if (late) verdicts[i] = Unscorable(TimeoutReason(options_.timeout.count()));
       Complete(request, sample.id, responses[i], seconds, verdicts[i]);
       scored.push_back({std::move(sample), std::move(verdicts[i]), second[i]});
     }
     if (const auto slow = slow_.Poll(MonotonicSeconds())) TellSlow(*slow);
     return scored;
+  }
+
+  bool IsJudged(const EngineResult& sample) const {
+    if (!sample.episode) return true;
+    const Episode& episode = *sample.episode;
+    return episode.failure.empty() && !episode.branches.empty() &&
+           (!episode.reward || options_.sums);
+  }
+
+  // Makes an episode's own reward the verdict, in a sum that of its first part; the other parts
+  // stay, with their failures.
+  void TakeReward(double reward, Verdict& verdict) const {
+    Verdict own = reward >= options_.correct_from ? Correct(fmt::format("{}", reward), "")
+                                                  : Wrong(fmt::format("{}", reward), "");
+    own.raw_reward = reward;
+    own.parts = std::move(verdict.parts);
+    if (!own.parts.empty()) {
+      VerdictPart& first = own.parts.front();
+      first = {first.name, first.weight, own.outcome, reward, "", first.seconds};
+    }
+    for (const VerdictPart& part : own.parts) {
+      if (part.outcome != Outcome::kUnscorable || part.not_applicable) continue;
+      own.outcome = Outcome::kUnscorable;
+      own.unscorable_reason = part.name + ": " + part.unscorable_reason;
+    }
+    verdict = std::move(own);
   }
 
   void TellSlow(const SlowReward& slow) const {
@@ -187,23 +230,29 @@ class ThreadedScoringPool : public ScoringPool {
 
   VerifyRequest MakeRequest(const ScoreRequest& request, const EngineResult& sample,
                             std::string_view response) const {
-    const std::vector<Segment>& segments = sample.segments;
-    return {
-        .prompt = request.prompt,
-        .response = response,
-        .answer = request.answer,
-        .extra_json = request.extra_json,
-        .truncated = sample.finish_reason == FinishReason::kLength,
-        .tokens = request.texts.empty() ? static_cast<std::int64_t>(sample.token_ids.size()) : -1,
-        .source = request.source,
-        .token_ids = sample.token_ids,
-        .step = segments.empty() ? -1 : static_cast<std::int64_t>(segments.back().version.step),
-        .steps = steps_};
+    const std::vector<Segment>& segments = SegmentsOf(sample);
+    return {.prompt = request.prompt,
+            .response = response,
+            .answer = request.answer,
+            .extra_json = request.extra_json,
+            .truncated = sample.finish_reason == FinishReason::kLength,
+            .tokens = request.texts.empty() ? sample.sampled_tokens() : -1,
+            .source = request.source,
+            .token_ids = sample.token_ids,
+            .step = segments.empty() ? -1 : static_cast<std::int64_t>(segments.back().version.step),
+            .steps = steps_};
   }
 
   // kFailedPrecondition with the reason if the completion has no text to verify.
   Status Decode(ScoreRequest& request, std::size_t i, std::string& response) const {
     const EngineResult& sample = request.samples[i];
+    if (sample.episode) {
+      if (!sample.episode->failure.empty()) return FailedPrecondition(sample.episode->failure);
+      if (sample.episode->branches.empty())
+        return FailedPrecondition("the episode ended before the policy was asked");
+      response = sample.episode->answer;
+      return OkStatus();
+    }
     if (sample.finish_reason != FinishReason::kStop &&
         sample.finish_reason != FinishReason::kLength)
       return FailedPrecondition("generation did not finish");

@@ -50,13 +50,19 @@ struct ScoringOptions {
   std::size_t threads = 1;
   // For one completion; afterwards it is unscorable with TimeoutReason.
   std::chrono::milliseconds timeout{5000};
+  // From which reward on an episode counts as correct that has one.
+  double correct_from = 1;
+  // Whether a verifier judges such episodes too, because it is a sum: the reward of the episode
+  // takes the place of the first part.
+  bool sums = false;
   std::size_t capacity = 4096;  // requests inside at once
   std::shared_ptr<SecondVerifier> second =
       nullptr;  // verifies a share of the completions again; may be null
   std::shared_ptr<RewardNoise> noise = nullptr;  // errors of the outcomes; may be null
 };
 
-// Thread-safe. A completion that cannot be scored (aborted, not decodable, timed out, rejected by
+// Thread-safe. Of an episode the last answer is judged, unless the episode has a reward. A
+// completion that cannot be scored (aborted, not decodable, timed out, rejected by
 // the verifier) gets the outcome unscorable and the reason.
 class ScoringPool {
  public:

@@ -107,6 +107,38 @@ TEST(HeldGroupsTest, AGroupIsScoredAtOnceWhereTheScoringWantsGroups) {
   EXPECT_THAT(sampled(3, 1, /*whole=*/false), ElementsAre(1));
 }
 
+TEST(HeldGroupsTest, TokensOfAnEpisodeAreThoseThatThePolicySampled) {
+  HeldGroups groups("w", 1);
+  Lease lease;
+  lease.ref = {7, 1};
+  lease.prompt_id = "p";
+  lease.source = "s";
+  lease.answer = "42";
+  lease.extra_json = R"({"prompt":"?"})";
+  lease.prompt_token_ids = {1};
+  lease.completions = 2;
+  ASSERT_TRUE(groups.Add(*PrepareLease(lease, {}, ByteTokenizer())));
+  const std::vector<SampleRequest> requests = groups.StartRunnable(kOld);
+  ASSERT_EQ(requests.size(), 2);
+  ASSERT_NE(requests[1].task, nullptr);
+  EXPECT_EQ(requests[1].task->row_json, lease.extra_json);
+  EXPECT_EQ(requests[1].task->answer, "42");
+  Episode episode;
+  episode.branches.resize(1);
+  episode.branches[0].token_ids = {1, 2, 3, 4, 5, 6};
+  episode.branches[0].turns.resize(2);
+  episode.branches[0].turns[0].begin = 1;
+  episode.branches[0].turns[0].end = 3;
+  episode.branches[0].turns[1].begin = 5;
+  episode.branches[0].turns[1].end = 6;
+  EngineResult result;
+  result.id = {7, 1, 0};
+  result.episode = std::make_shared<Episode>(episode);
+  ASSERT_TRUE(groups.AddSampled(std::move(result), FakeScoring()).has_value());
+  groups.Revoke({7, 1});
+  EXPECT_EQ(groups.token_counts().cut, 3);
+}
+
 bool AddGroup(HeldGroups& groups, std::uint64_t id, std::int32_t completions) {
   WorkerLease work;
   work.lease.ref = {id, 1};

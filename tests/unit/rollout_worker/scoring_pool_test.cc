@@ -172,6 +172,75 @@ TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
               HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"countdown\"} 1000"));
 }
 
+// An episode that ended in itself, with one answer.
+ScoreRequest EpisodeRequest(const std::string& answer, std::optional<double> reward,
+                            const std::string& failure = "") {
+  Episode episode;
+  EpisodeBranch branch;
+  branch.token_ids = {1, 2, 3, 4};
+  branch.segments = {{1, {1, 6, ""}}};
+  EpisodeTurn turn;
+  turn.begin = 1;
+  turn.end = 4;
+  branch.turns.push_back(turn);
+  episode.branches.push_back(branch);
+  episode.answer = answer;
+  episode.reward = reward;
+  episode.failure = failure;
+  ScoreRequest request = Request(0, "");
+  request.samples[0].episode = std::make_shared<Episode>(episode);
+  return request;
+}
+
+TEST_F(ScoringPoolTest, TheLastAnswerOfAnEpisodeIsJudgedUnlessTheEpisodeHasAReward) {
+  int judged = 0;
+  const auto pool = StartScripted(
+      [&](const VerifyRequest& request) {
+        ++judged;
+        EXPECT_EQ(request.tokens, 3);
+        EXPECT_EQ(request.step, 6);
+        return request.response == "8" ? Correct("8", "8") : Wrong("", "8");
+      },
+      {.correct_from = 0.5});
+  EXPECT_EQ(ScoreOne(*pool, EpisodeRequest("8", {})).outcome, Outcome::kCorrect);
+  EXPECT_EQ(ScoreOne(*pool, EpisodeRequest("9", {})).outcome, Outcome::kWrong);
+  EXPECT_EQ(judged, 2);
+  const Verdict half = ScoreOne(*pool, EpisodeRequest("9", 0.5));
+  EXPECT_EQ(half.outcome, Outcome::kCorrect);
+  EXPECT_EQ(half.raw_reward, 0.5);
+  EXPECT_EQ(TotalReward(half), 0.5);
+  const Verdict low = ScoreOne(*pool, EpisodeRequest("8", -2));
+  EXPECT_EQ(low.outcome, Outcome::kWrong);
+  EXPECT_EQ(low.raw_reward, -2);
+  EXPECT_EQ(judged, 2);
+  const Verdict failed = ScoreOne(*pool, EpisodeRequest("8", 1, "the agent crashed"));
+  EXPECT_EQ(failed.outcome, Outcome::kUnscorable);
+  EXPECT_EQ(failed.unscorable_reason, "the agent crashed");
+  EXPECT_THAT(ScoreOne(*pool, EpisodeRequest("8", 1e9)).unscorable_reason,
+              HasSubstr("raw reward 1000000000 "));
+  ScoreRequest empty = EpisodeRequest("", {});
+  empty.samples[0].episode = std::make_shared<Episode>();
+  EXPECT_THAT(ScoreOne(*pool, std::move(empty)).unscorable_reason, HasSubstr("before the policy"));
+}
+
+TEST_F(ScoringPoolTest, InASumTheRewardOfAnEpisodeTakesThePlaceOfTheFirstPart) {
+  RewardConfig config;
+  config.verifier = "countdown + 0.5 * length";
+  config.length = {.unit = LengthUnit::kTokens, .min = 1, .max = 4};
+  auto set = VerifierSet::Make(config);
+  ASSERT_TRUE(set.ok()) << set.status().ToString();
+  const auto pool = ScoringPool::Start(*std::move(set), tokenizer_, {.sums = true}, metrics_);
+  const Verdict verdict = ScoreOne(*pool, EpisodeRequest("7-1", 3));
+  EXPECT_EQ(verdict.outcome, Outcome::kCorrect);
+  EXPECT_EQ(verdict.raw_reward, 3);
+  ASSERT_EQ(verdict.parts.size(), 2U);
+  EXPECT_EQ(verdict.parts[0].raw_reward, 3);
+  EXPECT_EQ(TotalReward(verdict), 3 + 0.5 * verdict.parts[1].raw_reward);
+  ScoreRequest without = EpisodeRequest("7-1", 3);
+  without.answer = "nonsense";
+  EXPECT_EQ(ScoreOne(*pool, std::move(without)).raw_reward, 3) << "countdown cannot judge it";
+}
+
 TEST_F(ScoringPoolTest, NoiseTurnsWhatIsStoredAndNotWhatIsSaidOfTheVerifier) {
   const auto second =
       std::make_shared<SecondVerifier>(*MakeVerifier("countdown", {}), "countdown", 1.0, metrics_);

@@ -34,7 +34,9 @@ class SessionTest : public ::testing::Test {
   }
 
   void Restart() {
-    session_.emplace(SessionParts{env_, encoder_, &turns_, ToolFormat::kHermes}, request_, 1000);
+    session_.emplace(SessionParts{env_, encoder_, &turns_, ToolFormat::kHermes,
+                                  static_cast<std::int64_t>(max_prompt_tokens_)},
+                     request_, 1000);
   }
 
   // The answer of the policy with `text`, from the weights of `step`.
@@ -87,6 +89,7 @@ class SessionTest : public ::testing::Test {
   const TextEncoder encoder_;
   const TurnEncoder turns_;
   EnvConfig env_;
+  std::size_t max_prompt_tokens_ = 1000;
   SampleRequest request_;
   std::optional<Session> session_;
 };
@@ -245,6 +248,17 @@ TEST_F(SessionTest, ALimitEndsTheEpisodeAtTheNextCall) {
   const ordered_json long_one = With(Say(kOpening, "one"), "user", "a b c d e f g h i j k l m n");
   EXPECT_FALSE(session_->Begin({.messages = long_one}, 1000).ok());
   EXPECT_EQ(session_->end(), EpisodeEnd::kTokens);
+
+  env_ = {};
+  env_.max_tokens = 12;
+  Restart();
+  max_prompt_tokens_ = Begin(kOpening).prompt_token_ids.size() - 2;
+  Restart();
+  EXPECT_EQ(Begin(kOpening).sampling.max_tokens, 10) << "of a prompt that is too long";
+  max_prompt_tokens_ -= 10;
+  Restart();
+  EXPECT_FALSE(session_->Begin({.messages = kOpening}, 1000).ok());
+  EXPECT_EQ(session_->end(), EpisodeEnd::kFailed) << "there is nothing to score";
 
   env_ = {};
   env_.max_tool_calls = 1;
