@@ -127,11 +127,15 @@ Result<std::string> TurnEncoder::NextText(const ordered_json& opening, const ord
   BUTTRESS_ASSIGN_OR_RETURN(std::string text, encoder_->RenderMessages(conversation, true, tools));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string asked,
                             encoder_->RenderMessages(opening, true, tools));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string past,
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string alone,
                             encoder_->RenderMessages(opening, false, tools));
-  const std::size_t at = text.find(kAnswer, std::min(past.size(), text.size()));
+  // Without what the template puts at the end of a conversation to which no answer follows.
+  const auto past =
+      static_cast<std::size_t>(std::ranges::mismatch(alone, asked).in1 - alone.begin());
+  const std::size_t at = text.find(kAnswer, std::min(past, text.size()));
   const std::string_view before = std::string_view(text).substr(0, at);
-  if (!before.starts_with(past) || !(before.starts_with(asked) || asked.starts_with(before)))
+  if (!before.starts_with(std::string_view(alone).substr(0, past)) ||
+      !(before.starts_with(asked) || asked.starts_with(before)))
     return InvalidArgument(
         "the chat template writes the messages that begin a conversation in another way once "
         "others follow, so that it cannot go on; give the model one that only adds to them in "

@@ -121,6 +121,13 @@ TEST_F(TurnEncoderTest, TemplatesMayLeaveOutThoughtsOfPastAnswers) {
               "\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
 }
 
+TEST_F(TurnEncoderTest, TemplatesMayEndAConversationThatIsOver) {
+  UseTemplate(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% else %}</s>{% endif %}");
+  EXPECT_EQ(Refusal(false), "") << "as that of Phi 3";
+}
+
 TEST_F(TurnEncoderTest, TemplatesThatRewriteWhatIsPastAreRefused) {
   const std::string turn = "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n";
   const std::string all = "{% for m in messages %}" + turn + "{% endfor %}";
