@@ -225,7 +225,7 @@ class AnswerReader {
 ToolFormat FormatOf(std::string_view chat_template) {
   constexpr std::pair<std::string_view, ToolFormat> kMarks[] = {
       {"<tool_call>", ToolFormat::kHermes},        {kMistralMark, ToolFormat::kMistral},
-      {"<|python_start|>", ToolFormat::kPythonic}, {"(params_name1=", ToolFormat::kPythonic},
+      {"<|python_start|>", ToolFormat::kPythonic}, {"[func_name1(", ToolFormat::kPythonic},
       {"<|python_tag|>", ToolFormat::kLlama},      {"\"parameters\": ", ToolFormat::kLlama}};
   for (const auto& [mark, format] : kMarks) {
     if (Contains(chat_template, mark)) return format;

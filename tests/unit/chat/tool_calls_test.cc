@@ -42,6 +42,7 @@ TEST(ToolCallsTest, TheTemplateShowsTheFormat) {
   EXPECT_EQ(format("llama3"), ToolFormat::kLlama);
   EXPECT_EQ(FormatOf("{{ '[TOOL_CALLS] [' }}"), ToolFormat::kMistral);
   EXPECT_EQ(FormatOf("[func_name1(params_name1=params_value1)]"), ToolFormat::kPythonic);
+  EXPECT_EQ(FormatOf("[func_name1(param1=value1)]"), ToolFormat::kPythonic) << "Llama 4";
   EXPECT_EQ(FormatOf("no tools"), ToolFormat::kHermes);
 }
 

@@ -121,6 +121,17 @@ TEST_F(TurnEncoderTest, TemplatesMayLeaveOutThoughtsOfPastAnswers) {
               "\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
 }
 
+TEST_F(TurnEncoderTest, TemplatesMayWriteCallsInPlaceOfContent) {
+  UseTemplate(
+      "{% if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}"
+      "{% for m in messages %}{% if m.role == 'user' %}[INST]{{ m.content }}[/INST]"
+      "{% elif m.tool_calls is defined %}[TOOL_CALLS] [{{ m.tool_calls[0].function | tojson }}]</s>"
+      "{% elif m.role == 'assistant' %}{{ m.content }}</s>"
+      "{% elif m.tool_call_id | length == 9 %}[TOOL_RESULTS]{{ m.content }}[/TOOL_RESULTS]"
+      "{% else %}{{ raise_exception('no call') }}{% endif %}{% endfor %}");
+  EXPECT_EQ(Refusal(true), "") << "as those of Mistral";
+}
+
 TEST_F(TurnEncoderTest, TemplatesMayEndAConversationThatIsOver) {
   UseTemplate(
       "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
