@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
 #include "lib/base/report/status.h"
 #include "lib/config/load.h"
 #include "rollout_worker/evaluation/eval.h"
@@ -138,6 +139,8 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   RunConfig config;
   if (!flags.config.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(flags.config, flags.overrides));
+    if (config.run.env.on())
+      Log(kWarn, "run.env is ignored: each prompt gets completions and no episodes", {});
   } else if (!flags.overrides.empty()) {
     return InvalidArgument("--set overrides settings of a run file; add --config");
   } else if (flags.verifier.empty()) {

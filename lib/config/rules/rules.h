@@ -67,6 +67,9 @@ void CheckAlgorithm(const AlgorithmConfig& algorithm, Rules& rules);
 // Rules between run.algorithm and the rest of the run.
 void CheckAlgorithmOfRun(const RunSettings& run, Rules& rules);
 
+// Rules of run.env, and between it and the rest of the run (validate_env.cc).
+void CheckEnv(const RunSettings& run, Rules& rules);
+
 // Rules of local, and between it and the run (validate_local.cc).
 void CheckLocal(const RunConfig& config, Rules& rules);
 

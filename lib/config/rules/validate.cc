@@ -238,6 +238,7 @@ Status ValidateRunConfig(const RunConfig& config) {
   CheckAlgorithmOfRun(config.run, rules);
   CheckData(config.run, rules);
   CheckZeroVariance(config.run, rules);
+  CheckEnv(config.run, rules);
   CheckReward(config.run.reward, rules);
   CheckAlgorithm(config.run.algorithm, rules);
   CheckDeterministic(config, rules);

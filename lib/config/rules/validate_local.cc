@@ -68,6 +68,7 @@ void CheckSecurity(const LocalSettings& local, Rules& rules) {
       {"coordinator.page", local.coordinator.page},
       {"worker.listen", local.worker.listen},
       {"worker.metrics", local.worker.metrics},
+      {"worker.episodes.listen", local.worker.episodes.listen},
       {"learner.listen", local.learner.listen},
       {"learner.metrics", local.learner.metrics}};
   for (const auto& [key, address] : listeners) {
@@ -145,6 +146,8 @@ void CheckLocal(const RunConfig& config, Rules& rules) {
   CheckTrack(config.local.track, rules);
   const WorkerConfig& worker = config.local.worker;
   CheckVllmLaunch(worker.vllm.launch, rules);
+  rules.Require(worker.episodes.url.empty() || IsServerUrl(worker.episodes.url),
+                "worker.episodes.url", kServerUrl);
   rules.Require(worker.engine == EngineKind::kVllm || !worker.vllm.launch.on(),
                 "worker.vllm.launch.binary", "needs local.worker.engine: vllm; leave it out");
   if (worker.engine != EngineKind::kVllm) return;
