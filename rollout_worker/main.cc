@@ -19,6 +19,7 @@
 #include "lib/policy/exception_status.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/embedded_engine.h"
+#include "rollout_worker/episodes/episode_engine.h"
 #include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/evaluation/evaluator.h"
 #include "rollout_worker/evaluation/probe.h"
@@ -34,8 +35,8 @@ constexpr ModelCommand kCommands[] = {
     {"eval", RunEval},         {"evaluator", RunEvaluatorCommand}, {"probe", RunProbeCommand},
     {"logprobs", RunLogprobs}, {"generate", RunGenerate},          {"merge", RunMerge}};
 
-Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
-                                                    const Tokenizer& tokenizer) {
+Result<std::unique_ptr<InferenceEngine>> MakePolicyEngine(const RunConfig& config,
+                                                          const Tokenizer& tokenizer) {
   // The default version stands for the model that the configuration names.
   const PolicyVersion initial;
   const WorkerConfig& worker = config.local.worker;
@@ -44,6 +45,14 @@ Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
     return MakeVllmEngine(config.run.model, worker.vllm, initial, &tokenizer, config.run.lora.on(),
                           in_flight, config.local.out);
   return MakeEmbeddedEngine(config.run.model, worker, initial, &tokenizer, in_flight);
+}
+
+Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
+                                                    const Tokenizer& tokenizer) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<InferenceEngine> engine,
+                            MakePolicyEngine(config, tokenizer));
+  if (!config.run.env.on()) return engine;
+  return MakeEpisodeEngine(config, tokenizer, std::move(engine));
 }
 
 // Joins a run. If another one takes its place, joins that as a new worker, with a new engine: no

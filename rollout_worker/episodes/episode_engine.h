@@ -54,4 +54,9 @@ std::unique_ptr<InferenceEngine> MakeEpisodeEngine(std::unique_ptr<InferenceEngi
                                                    std::unique_ptr<EpisodeRunner> runner,
                                                    std::size_t running);
 
+// The same as the configuration says. REQUIRES: run.env is on; `tokenizer` outlives the engine.
+Result<std::unique_ptr<InferenceEngine>> MakeEpisodeEngine(const RunConfig& config,
+                                                           const Tokenizer& tokenizer,
+                                                           std::unique_ptr<InferenceEngine> below);
+
 }  // namespace buttress

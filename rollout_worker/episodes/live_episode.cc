@@ -138,10 +138,8 @@ void LiveEpisode::Grade(std::int32_t turn, double reward, std::vector<std::strin
 Status LiveEpisode::Reward(std::optional<double> reward, std::optional<double> turn_reward) {
   MutexLock lock(mutex_);
   if (OverLocked()) return FailedPrecondition("the episode has ended");
-  if (session_.answers() == 0)
-    return FailedPrecondition("the policy has not answered yet; reward it afterwards");
+  BUTTRESS_RETURN_IF_ERROR(session_.AddReward(turn_reward.value_or(0)));
   if (reward) reward_ = reward;
-  if (turn_reward) session_.AddReward(*turn_reward);
   return OkStatus();
 }
 

@@ -48,8 +48,8 @@ class LiveEpisode : public std::enable_shared_from_this<LiveEpisode> {
   void Grade(std::int32_t turn, double reward, std::vector<std::string> tools,
              std::int32_t failed_tools) EXCLUDES(mutex_);
 
-  // Gives the episode its reward, and adds one to its last turn. kFailedPrecondition if no turn is
-  // there, or the episode is over.
+  // Gives the episode its reward, and adds one to its last turn. kInvalidArgument if no turn is
+  // there, kFailedPrecondition if the episode is over.
   Status Reward(std::optional<double> reward, std::optional<double> turn_reward) EXCLUDES(mutex_);
 
   // Ends the episode, unless it has ended.

@@ -5,6 +5,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/episodes/environment.h"
 #include "rollout_worker/episodes/live_episode.h"
 
@@ -23,5 +24,14 @@ class EpisodeRunner {
 // run.env.kind: builtin. `run_seed` and the group of an episode make the seed of its environment.
 std::unique_ptr<EpisodeRunner> MakeBuiltinRunner(std::unique_ptr<EnvironmentFactory> factory,
                                                  std::uint64_t run_seed);
+
+// run.env.kind: exec, a program for each episode in a process group of its own, which is killed
+// with the episode; and http, a call of run.env.url. Both reach the policy through an AgentGateway.
+// The reason of an episode that fails is the agent's own: the last line that it wrote to stderr, or
+// its reply. kInvalidArgument for a program that is not there, kUnavailable if the port is taken.
+// `tokenizer` must outlive it.
+Result<std::unique_ptr<EpisodeRunner>> MakeAgentRunner(const EnvConfig& env,
+                                                       const EpisodesConfig& config,
+                                                       const Tokenizer& tokenizer);
 
 }  // namespace buttress

@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "lib/base/text/random.h"
+#include "lib/base/text/reward_bounds.h"
 #include "lib/base/text/unicode.h"
 #include "lib/chat/tool_calls.h"
 #include "lib/verify/extract.h"
@@ -218,7 +220,7 @@ Result<PolicyAnswer> Session::Finish(PolicyCall call, EngineResult sampled, std:
     given.message.content = given.text;
   }
   given.finish_reason = sampled.finish_reason;
-  given.prompt_tokens = static_cast<std::int32_t>(call.prompt_token_ids.size());
+  given.prompt_token_ids = call.prompt_token_ids;
   given.token_ids = sampled.token_ids;
   given.logprobs = sampled.logprobs;
 
@@ -233,7 +235,7 @@ Result<PolicyAnswer> Session::Finish(PolicyCall call, EngineResult sampled, std:
   answer.turn.sampled_ms = now_ms - call.asked_ms;
   for (const ToolCall& tool : given.message.calls) answer.turn.tools.push_back(tool.name);
   answer.turn.failed_tools = static_cast<std::int32_t>(given.message.bad.size());
-  answer.first_prompt = given.prompt_tokens;
+  answer.first_prompt = static_cast<std::int32_t>(call.prompt_token_ids.size());
   if (call.parent >= 0) {
     Answer& parent = answers_[static_cast<std::size_t>(call.parent)];
     answer.first_prompt = parent.first_prompt;
@@ -258,6 +260,18 @@ void Session::Grade(std::int32_t turn, double reward, std::vector<std::string> t
   graded.reward += reward;
   graded.tools = std::move(tools);
   graded.failed_tools = failed_tools;
+}
+
+Status Session::AddReward(double reward) {
+  if (answers_.empty())
+    return InvalidArgument("the policy has not answered yet; reward it afterwards");
+  // Sums of such rewards have the bounds that every reward has.
+  if (!IsReward(reward_size_ + std::abs(reward)))
+    return InvalidArgument(
+        fmt::format("turn_reward: those of the episode add up to more than {}", kMaxReward));
+  reward_size_ += std::abs(reward);
+  answers_.back().turn.reward += reward;
+  return OkStatus();
 }
 
 void Session::End(EpisodeEnd end, std::string failure) {

@@ -68,7 +68,7 @@ struct PolicyAnswer {
   FinishReason finish_reason = FinishReason::kStop;
   std::vector<std::int32_t> token_ids;
   std::vector<float> logprobs;
-  std::int32_t prompt_tokens = 0;
+  std::vector<std::int32_t> prompt_token_ids;
 };
 
 // Not thread-safe.
@@ -92,8 +92,9 @@ class Session {
   void Grade(std::int32_t turn, double reward, std::vector<std::string> tools,
              std::int32_t failed_tools);
 
-  // Adds a reward to the last answer. REQUIRES: there is one.
-  void AddReward(double reward) { answers_.back().turn.reward += reward; }
+  // Adds a reward to the last answer. kInvalidArgument if there is none, or the rewards of all
+  // answers are too large.
+  Status AddReward(double reward);
 
   // Ends the episode, unless it has ended.
   void End(EpisodeEnd end, std::string failure);
@@ -146,6 +147,7 @@ class Session {
   std::int32_t open_ = 0;
   std::int64_t tool_calls_ = 0;
   std::int64_t reencoded_ = 0;
+  double reward_size_ = 0;     // of all answers, without signs
   std::int64_t ended_ms_ = 0;  // of the last answer
   EpisodeEnd end_ = EpisodeEnd::kUnspecified;
   std::string failure_;

@@ -1,0 +1,30 @@
+#include <utility>
+
+#include "rollout_worker/episodes/environment.h"
+#include "rollout_worker/episodes/episode_engine.h"
+
+namespace buttress {
+namespace {
+
+Result<std::unique_ptr<EpisodeRunner>> MakeRunner(const RunConfig& config,
+                                                  const Tokenizer& tokenizer) {
+  if (config.run.env.kind != EnvKind::kBuiltin)
+    return MakeAgentRunner(config.run.env, config.local.worker.episodes, tokenizer);
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<EnvironmentFactory> factory,
+                            EnvironmentFactory::Create(config.run));
+  return MakeBuiltinRunner(std::move(factory), config.run.seed);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<InferenceEngine>> MakeEpisodeEngine(const RunConfig& config,
+                                                           const Tokenizer& tokenizer,
+                                                           std::unique_ptr<InferenceEngine> below) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<EpisodeCodec> codec,
+                            EpisodeCodec::Create(config.run, tokenizer));
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<EpisodeRunner> runner, MakeRunner(config, tokenizer));
+  return MakeEpisodeEngine(std::move(below), std::move(codec), std::move(runner),
+                           static_cast<std::size_t>(config.local.worker.episodes.running));
+}
+
+}  // namespace buttress

@@ -1,0 +1,364 @@
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <fstream>
+#include <thread>
+
+#include "lib/http/http_client.h"
+#include "rollout_worker/episodes/agent_gateway.h"
+#include "rollout_worker/episodes/episode_engine.h"
+#include "tests/support/chat_tokenizer.h"
+#include "tests/support/fakes/scripted_http_server.h"
+#include "tests/support/fakes/scripted_policy.h"
+#include "tests/support/patience.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// What every agent of the tests begins with: say(messages) asks the policy.
+constexpr char kAgent[] = R"(
+import json, os, sys, time, urllib.error, urllib.request
+url, key = os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"]
+task = json.loads(os.environ["BUTTRESS_TASK"])
+def post(path, body, bearer=key):
+    request = urllib.request.Request(url + path, json.dumps(body).encode(),
+                                     {"Authorization": "Bearer " + bearer,
+                                      "Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)
+    except urllib.error.HTTPError as error:
+        return {"status": error.code, **json.load(error)}
+def say(messages, **more):
+    return post("/chat/completions", {"model": "policy", "messages": messages, **more})
+def user(text):
+    return {"role": "user", "content": text}
+)";
+
+class AgentsTest : public ::testing::Test {
+ protected:
+  AgentsTest() : tokenizer_(TokenizerOfFamily("qwen2_5")) {
+    run_.env.kind = EnvKind::kExec;
+    run_.env.timeout_ms = kPatience.count();
+  }
+
+  // Starts an engine whose policy says how many questions the prompt has.
+  void Start() {
+    auto policy =
+        std::make_unique<ScriptedPolicy>(*tokenizer_, [](const std::string& prompt, std::uint64_t) {
+          return std::to_string(std::count(prompt.begin(), prompt.end(), '?'));
+        });
+    policy_ = policy.get();
+    auto runner = MakeAgentRunner(run_.env, {}, *tokenizer_);
+    ASSERT_TRUE(runner.ok()) << runner.status().ToString();
+    engine_ = MakeEpisodeEngine(std::move(policy), *EpisodeCodec::Create(run_, *tokenizer_),
+                                *std::move(runner), 8);
+  }
+
+  // The program that runs behind kAgent.
+  void StartProgram(const std::string& program) {
+    const std::string path = dir_.path() + "/agent.py";
+    std::ofstream(path) << kAgent << program;
+    run_.env.command = {"python3", path};
+    Start();
+  }
+
+  void Submit(std::int32_t index = 0) {
+    SampleRequest request;
+    request.id = {5, 1, index};
+    request.sampling.max_tokens = 50;
+    request.sampling.stop_token_ids = {tokenizer_->AddedTokenId("<|im_end|>")};
+    request.task = std::make_shared<EpisodeTask>(
+        EpisodeTask{"p" + std::to_string(index), "s", R"({"prompt": "2+2?", "id": 4})", "4"});
+    ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
+  }
+
+  std::vector<EngineResult> Poll(std::size_t count) {
+    std::vector<EngineResult> results;
+    for (int i = 0; i < 600 && results.size() < count; ++i) {
+      for (EngineResult& result : engine_->Poll(std::chrono::milliseconds(100)))
+        results.push_back(std::move(result));
+    }
+    EXPECT_THAT(results, SizeIs(count));
+    results.resize(count);
+    std::ranges::sort(results, {}, &EngineResult::id);
+    return results;
+  }
+
+  // Runs one episode of the program.
+  Episode EpisodeOf(const std::string& program) {
+    StartProgram(program);
+    Submit();
+    const auto episode = Poll(1).front().episode;
+    return episode ? *episode : Episode();
+  }
+
+  std::string Written() const {
+    std::ifstream file(dir_.path() + "/out");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  // Writes `expression` of Python to the file that Written reads.
+  std::string Write(const std::string& expression) const {
+    return "print(" + expression + ", file=open(" + ordered_json(dir_.path() + "/out").dump() +
+           ", 'a'), flush=True)\n";
+  }
+
+  const TempDir dir_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
+  RunSettings run_;
+  ScriptedPolicy* policy_ = nullptr;
+  std::unique_ptr<InferenceEngine> engine_;
+};
+
+TEST_F(AgentsTest, AProgramHoldsTheConversation) {
+  const Episode episode = EpisodeOf(R"(
+messages = [user(task["prompt"])]
+for question in "What?", "Why?":
+    messages.append(say(messages)["choices"][0]["message"])
+    messages.append(user(question))
+assert say(messages)["choices"][0]["message"]["content"] == "3"
+)" + Write(R"(task["prompt_id"], task["source"], task["answer"], task["row"]["id"])"));
+  EXPECT_EQ(episode.failure, "");
+  EXPECT_EQ(episode.end, EpisodeEnd::kDone);
+  ASSERT_THAT(episode.branches, SizeIs(1));
+  EXPECT_THAT(episode.branches[0].turns, SizeIs(3));
+  EXPECT_EQ(episode.answer, "3");
+  EXPECT_EQ(episode.reencoded_tokens, 0);
+  EXPECT_FALSE(episode.reward.has_value());
+  EXPECT_EQ(Written(), "p0 s 4 4\n");
+}
+
+TEST_F(AgentsTest, AnAgentRewardsItsEpisode) {
+  const Episode episode = EpisodeOf(R"(
+assert post("/reward", {"reward": 1})["status"] == 400
+say([user("?")])
+assert post("/reward", {"turn_reward": 0.25}) == {}
+assert post("/reward", {"reward": 0.5, "turn_reward": 0.25}) == {}
+for wrong in {"reward": "1"}, {"reward": 1e9}, {"points": 1}, {}, []:
+    assert post("/reward", wrong)["status"] == 400, wrong
+)");
+  EXPECT_EQ(episode.failure, "");
+  EXPECT_EQ(episode.reward, 0.5);
+  EXPECT_EQ(episode.branches[0].turns[0].reward, 0.5);
+}
+
+TEST_F(AgentsTest, TheEndpointSpeaksAsOpenAiDoes) {
+  const Episode episode = EpisodeOf(R"(
+def got(answer):
+    return answer.get("status"), answer["error"]["code"]
+assert got(post("/chat/completions", {}, "wrong")) == (401, "invalid_api_key")
+assert post("/nothing", {})["status"] == 404
+assert say([])["status"] == 400
+models = json.load(urllib.request.urlopen(urllib.request.Request(
+    url + "/models", headers={"Authorization": "Bearer " + key})))
+assert [model["id"] for model in models["data"]] == ["policy"]
+# The parameters are those of the run; max_tokens may shrink an answer.
+answer = say([user("?")], temperature=0, seed=5, top_p=0.5, max_tokens=1)
+assert answer["choices"][0]["finish_reason"] == "length", answer
+assert answer["usage"]["completion_tokens"] == 1
+two = say([user("??")], n=2)
+assert [choice["message"]["content"] for choice in two["choices"]] == ["2", "2"], two
+raw = post("/completions", {"prompt": [1, 2, 3], "max_tokens": 5, "return_token_ids": True})
+ids = raw["choices"][0]["token_ids"]
+raw = post("/completions", {"prompt": [1, 2, 3] + ids + [4], "max_tokens": 5})
+assert raw["choices"][0]["text"] == "0", raw
+request = urllib.request.Request(url + "/chat/completions", json.dumps(
+    {"messages": [user("?")], "stream": True}).encode(), {"Authorization": "Bearer " + key})
+events = urllib.request.urlopen(request).read().decode()
+assert '"content":"1"' in events and events.endswith("data: [DONE]\n\n"), events
+)");
+  EXPECT_EQ(episode.failure, "");
+  // The raw prompts, the chats.
+  EXPECT_THAT(episode.branches, SizeIs(5));
+  for (const SampleRequest& asked : policy_->asked()) EXPECT_EQ(asked.sampling.temperature, 1);
+}
+
+TEST_F(AgentsTest, ALimitIsAnErrorWithACodeAndTheEpisodeIsScored) {
+  run_.env.max_turns = 1;
+  const Episode episode = EpisodeOf(R"(
+say([user("?")])
+answer = say([user("??")])
+assert (answer["status"], answer["error"]["code"]) == (400, "episode_ended"), answer
+assert post("/reward", {"reward": 3}) == {}
+sys.exit("confused")
+)");
+  EXPECT_EQ(episode.end, EpisodeEnd::kTurns);
+  EXPECT_EQ(episode.failure, "");
+  EXPECT_EQ(episode.reward, 3);
+}
+
+TEST_F(AgentsTest, AnAgentThatFailsCostsItsOwnEpisode) {
+  StartProgram(R"(
+say([user("?")])
+if task["prompt_id"] == "p1":
+    raise ValueError("no such tool")
+if task["prompt_id"] == "p2":
+    os.kill(os.getpid(), 9)
+)");
+  for (int i = 0; i < 4; ++i) Submit(i);
+  const std::vector<EngineResult> results = Poll(4);
+  EXPECT_EQ(results[0].episode->end, EpisodeEnd::kDone);
+  EXPECT_EQ(results[1].episode->end, EpisodeEnd::kFailed);
+  EXPECT_EQ(results[1].episode->failure,
+            "the agent exited with status 1: ValueError: no such tool");
+  EXPECT_EQ(results[2].episode->failure, "the agent was ended by signal 9");
+  EXPECT_EQ(results[3].episode->end, EpisodeEnd::kDone);
+  EXPECT_THAT(results[1].episode->branches, SizeIs(1)) << "its tokens are accounted for";
+}
+
+TEST_F(AgentsTest, AnAgentThatNeverCallsHasNoEpisode) {
+  EXPECT_THAT(EpisodeOf("").failure, HasSubstr("ended without an answer"));
+}
+
+TEST_F(AgentsTest, AnAgentThatHangsIsKilledWithAllItsProcesses) {
+  run_.env.timeout_ms = 3000;
+  const Episode episode = EpisodeOf(Write("os.getpid()") + R"(
+say([user("?")])
+if os.fork() == 0:
+)" + "    " + Write("os.getpid()") + R"(
+time.sleep(1000)
+)");
+  EXPECT_EQ(episode.end, EpisodeEnd::kTime);
+  EXPECT_THAT(episode.failure, HasSubstr("run.env.timeout_ms = 3000"));
+  std::istringstream pids(Written());
+  int processes = 0;
+  for (pid_t pid; pids >> pid; ++processes) {
+    // The orphan of the group is gone once init has reaped it.
+    for (int i = 0; i < 100 && ::kill(pid, 0) == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+    const std::string line(std::istreambuf_iterator<char>(stat), {});
+    EXPECT_TRUE(line.empty() || line.find(") Z ") != std::string::npos) << line;
+  }
+  EXPECT_EQ(processes, 2);
+}
+
+TEST_F(AgentsTest, TheEndOfTheEngineEndsAgents) {
+  StartProgram(Write("os.getpid()") + "time.sleep(1000)\n");
+  Submit();
+  for (int i = 0; i < 500 && Written().empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const pid_t pid = std::stoi(Written());
+  ASSERT_EQ(::kill(pid, 0), 0);
+  engine_.reset();
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST_F(AgentsTest, AFloodOfCallsIsRefusedAndTheOthersAreAnswered) {
+  run_.env.max_turns = 64;
+  StartProgram(R"(
+import threading
+answers = []
+def ask(i):
+    answers.append(say([user("?" * i)]))
+threads = [threading.Thread(target=ask, args=(i,)) for i in range(40)]
+for thread in threads:
+    thread.start()
+)" + Write("'started'") +
+               R"(
+for thread in threads:
+    thread.join()
+codes = [answer["error"]["code"] for answer in answers if "status" in answer]
+)" + Write("len(codes), set(codes)"));
+  policy_->Stall(true);
+  Submit();
+  for (int i = 0; i < 1000 && policy_->in_flight() < LiveEpisode::kMostCalls; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(policy_->in_flight(), LiveEpisode::kMostCalls);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_EQ(policy_->in_flight(), LiveEpisode::kMostCalls);
+  policy_->Stall(false);
+  const auto episode = Poll(1).front().episode;
+  EXPECT_EQ(episode->failure, "");
+  EXPECT_THAT(Written(), HasSubstr("{'too_many_calls'}"));
+}
+
+TEST_F(AgentsTest, CallsAfterTheEndAndOfOthersAreRefused) {
+  auto codec = *EpisodeCodec::Create(run_, *tokenizer_);
+  ScriptedPolicy policy(*tokenizer_, [](const std::string&, std::uint64_t) { return "1"; });
+  PolicyCalls calls(policy);
+  SampleRequest request;
+  request.sampling.stop_token_ids = {tokenizer_->AddedTokenId("<|im_end|>")};
+  const auto episode = std::make_shared<LiveEpisode>(request, codec->parts(), calls);
+  const auto gateway = *AgentGateway::Start({}, *tokenizer_);
+  const std::string key = gateway->Open(episode);
+  const auto call = [&](const std::string& of) {
+    HttpClient client;
+    HttpRequest http;
+    http.url = gateway->UrlOf(of) + "/chat/completions";
+    http.json = R"({"messages": [{"role": "user", "content": "?"}]})";
+    http.bearer = of;
+    return std::move(client.Fetch({http}).front())->status;
+  };
+  EXPECT_EQ(call(key), 200);
+  EXPECT_EQ(call("0123"), 404);
+  episode->End(EpisodeEnd::kDone);
+  EXPECT_EQ(call(key), 410);
+  gateway->Close(key);
+  EXPECT_EQ(call(key), 410);
+}
+
+// Asks the policy as a service does and returns the status.
+long AskAsAService(const ordered_json& posted) {
+  HttpClient client;
+  HttpRequest http;
+  http.url = posted["base_url"].get<std::string>() + "/chat/completions";
+  http.json = R"({"messages": [{"role": "user", "content": "?"}]})";
+  http.bearer = posted["api_key"];
+  return std::move(client.Fetch({http}).front())->status;
+}
+
+TEST_F(AgentsTest, AServiceHoldsTheConversation) {
+  StopSignal stop;
+  ScriptedHttpServer service([&](const ScriptedRequest& request, ScriptedConnection& connection) {
+    const ordered_json posted = ordered_json::parse(request.body);
+    const std::string prompt_id = posted["task"]["prompt_id"];
+    if (prompt_id == "p1") return connection.Reply(500, "out of order");
+    if (prompt_id == "p2") return connection.Close();
+    EXPECT_EQ(posted["task"]["row"]["id"], 4);
+    EXPECT_EQ(AskAsAService(posted), 200);
+    if (prompt_id == "p3") stop.WaitFor(kPatience);
+    connection.Reply(200, prompt_id == "p4" ? "{}" : R"({"reward": 0.5})");
+  });
+  run_.env.kind = EnvKind::kHttp;
+  run_.env.url = service.url() + "/run";
+  run_.env.timeout_ms = 3000;
+  Start();
+  for (int i = 0; i < 5; ++i) Submit(i);
+  const std::vector<EngineResult> results = Poll(5);
+  EXPECT_EQ(results[0].episode->end, EpisodeEnd::kDone);
+  EXPECT_EQ(results[0].episode->reward, 0.5);
+  EXPECT_EQ(results[1].episode->failure, "the agent answered 500: out of order");
+  EXPECT_EQ(results[2].episode->end, EpisodeEnd::kFailed);
+  EXPECT_THAT(results[2].episode->failure, HasSubstr("run.env.url"));
+  EXPECT_EQ(results[3].episode->end, EpisodeEnd::kTime);
+  EXPECT_FALSE(results[4].episode->reward.has_value());
+  EXPECT_EQ(results[4].episode->answer, "1");
+  stop.Stop();
+}
+
+TEST_F(AgentsTest, ATaskThatIsTooLargeForAProgramNamesTheOtherKind) {
+  StartProgram("");
+  SampleRequest request;
+  request.id = {1, 1, 0};
+  request.task = std::make_shared<EpisodeTask>(
+      EpisodeTask{"p", "s", R"({"prompt": ")" + std::string(200000, 'x') + "\"}", ""});
+  ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
+  EXPECT_THAT(Poll(1).front().episode->failure, HasSubstr("use run.env.kind: http"));
+}
+
+TEST_F(AgentsTest, AProgramThatIsNotThereIsAnErrorAtTheStart) {
+  run_.env.command = {"no-such-agent"};
+  EXPECT_THAT(MakeAgentRunner(run_.env, {}, *tokenizer_).status().message(),
+              HasSubstr("'no-such-agent' is not a program"));
+}
+
+}  // namespace
+}  // namespace buttress
