@@ -1,14 +1,15 @@
 """What an agent needs to be trained: the task of its episode, the policy, and where rewards go.
 
 An agent is a function that is given an Episode, asks the policy as often as it likes, and returns
-the episode's reward, or None, and then the run's verifier judges the last answer:
+the episode's reward, or None, and then the run's verifier judges the last answer. Past a limit of
+run.env a request is refused: an agent that does not catch the EpisodeError ends there.
 
-    def play(episode):
+    def agent(episode):
         answer = episode.chat(episode.messages)
         return float("42" in answer["content"])
 
-`main(play)` at the end of a program makes it an agent of run.env.kind exec, and
-`python -m buttress.agents.service module:play` one of kind http. The clients of OpenAI and the
+`main(agent)` at the end of a program makes it one of run.env.kind exec, and
+`python -m buttress.agents.service module:agent` one of kind http. The clients of OpenAI and the
 frameworks above them work as well: base_url and api_key are what they need, and an exec agent has
 both in its environment. Only the standard library is imported.
 """
@@ -18,20 +19,20 @@ import os
 import sys
 import urllib.error
 import urllib.request
-from typing import Any, Callable, List, Mapping, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
-__all__ = ["Agent", "Episode", "EpisodeError", "episode", "main"]
+__all__ = ["Agent", "Episode", "EpisodeError", "episode", "main", "play"]
 
 REQUEST_SECONDS = 3600.0  # the run ends an episode earlier, by run.env.timeout_ms
 LONGEST_ERROR = 500  # characters
 
 
 class EpisodeError(RuntimeError):
-    """The endpoint refused a request, as past a limit of run.env; says why."""
+    """The endpoint refused a request; says why."""
 
-    def __init__(self, what: str, status: int):
+    def __init__(self, what: str, ended: bool = False):
         super().__init__(what)
-        self.status = status  # of HTTP
+        self.ended = ended  # whether the episode is at a limit of run.env, or over
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,21 +81,22 @@ class Episode:
             with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:
                 return json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
-            text = error.read().decode(errors="replace")
-            raise EpisodeError(f"{path}: {_message(text)}", error.code) from None
+            why, code = _reason(error.read().decode(errors="replace"))
+            raise EpisodeError(f"{path}: {why}", code == "episode_ended") from None
         except urllib.error.URLError as error:
-            raise EpisodeError(f"{self.base_url}{path}: {error.reason}", 0) from None
+            raise EpisodeError(f"{self.base_url}{path}: {error.reason}") from None
 
 
 Agent = Callable[[Episode], Optional[float]]
 
 
-def _message(text: str) -> str:
-    """What an error of OpenAI's form says; else the text itself."""
+def _reason(text: str) -> Tuple[str, str]:
+    """Message and code of an error of OpenAI's form; else the text itself."""
     try:
-        return str(json.loads(text)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return text[:LONGEST_ERROR]
+        error = json.loads(text)["error"]
+        return str(error["message"]), str(error.get("code"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return text[:LONGEST_ERROR], ""
 
 
 def episode() -> Episode:
@@ -102,6 +104,17 @@ def episode() -> Episode:
     Raises KeyError outside of an episode."""
     return Episode(os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"],
                    json.loads(os.environ["BUTTRESS_TASK"]))
+
+
+def play(agent: Agent, this: Episode) -> Optional[float]:
+    """Returns the reward that `agent` returns for the episode; None where it was ended, by a limit
+    or otherwise, and the agent did not catch that."""
+    try:
+        return agent(this)
+    except EpisodeError as error:
+        if error.ended:
+            return None
+        raise
 
 
 def main(agent: Agent) -> None:
@@ -113,6 +126,6 @@ def main(agent: Agent) -> None:
     except KeyError as missing:
         sys.exit(f"{missing.args[0]} is not set; this program is started by a run with "
                  "run.env.kind: exec")
-    reward = agent(this)
+    reward = play(agent, this)
     if reward is not None:
         this.reward(reward)

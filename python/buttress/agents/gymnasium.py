@@ -14,7 +14,7 @@ import json
 import os
 import sys
 
-from . import Episode, main as play_one, service
+from . import Episode, EpisodeError, main as play_one, service
 
 
 def make(name: str):
@@ -45,7 +45,12 @@ def play(name: str, episode: Episode) -> float:
                              f"prompt is {messages[-1]['content']!r}; write the prompts again")
         total, ended = 0.0, False
         while not ended:
-            answer = episode.chat(messages)
+            try:
+                answer = episode.chat(messages)
+            except EpisodeError as error:
+                if not error.ended:
+                    raise
+                break  # at a limit of run.env: what was earned counts
             observation, reward, terminated, truncated, _ = env.step(answer["content"] or "")
             episode.turn_reward(reward)
             total, ended = total + float(reward), terminated or truncated

@@ -16,7 +16,7 @@ import sys
 import threading
 import traceback
 
-from . import Agent, Episode
+from . import Agent, Episode, play
 
 LARGEST = 64 << 20  # bytes of a task
 SECONDS = 60.0  # in which a request has arrived
@@ -53,7 +53,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(503, error="all episodes of --at-once are taken; raise it")
             return
         try:
-            reward = self.server.agent(episode)
+            reward = play(self.server.agent, episode)
             self.answer(200, {} if reward is None else {"reward": float(reward)})
         except Exception as failure:  # the episode fails, not the service
             traceback.print_exc()

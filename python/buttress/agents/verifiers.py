@@ -56,11 +56,15 @@ class Player:
     async def play(self, episode: Episode) -> float:
         import verifiers.v1 as vf
 
-        client = vf.EvalClientConfig(base_url=episode.base_url, api_key_var="OPENAI_API_KEY")
-        env = self.load(self.config)
-        async with env.serving():
-            played = await env.run_episode(self.task(episode.row),
-                                           vf.ModelContext(model="policy", client=client))
+        task, env = self.task(episode.row), self.load(self.config)
+        variable = f"BUTTRESS_EPISODE_{episode.api_key}"  # verifiers reads keys of variables only
+        os.environ[variable] = episode.api_key
+        try:
+            client = vf.EvalClientConfig(base_url=episode.base_url, api_key_var=variable)
+            async with env.serving():
+                played = await env.run_episode(task, vf.ModelContext("policy", client))
+        finally:
+            os.environ.pop(variable, None)
         if not played.ok:
             raise RuntimeError(f"{self.config.env_id}: {reason(played)}")
         rewards = [trace.reward for trace in played.traces if trace.agent.trainable]

@@ -60,6 +60,11 @@ class AgentsTest(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.folder / "agent.py").write_text(textwrap.dedent(AGENT))
 
+    def until_turn(self, turn, messages):
+        if sum(m["role"] == "assistant" for m in messages) + 1 == turn:
+            raise EOFError("the episode has had its turns")
+        return last_word(messages)
+
     def start(self, policy):
         started = endpoint.Endpoint(policy)
         self.addCleanup(started.close)
@@ -107,17 +112,27 @@ class AgentsTest(unittest.TestCase):
 
     def test_a_refusal_says_why_and_ends_the_program(self):
         def refuse(messages):
-            raise ValueError("the episode has had its 8 turns")
+            raise ValueError("temperature is not 1")
 
         policy = self.start(refuse)
         ended = self.run_program("agent.py", **policy.environment(TASK))
         self.assertEqual(ended.returncode, 1)
-        self.assertIn("/chat/completions: the episode has had its 8 turns",
-                      ended.stderr.splitlines()[-1])
+        self.assertIn("/chat/completions: temperature is not 1", ended.stderr.splitlines()[-1])
         self.assertEqual(policy.rewards, [])
         outside = self.run_program("agent.py", OPENAI_BASE_URL=policy.base_url)
         self.assertEqual(outside.stderr, "OPENAI_API_KEY is not set; this program is started by a "
                          "run with run.env.kind: exec\n")
+
+    def test_at_a_limit_an_agent_ends_without_a_reward_of_its_own(self):
+        def end(messages):
+            raise EOFError("the episode has had its 8 turns")
+
+        policy = self.start(end)
+        ended = self.run_program("agent.py", **policy.environment(TASK))
+        self.assertEqual((ended.returncode, ended.stderr, policy.rewards), (0, "", []))
+        request = {"base_url": policy.base_url, "api_key": "k", "task": TASK}
+        with self.served("agent:play") as url:
+            self.assertEqual(self.post(url, request), (200, {}))
 
     def test_a_service_plays_many_episodes(self):
         policy = self.start(lambda messages: "4")
@@ -173,6 +188,9 @@ class AgentsTest(unittest.TestCase):
                                           {"reward": 1.0}])
         self.assertEqual([m["content"] for m in policy.requests[-1]["messages"]],
                          ["count", "say 3", "3", "say 2"])
+        short = self.start(lambda messages: self.until_turn(2, messages))
+        self.assertEqual(self.run_program(*adapter, **short.environment(task)).returncode, 0)
+        self.assertEqual(short.rewards, [{"turn_reward": 0.5}, {"reward": 0.5}])
         stale = self.run_program(*adapter, **policy.environment(task | {"row": {"seed": 9}}))
         self.assertIn("write the prompts again", stale.stderr.splitlines()[-1])
 

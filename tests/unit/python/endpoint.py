@@ -5,8 +5,9 @@ import threading
 
 
 class Endpoint:
-    """Serves until `close`. `policy(messages)` returns the content of an answer; an Exception that
-    it raises is an error 400. Keeps what was posted."""
+    """Serves until `close`. `policy(messages)` returns the content of an answer. A ValueError that
+    it raises is an error 400; an EOFError says that the episode has ended. Keeps what was posted.
+    """
 
     def __init__(self, policy):
         self.policy, self.requests, self.rewards, self.keys = policy, [], [], []
@@ -40,8 +41,10 @@ class Endpoint:
         self.requests.append(body)
         try:
             content = self.policy(body["messages"])
-        except Exception as refused:
+        except ValueError as refused:
             return 400, {"error": {"message": str(refused)}}
+        except EOFError as ended:
+            return 400, {"error": {"message": str(ended), "code": "episode_ended"}}
         message = {"role": "assistant", "content": content}
         return 200, {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"],
                      "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
