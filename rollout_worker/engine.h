@@ -65,7 +65,7 @@ struct EngineResult {
 struct ServerState {
   std::string url;
   bool healthy = false;            // according to the last health check
-  bool serving = false;            // it has proven its weights and receives requests
+  bool serving = false;            // it has proven its weights and gets requests, or sleeps
   std::uint64_t weights_step = 0;  // of the version that it proved last
   std::int64_t losses = 0;         // times it went from serving to not serving, updates apart
   std::int64_t restarts = 0;       // times its process was another than before
@@ -123,6 +123,12 @@ class InferenceEngine {
 
   // Makes UpdateWeights, now and later, return kCancelled instead of waiting for a server.
   virtual void StopUpdates() {}
+
+  // Asks the engine to leave the GPU to the learner (local.worker.vllm.launch.colocate) until the
+  // next sample, and returns whether it has. Does nothing, and returns false, while a sample is
+  // inside or UpdateWeights runs; later versions are loaded with the next sample. True for an
+  // engine that shares no GPU.
+  virtual bool Sleep() { return true; }
 
   // Returns the version that a sample submitted now would start with; of several servers, the
   // newest that any has proven.

@@ -129,7 +129,8 @@ void WorkerMetrics::SetServers(const std::vector<ServerState>& servers) {
         .Set(server.healthy ? 1 : 0);
     metrics
         .Gauge("buttress_worker_server_serving",
-               "1 if the vLLM server has proven its weights and gets completions.", labels)
+               "1 if the vLLM server has proven its weights and gets completions, or sleeps.",
+               labels)
         .Set(server.serving ? 1 : 0);
     metrics
         .Gauge("buttress_worker_server_weights_version",

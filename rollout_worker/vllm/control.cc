@@ -128,6 +128,8 @@ Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push
     BUTTRESS_RETURN_IF_ERROR(nccl_.Join(server.transfer, server.started_at_ms, post));
   if (push.way == VllmWeights::kIpc)
     BUTTRESS_RETURN_IF_ERROR(ipc_.Join(GpusOfServer(config_, url), post));
+  // The scheduler of a server that wakes up in parts stays paused until the last.
+  if (server.asleep) BUTTRESS_RETURN_IF_ERROR(Post(url, "/wake_up?tags=weights", ""));
   Status status = Post(url,
                        push.keep_running ? "/pause?mode=keep&clear_cache=false"
                                          : "/pause?mode=abort&clear_cache=true",
@@ -139,13 +141,23 @@ Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push
              : push.way == VllmWeights::kLora ? LoadAdapters(url, push.folder)
                                               : Load(url, push.folder);
   }
+  if (status.ok() && server.asleep) status = Post(url, "/wake_up?tags=kv_cache", "");
   if (status.ok() && server.transfer.versions) status = Tag(url, push.version, push.way);
-  // The salt of requests keeps what the old weights have cached from those under the new ones.
-  if (status.ok() && !push.keep_running) status = Post(url, "/reset_prefix_cache", "");
+  // The salt of requests keeps what the old weights have cached from those under the new ones. A
+  // sleep clears the cache.
+  if (status.ok() && !push.keep_running && !server.asleep)
+    status = Post(url, "/reset_prefix_cache", "");
   if (IsStuckInNccl(push.way, status)) return status;
-  const Status resumed = Post(url, "/resume", "");  // a paused server is useless to everyone
+  if (server.asleep && !status.ok()) return status;  // it has no memory to sample with
+  const Status resumed = Post(url, "/resume", "");   // a paused server is useless to everyone
   return status.ok() ? resumed : status;
 }
+
+Status VllmControl::Sleep(const std::string& url, bool keeps_weights) {
+  return Post(url, keeps_weights ? "/sleep?level=1&mode=abort" : "/sleep?level=2&mode=abort", "");
+}
+
+Status VllmControl::WakeUp(const std::string& url) { return Post(url, "/wake_up", ""); }
 
 Result<Canaries> VllmControl::MeasureCanaries(const ServerInfo& server, const Canaries& canaries,
                                               const std::string& salt) {

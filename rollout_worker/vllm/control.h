@@ -33,6 +33,9 @@ struct ServerInfo {
   // When its process started, in ms since 1970: another value is another process, with the weights
   // that it was started with. 0 if it does not say.
   std::int64_t started_at_ms = 0;
+  // With launch.colocate: whether it sleeps, or is paused, and has lost its weights for all that is
+  // known.
+  bool asleep = false;
 };
 
 // Returns the API key in a file, or "" for no file. kInvalidArgument if it is not one line of
@@ -58,8 +61,9 @@ class VllmControl {
         ipc_(config_.transfer.buffer_mib) {}
 
   // Reads the properties of a server from /health, /version, /v1/models, /openapi.json,
-  // /server_info and /metrics, and checks by a completion which distribution its log-probs
-  // describe. kFailedPrecondition names the flags that the server lacks.
+  // /server_info, /is_sleeping and /metrics, and checks by a completion which distribution its
+  // log-probs describe, unless it sleeps. kFailedPrecondition names the flags that the server
+  // lacks.
   Result<ServerInfo> Probe(const std::string& url);
 
   // Pauses the server, brings it the weights, clears the prefix cache and resumes. By the way of
@@ -67,9 +71,17 @@ class VllmControl {
   // or a folder of peft, which it then serves as kAdapterModel next to its weights (lora), or gets
   // the tensors from a GPU of this process (nccl, ipc). The pause ends the completions in progress,
   // or holds them. Calls `paused` between pause and load; after it no token comes from the old
-  // weights. A server that keeps a tag of its weights must show the version in the end.
+  // weights. A server that keeps a tag of its weights must show the version in the end. One that
+  // sleeps wakes up, and stays asleep in part if the weights do not arrive.
   Status PushWeights(const ServerInfo& server, const WeightPush& push,
                      const std::function<void()>& paused);
+
+  // Lets the server give its GPU memory back: that of keys and values, and of the weights, which it
+  // loses, or with `keeps_weights` moves to the memory of the machine. Ends its completions.
+  Status Sleep(const std::string& url, bool keeps_weights);
+
+  // Wakes a server that has kept its weights.
+  Status WakeUp(const std::string& url);
 
   // Lets the server complete the prompts of `canaries` greedily, with the same numbers of tokens.
   // `salt` separates the prefix cache from that of other weights.
@@ -85,6 +97,7 @@ class VllmControl {
   Status ReadRoutes(ServerInfo& info);
   Status ReadModels(ServerInfo& info);
   Status ReadWorldSize(ServerInfo& info);
+  Status ReadSleep(ServerInfo& info);
   Status ReadServerInfo(ServerInfo& info);
   Status CheckProcessedLogprobs(const ServerInfo& info);
   std::int64_t ReadStart(const std::string& url);

@@ -23,6 +23,7 @@ constexpr const char* kRoutes[] = {"/v1/completions", "/pause", "/resume", "/col
 constexpr const char* kNativeRoutes[] = {"/init_weight_transfer_engine", "/start_weight_update",
                                          "/update_weights", "/finish_weight_update",
                                          "/get_world_size"};
+constexpr const char* kSleepRoutes[] = {"/sleep", "/wake_up", "/is_sleeping"};
 constexpr const char* kStreamInterval =
     "/components/schemas/CompletionRequest/properties/stream_interval";
 constexpr std::int64_t kDefaultConcurrency =
@@ -75,6 +76,8 @@ Result<ServerInfo> VllmControl::Probe(const std::string& url) {
   BUTTRESS_RETURN_IF_ERROR(ReadServerInfo(info));
   BUTTRESS_RETURN_IF_ERROR(ReadWorldSize(info));
   info.started_at_ms = ReadStart(url);
+  BUTTRESS_RETURN_IF_ERROR(ReadSleep(info));
+  if (info.asleep) return info;
   // A paused server would not answer the completion below.
   BUTTRESS_RETURN_IF_ERROR(Post(url, "/resume", ""));
   BUTTRESS_RETURN_IF_ERROR(CheckProcessedLogprobs(info));
@@ -98,6 +101,13 @@ Status VllmControl::ReadRoutes(ServerInfo& info) {
   for (const char* route : kRoutes) {
     if (!paths.contains(route)) return Lacks(info.url, std::string("has no route ") + route);
   }
+  for (const char* route : kSleepRoutes) {
+    if (!config_.launch.colocate || paths.contains(route)) continue;
+    return FailedPrecondition(fmt::format(
+        "{}: local.worker.vllm.launch.colocate, and the server has no route {}; install vLLM 0.32 "
+        "or newer",
+        info.url, route));
+  }
   info.takes_stream_interval = Find(parsed, kStreamInterval).is_object();
   info.transfer.native =
       TakesTransfers(info.version) &&
@@ -112,6 +122,14 @@ Status VllmControl::ReadWorldSize(ServerInfo& info) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, Get(info.url, "/get_world_size"));
   const Json size = Find(Json::parse(text, nullptr, false), "/world_size");
   if (size.is_number_integer()) info.transfer.world_size = size.get<std::int64_t>();
+  return OkStatus();
+}
+
+// The weights of a server that sleeps were those of a worker before this one, which has probed it.
+Status VllmControl::ReadSleep(ServerInfo& info) {
+  if (!config_.launch.colocate) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, Get(info.url, "/is_sleeping"));
+  info.asleep = Find(Json::parse(text, nullptr, false), "/is_sleeping") == true;
   return OkStatus();
 }
 
@@ -164,6 +182,10 @@ Status VllmControl::ReadServerInfo(ServerInfo& info) {
   const Json pickles =
       Find(Json::parse(*text, nullptr, false), "/vllm_env/VLLM_ALLOW_INSECURE_SERIALIZATION");
   info.transfer.unpickles = pickles == true;
+  if (config_.launch.colocate && Find(config, "/model_config/enable_sleep_mode") != true)
+    return FailedPrecondition(info.url +
+                              ": local.worker.vllm.launch.colocate, and the server was "
+                              "started without --enable-sleep-mode");
   const Json seed = Find(config, "/model_config/seed");
   if (seed.is_number_integer()) info.seed = seed.get<std::int64_t>();
   info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, limit) : limit;

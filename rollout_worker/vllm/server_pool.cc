@@ -110,6 +110,7 @@ bool ServerPool::NeedsWeights(std::size_t server, const PolicyVersion& target) c
   MutexLock lock(mutex_);
   const Server& s = servers_[server];
   if (s.phase == Phase::kServing) return !(*s.version == target);
+  if (s.phase == Phase::kAsleep) return true;
   return s.phase == Phase::kLost && s.recovered && RealClock().MonotonicMs() >= s.rest_until_ms;
 }
 
@@ -135,6 +136,14 @@ bool ServerPool::Serve(std::size_t server, ServerInfo info, const PolicyVersion&
   return true;
 }
 
+bool ServerPool::FallAsleep(std::size_t server) {
+  MutexLock lock(mutex_);
+  Server& s = servers_[server];
+  if (s.phase != Phase::kUpdating) return false;
+  s.phase = Phase::kAsleep;
+  return true;
+}
+
 bool ServerPool::Serves(std::size_t server) const {
   MutexLock lock(mutex_);
   return servers_[server].phase == Phase::kServing;
@@ -143,6 +152,18 @@ bool ServerPool::Serves(std::size_t server) const {
 bool ServerPool::Updates(std::size_t server) const {
   MutexLock lock(mutex_);
   return servers_[server].phase == Phase::kUpdating;
+}
+
+bool ServerPool::Sleeps(std::size_t server) const {
+  MutexLock lock(mutex_);
+  return servers_[server].phase == Phase::kAsleep;
+}
+
+bool ServerPool::AllSleep() const {
+  MutexLock lock(mutex_);
+  return std::ranges::all_of(servers_, [](const Server& s) {
+    return s.phase == Phase::kAsleep || s.phase == Phase::kLost;
+  });
 }
 
 bool ServerPool::Idle(std::size_t server) const {
@@ -164,7 +185,8 @@ bool ServerPool::MaySample(const PolicyVersion& oldest) const {
   MutexLock lock(mutex_);
   return std::any_of(servers_.begin(), servers_.end(), [&](const Server& s) REQUIRES(mutex_) {
     if (s.phase == Phase::kServing && !OlderThan(*s.version, oldest)) return true;
-    return s.phase == Phase::kUpdating && !OlderThan(target_, oldest);
+    const bool will_serve = s.phase == Phase::kUpdating || s.phase == Phase::kAsleep;
+    return will_serve && !OlderThan(target_, oldest);
   });
 }
 
@@ -180,7 +202,7 @@ std::vector<ServerState> ServerPool::States() const {
   for (const Server& server : servers_) {
     ServerState state = server.counts;
     state.healthy = server.healthy;
-    state.serving = server.phase == Phase::kServing;
+    state.serving = server.phase == Phase::kServing || server.phase == Phase::kAsleep;
     state.weights_step = server.version.has_value() ? server.version->step : 0;
     states.push_back(std::move(state));
   }

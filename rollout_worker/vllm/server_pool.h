@@ -1,11 +1,11 @@
 // The vLLM servers of a worker: which of them serve which version, and which gets the next
 // completion.
 //
-//               BeginUpdate                  Serve
-//   lost ───────────────────────► updating ────────► serving
-//    ▲   once a check has passed     │  ▲               │ │
-//    │                               │  └──BeginUpdate──┘ │
-//    └────────── MarkLost ───────────┴────────────────────┘
+//               BeginUpdate                  Serve, FallAsleep
+//   lost ───────────────────────► updating ───────────────────► serving, asleep
+//    ▲   once a check has passed     │  ▲                             │  │
+//    │                               │  └────────── BeginUpdate ──────┘  │
+//    └────────── MarkLost ───────────┴───────────────────────────────────┘
 #pragma once
 
 #include <cstddef>
@@ -63,8 +63,8 @@ class ServerPool {
   // Records the result of a health check. A server that fails it is lost.
   void SetHealth(std::size_t server, const Status& health);
 
-  // Whether the server should be brought to `target`: it serves another version, or it is lost and
-  // has passed a health check afterwards.
+  // Whether the server should be brought to `target`: it serves another version, sleeps, or is lost
+  // and has passed a health check afterwards.
   bool NeedsWeights(std::size_t server, const PolicyVersion& target) const;
 
   // Stops new completions on the server. Returns false if it needs no weights after all.
@@ -74,9 +74,16 @@ class ServerPool {
   // update.
   bool Serve(std::size_t server, ServerInfo info, const PolicyVersion& version);
 
-  // Whether the server serves; is loading weights.
+  // Notes that the server has given its GPU memory back. As Serve.
+  bool FallAsleep(std::size_t server);
+
+  // Whether the server serves; is loading weights or falling asleep; sleeps.
   bool Serves(std::size_t server) const;
   bool Updates(std::size_t server) const;
+  bool Sleeps(std::size_t server) const;
+
+  // Whether every server sleeps or is lost.
+  bool AllSleep() const;
 
   // Whether no completion runs on the server, or it is lost.
   bool Idle(std::size_t server) const;
@@ -84,13 +91,13 @@ class ServerPool {
   // Returns the version that the server served last, if any.
   std::optional<PolicyVersion> Served(std::size_t server) const;
 
-  // Whether a server serves `oldest` or a newer version, or is being brought to one.
+  // Whether a server serves `oldest` or a newer version, or is to be brought to one.
   bool MaySample(const PolicyVersion& oldest) const;
 
   // The version that servers are being brought to.
   void SetTarget(const PolicyVersion& target);
 
-  // Whether any server serves or loads weights.
+  // Whether any server is not lost.
   bool available() const;
 
   std::vector<ServerState> States() const;
@@ -106,7 +113,7 @@ class ServerPool {
   Status last_failure() const;
 
  private:
-  enum class Phase { kLost, kUpdating, kServing };
+  enum class Phase { kLost, kUpdating, kServing, kAsleep };
 
   struct Server {
     ServerInfo info;

@@ -38,7 +38,8 @@ class VllmEngine final : public InferenceEngine {
  public:
   VllmEngine(const VllmConfig& config, const std::string& api_key, PushedWeights initial,
              const Tokenizer* tokenizer, InFlight in_flight, const std::string& out)
-      : pool_(config.servers),
+      : colocate_(config.launch.colocate),
+        pool_(config.servers),
         runner_(config, api_key, pool_, tokenizer, in_flight),
         pusher_(config, api_key, pool_, runner_, std::move(initial), in_flight, out) {}
 
@@ -52,7 +53,10 @@ class VllmEngine final : public InferenceEngine {
     return pusher_.WaitForStart(kStartPatienceMs, ready_ms);
   }
 
-  Status Submit(SampleRequest request) override { return runner_.Submit(std::move(request)); }
+  Status Submit(SampleRequest request) override {
+    pusher_.Wake();
+    return runner_.Submit(std::move(request));
+  }
 
   void Cancel(SampleId id) override { runner_.Cancel(id); }
 
@@ -61,6 +65,12 @@ class VllmEngine final : public InferenceEngine {
   }
 
   std::vector<EngineResult> Unfinished() override { return runner_.Unfinished(); }
+
+  bool Sleep() override {
+    if (!colocate_) return true;
+    const EngineStats stats = runner_.stats();
+    return stats.running + stats.waiting == 0 && pusher_.Sleep();
+  }
 
   PolicyVersion version() const override { return pusher_.version(); }
 
@@ -89,6 +99,7 @@ class VllmEngine final : public InferenceEngine {
   void StopUpdates() override { pusher_.Stop(); }
 
  private:
+  const bool colocate_;
   ServerPool pool_;
   SampleRunner runner_;
   WeightPusher pusher_;

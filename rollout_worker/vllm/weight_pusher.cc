@@ -47,8 +47,8 @@ WeightPusher::WeightPusher(const VllmConfig& config, const std::string& api_key,
       pool_(pool),
       runner_(runner),
       baselines_(pool.size()),
-      target_(std::make_shared<PushedWeights>(std::move(initial))),
-      version_(target_->version),
+      goal_{std::make_shared<PushedWeights>(std::move(initial)), false, 1},
+      version_(goal_.target->version),
       outcomes_(pool.size()),
       differences_(pool.size()) {
   for (std::size_t i = 0; i < pool.size(); ++i)
@@ -96,21 +96,43 @@ Status WeightPusher::Refusal() const {
 
 Status WeightPusher::Push(PushedWeights weights) {
   MutexLock lock(mutex_);
-  if (!(weights.version == target_->version)) {
-    target_ = std::make_shared<PushedWeights>(std::move(weights));
+  if (!(weights.version == goal_.target->version)) {
     served_ = false;
-    pool_.SetTarget(target_->version);
-    changed_.NotifyAll();
+    pool_.SetTarget(weights.version);
+    SetGoal(std::make_shared<PushedWeights>(std::move(weights)), goal_.sleep);
+  }
+  if (goal_.sleep) {
+    version_ = goal_.target->version;
+    return OkStatus();
   }
   interrupted_ = false;
+  pushing_ = true;
   const auto done = [this]() REQUIRES(mutex_) {
     return stopped_ || interrupted_ || served_ || AllTried();
   };
   while (!changed_.WaitFor(mutex_, kPushWaitSlice, done)) {
   }
+  pushing_ = false;
   if (served_) return OkStatus();
   return stopped_ || interrupted_ ? Cancelled("interrupted while servers load weights")
                                   : FirstFailure();
+}
+
+void WeightPusher::SetGoal(Target target, bool sleep) {
+  goal_ = {std::move(target), sleep, goal_.number + 1};
+  changed_.NotifyAll();
+}
+
+bool WeightPusher::Sleep() {
+  MutexLock lock(mutex_);
+  if (pushing_) return false;
+  if (!goal_.sleep) SetGoal(goal_.target, true);
+  return pool_.AllSleep();
+}
+
+void WeightPusher::Wake() {
+  MutexLock lock(mutex_);
+  if (goal_.sleep) SetGoal(goal_.target, false);
 }
 
 void WeightPusher::Interrupt() {
@@ -134,29 +156,45 @@ void WeightPusher::Run(std::size_t server) {
   Backoff backoff(
       {.initial_ms = config_.revive_ms, .max_ms = std::max(config_.revive_ms, kMaxReviveMs)},
       HashText("revive" + std::to_string(server)));
-  std::optional<PolicyVersion> tried;
+  std::uint64_t seen = 0;
   std::int64_t wait_ms = 0;
-  while (const Target target = NextTarget(tried, wait_ms)) {
-    tried = target->version;
+  while (const std::optional<Goal> goal = NextGoal(seen, wait_ms)) {
+    seen = goal->number;
     wait_ms = config_.revive_ms;
-    if (pool_.NeedsWeights(server, target->version)) {
-      const Status status = Bring(server, *target);
-      Record(server, *target, status);
+    if (goal->sleep) {
+      PutToSleep(server, *goal->target);
+    } else if (pool_.NeedsWeights(server, goal->target->version)) {
+      const Status status = Bring(server, *goal->target);
+      Record(server, *goal->target, status);
       if (status.ok()) backoff.Reset();
       if (!status.ok()) wait_ms = backoff.NextMs();
     } else if (!pool_.Serves(server)) {
-      RecordLost(server, *target);
+      RecordLost(server, *goal->target);
     }
   }
 }
 
-WeightPusher::Target WeightPusher::NextTarget(const std::optional<PolicyVersion>& tried,
-                                              std::int64_t wait_ms) {
+std::optional<WeightPusher::Goal> WeightPusher::NextGoal(std::uint64_t seen, std::int64_t wait_ms) {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, milliseconds(wait_ms), [&]() REQUIRES(mutex_) {
-    return stopped_ || !tried.has_value() || !(target_->version == *tried);
-  });
-  return stopped_ ? nullptr : target_;
+  changed_.WaitFor(mutex_, milliseconds(wait_ms),
+                   [&]() REQUIRES(mutex_) { return stopped_ || goal_.number != seen; });
+  if (stopped_) return std::nullopt;
+  return goal_;
+}
+
+// vLLM can bring no weights below its adapters, so that a server with adapters keeps them.
+void WeightPusher::PutToSleep(std::size_t server, const PushedWeights& weights) {
+  if (pool_.Sleeps(server) || !pool_.BeginUpdate(server)) return;
+  const std::string url = pool_.Info(server).url;
+  const Status asleep =
+      controls_[server]->Sleep(url, /*keeps_weights=*/weights.kind != WeightsKind::kModel);
+  if (asleep.code() == StatusCode::kCancelled) return;
+  if (!asleep.ok()) {
+    RestartStuck(url);
+    pool_.MarkLost(server, asleep);
+  } else if (pool_.FallAsleep(server)) {
+    Log(kInfo, "a vLLM server sleeps", {{"server", url}});
+  }
 }
 
 // Probes a lost server before anything else, so that a server that hangs is found out while it is
@@ -171,14 +209,16 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
   if (!pool_.Serves(server)) {
     const std::int64_t started_at_ms = info.started_at_ms;
     BUTTRESS_ASSIGN_OR_RETURN(info, controls_[server]->Probe(info.url));
-    Log(kInfo, "vLLM server",
-        {{"server", info.url},
-         {"vllm", info.version},
-         {"model", info.model},
-         {"concurrency", info.concurrency}});
+    if (!info.asleep) {
+      Log(kInfo, "vLLM server",
+          {{"server", info.url},
+           {"vllm", info.version},
+           {"model", info.model},
+           {"concurrency", info.concurrency}});
+    }
     // The process that has proven this version is still there: it only failed to answer for a time.
     loaded = started_at_ms != 0 && info.started_at_ms == started_at_ms &&
-             pool_.Served(server) == weights.version;
+             pool_.Served(server) == weights.version && !info.asleep;
   }
   const bool adapters = weights.kind == WeightsKind::kAdapters;
   BUTTRESS_ASSIGN_OR_RETURN(
@@ -189,6 +229,8 @@ Status WeightPusher::Bring(std::size_t server, const PushedWeights& weights) {
     return Unavailable(info.url + " failed again before it loaded weights");
   Status status;
   if (!loaded && weights.kind != WeightsKind::kStarted) status = Load(server, info, weights, way);
+  if (info.asleep && weights.kind == WeightsKind::kStarted)
+    status = controls_[server]->WakeUp(info.url);
   if (status.ok()) status = Prove(server, info, weights);
   if (!status.ok()) {
     if (status.code() != StatusCode::kCancelled) pool_.MarkLost(server, status);
@@ -208,7 +250,8 @@ Status WeightPusher::Load(std::size_t server, const ServerInfo& info, const Push
   Status pushed = controls_[server]->PushWeights(
       info, {weights.folder, way, ToString(weights.version), keep},
       [&] { keep ? runner_.Hold(server) : runner_.Interrupt(server); });
-  if (IsStuckInNccl(way, pushed)) RestartStuck(info.url);
+  const bool sleeps_on = info.asleep && pushed.code() == StatusCode::kDeadlineExceeded;
+  if (IsStuckInNccl(way, pushed) || sleeps_on) RestartStuck(info.url);
   return pushed;
 }
 
@@ -216,7 +259,7 @@ void WeightPusher::RestartStuck(const std::string& url) const {
   Status asked = FailedPrecondition("the run did not start it; restart it by hand");
   if (config_.launch.on() && !out_.empty())
     asked = WriteFileAtomic(VllmRestartPath(out_, url.substr(url.rfind(':') + 1)), url + "\n");
-  Log(kError, "a vLLM server is stuck in a transfer by NCCL",
+  Log(kError, "a vLLM server is stuck",
       {{"server", url}, {"restart", asked.ok() ? "asked for" : asked.ToString()}});
 }
 
@@ -250,7 +293,7 @@ void WeightPusher::Record(std::size_t server, const PushedWeights& weights, cons
   outcomes_[server] = Outcome{weights.version, status};
   if (status.ok()) {
     if (OlderThan(version_, weights.version)) version_ = weights.version;
-    served_ = served_ || weights.version == target_->version;
+    served_ = served_ || weights.version == goal_.target->version;
     Log(kInfo, "vLLM serves new weights",
         {{"policy", ToString(weights.version)},
          {"server", url},
@@ -272,7 +315,7 @@ void WeightPusher::RecordLost(std::size_t server, const PushedWeights& weights) 
 }
 
 bool WeightPusher::AllTried() const {
-  const PolicyVersion& target = target_->version;
+  const PolicyVersion& target = goal_.target->version;
   return std::ranges::all_of(outcomes_, [&](const std::optional<Outcome>& outcome) {
     return outcome.has_value() && outcome->version == target;
   });

@@ -37,7 +37,7 @@ struct PushedWeights {
 
 // The newest weights are the target of every server, whatever it serves: one that is behind, or
 // restarted, loads these and none in between. A server serves a version only after its canaries
-// have proven it. Thread-safe.
+// have proven it. Servers that sleep are brought to the target when they wake up. Thread-safe.
 class WeightPusher {
  public:
   // Starts with `initial` as the target.
@@ -54,17 +54,26 @@ class WeightPusher {
 
   // Makes `weights` the target. Returns once a server serves them, or with the first failure once
   // every server has failed to load them, or kCancelled after Interrupt or Stop. They stay the
-  // target even then.
+  // target even then. Servers that sleep load them when they wake up: a learner that has returned
+  // to an earlier step may train at once.
   Status Push(PushedWeights weights);
 
   // Ends the wait of the current Push.
   void Interrupt();
 
+  // Asks the servers to sleep, and returns whether each does or is lost. Does nothing, and returns
+  // false, while a Push waits. A server that does not fall asleep is started again, if the run has
+  // started it. REQUIRES: no sample runs.
+  bool Sleep();
+
+  // Wakes the servers, which load the target.
+  void Wake();
+
   // Ends the threads' calls to servers; a server that was loading weights stays paused until its
   // next worker resumes it.
   void Stop();
 
-  // The newest version that a server has proven.
+  // The newest version that a server has proven, or that sleeping servers are to load.
   PolicyVersion version() const;
 
   // Adds what the proofs of canaries found.
@@ -79,18 +88,27 @@ class WeightPusher {
     Status status;
   };
 
+  // What the servers are to do.
+  struct Goal {
+    Target target;
+    bool sleep = false;
+    std::uint64_t number = 0;  // another one for another goal
+  };
+
   void Run(std::size_t server);
-  // Waits at most `wait_ms` for another target than `tried`. Returns the newest one, or null once
-  // stopped.
-  Target NextTarget(const std::optional<PolicyVersion>& tried, std::int64_t wait_ms);
+  // Waits at most `wait_ms` for another goal than number `seen`. Returns the newest one, or nullopt
+  // once stopped.
+  std::optional<Goal> NextGoal(std::uint64_t seen, std::int64_t wait_ms);
+  void PutToSleep(std::size_t server, const PushedWeights& weights);
   Status Bring(std::size_t server, const PushedWeights& weights);
   // Loads weights into a server that gets no new completions.
   Status Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights,
               VllmWeights way);
-  // Lets a server that does not answer a transfer by NCCL start again, if the run has started it.
+  // Lets a server start again that answers no more, or keeps its memory, if the run has started it.
   void RestartStuck(const std::string& url) const;
   Status Prove(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
   double Bound(const ServerInfo& info, const PushedWeights& weights) const;
+  void SetGoal(Target target, bool sleep) REQUIRES(mutex_);
   void Record(std::size_t server, const PushedWeights& weights, const Status& status);
   // Notes that a lost server cannot try the target.
   void RecordLost(std::size_t server, const PushedWeights& weights);
@@ -109,8 +127,9 @@ class WeightPusher {
   CondVar changed_;
   bool stopped_ GUARDED_BY(mutex_) = false;
   bool interrupted_ GUARDED_BY(mutex_) = false;
-  Target target_ GUARDED_BY(mutex_);
-  bool served_ GUARDED_BY(mutex_) = false;  // whether a server has proven the target
+  Goal goal_ GUARDED_BY(mutex_);
+  bool pushing_ GUARDED_BY(mutex_) = false;  // a Push waits
+  bool served_ GUARDED_BY(mutex_) = false;   // whether a server has proven the target
   PolicyVersion version_ GUARDED_BY(mutex_);
   std::vector<std::optional<Outcome>> outcomes_ GUARDED_BY(mutex_);  // by server
   std::vector<double> differences_ GUARDED_BY(mutex_);               // by server, of the last proof

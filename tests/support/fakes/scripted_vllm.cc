@@ -17,8 +17,9 @@ using Json = nlohmann::json;
 
 constexpr std::chrono::milliseconds kLook(5);
 constexpr std::size_t kEnd = 8;  // a completion ends where this divides the tokens of the whole
-constexpr const char* kDevRoutes[] = {"/pause", "/resume", "/collective_rpc", "/reset_prefix_cache",
-                                      "/server_info"};
+constexpr const char* kDevRoutes[] = {
+    "/pause", "/resume",  "/collective_rpc", "/reset_prefix_cache",
+    "/sleep", "/wake_up", "/is_sleeping",    "/server_info"};
 constexpr const char* kTransferRoutes[] = {
     "/init_weight_transfer_engine", "/start_weight_update", "/update_weights",
     "/finish_weight_update",        "/get_world_size",      "/weight_info",
@@ -88,6 +89,7 @@ void ScriptedVllm::Restart() {
   {
     MutexLock lock(mutex_);
     stopped_ = ended_ = paused_ = false;
+    asleep_.clear();
     ++starts_;
     weights_ = "after a restart";
     adapters_.clear();
@@ -111,6 +113,22 @@ void ScriptedVllm::HangReloads(bool hang) {
   MutexLock lock(mutex_);
   hang_reloads_ = hang;
   changed_.NotifyAll();
+}
+
+void ScriptedVllm::FailSleep(int count) {
+  MutexLock lock(mutex_);
+  fail_sleep_ = count;
+}
+
+void ScriptedVllm::HangSleep(bool hang) {
+  MutexLock lock(mutex_);
+  hang_sleep_ = hang;
+  changed_.NotifyAll();
+}
+
+bool ScriptedVllm::asleep() const {
+  MutexLock lock(mutex_);
+  return !asleep_.empty();
 }
 
 bool ScriptedVllm::WaitForHungReload() {
@@ -244,8 +262,8 @@ bool ScriptedVllm::Refuses(const ScriptedRequest& request, ScriptedConnection& c
   }
   const bool transfers = std::ranges::find(kTransferRoutes, path) != std::end(kTransferRoutes) &&
                          path != "/get_world_size" && path != "/weight_info";
-  const bool posts =
-      path == "/v1/completions" || loads || (dev && path != "/server_info") || transfers;
+  const bool posts = path == "/v1/completions" || loads || transfers ||
+                     (dev && path != "/server_info" && path != "/is_sleeping");
   if (posts != (request.method == "POST")) {
     connection.Reply(405, R"({"error":{"message":"Method Not Allowed","code":405}})");
     return true;
@@ -255,11 +273,9 @@ bool ScriptedVllm::Refuses(const ScriptedRequest& request, ScriptedConnection& c
 
 std::string ScriptedVllm::Routes() const {
   Json paths = Json::object();
-  for (const char* route :
-       {"/v1/completions", "/pause", "/resume", "/collective_rpc", "/reset_prefix_cache"}) {
-    const bool dev = std::string_view(route) != "/v1/completions";
-    if (route != settings_.missing_route && (settings_.dev_mode || !dev))
-      paths[route] = Json::object();
+  paths["/v1/completions"] = Json::object();
+  for (const char* route : kDevRoutes) {
+    if (route != settings_.missing_route && settings_.dev_mode) paths[route] = Json::object();
   }
   for (const char* route : kTransferRoutes)
     if (settings_.transfer) paths[route] = Json::object();
@@ -289,6 +305,7 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
     const Json model = {{"logprobs_mode", settings_.logprobs_mode},
                         {"generation_config", settings_.generation_config},
                         {"seed", settings_.seed},
+                        {"enable_sleep_mode", settings_.sleep_mode},
                         {"dtype", settings_.dtype}};
     const Json config = {{"model_config", model},
                          {"scheduler_config", {{"max_num_seqs", settings_.max_num_seqs}}},
@@ -306,7 +323,13 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
   if (settings_.transfer && std::ranges::find(kTransferRoutes, path) != std::end(kTransferRoutes))
     return Transfer(path, request, connection);
   MutexLock lock(mutex_);
+  if (path == "/is_sleeping") {
+    const bool sleeping = paused_ || !asleep_.empty();
+    return connection.Reply(200, Json{{"is_sleeping", sleeping}}.dump());
+  }
   control_calls_.push_back(request.target);
+  if (path == "/sleep") return Sleep(request, connection);
+  if (path == "/wake_up") return WakeUp(request, connection);
   if (path == "/pause") return Pause(request, connection);
   if (path == "/collective_rpc") return Reload(request, connection);
   if (path == kLoadAdapters) return LoadAdapters(request, connection);
@@ -334,6 +357,8 @@ void ScriptedVllm::Transfer(const std::string& path, const ScriptedRequest& requ
       tag_ = body["new_version"];
       return connection.Reply(200, R"({"success":true})");
     }
+    if (asleep_.contains("weights") && path == "/update_weights")
+      return connection.Reply(500, R"({"error":{"message":"no memory","code":500}})");
     if (path != "/init_weight_transfer_engine" && !paused_)
       return connection.Reply(500, R"({"error":{"message":"requests run","code":500}})");
   }
@@ -342,6 +367,38 @@ void ScriptedVllm::Transfer(const std::string& path, const ScriptedRequest& requ
   MutexLock lock(mutex_);
   if (path == "/finish_weight_update" && body.is_object()) weights_ = tag_ = body["weight_version"];
   connection.Reply(200, R"({"message":"done"})");
+}
+
+// As EngineCore.sleep of vLLM 0.32: the scheduler is paused until all memory is there again.
+void ScriptedVllm::Sleep(const ScriptedRequest& request, ScriptedConnection& connection) {
+  if (!WaitWhile(hang_sleep_, connection)) return connection.Close();
+  if (fail_sleep_ > 0) {
+    --fail_sleep_;
+    return connection.Reply(500, R"({"error":{"message":"cannot sleep","code":500}})");
+  }
+  paused_ = true;
+  ++pauses_;
+  if (settings_.sleep_mode) asleep_ = {"weights", "kv_cache"};
+  if (request.target.find("level=2") != std::string::npos) weights_ = "lost in sleep";
+  changed_.NotifyAll();
+  connection.Reply(200, R"({"status":"sleeping"})");
+}
+
+void ScriptedVllm::WakeUp(const ScriptedRequest& request, ScriptedConnection& connection) {
+  if (!WaitWhile(hang_sleep_, connection)) return connection.Close();
+  if (fail_sleep_ > 0) {
+    --fail_sleep_;
+    return connection.Reply(500, R"({"error":{"message":"cannot wake up","code":500}})");
+  }
+  const std::size_t tag = request.target.find("tags=");
+  if (tag == std::string::npos) {
+    asleep_.clear();
+  } else {
+    asleep_.erase(request.target.substr(tag + 5));
+  }
+  paused_ = paused_ && !asleep_.empty();
+  changed_.NotifyAll();
+  connection.Reply(200, asleep_.empty() ? R"({"status":"awake"})" : R"({"status":"sleeping"})");
 }
 
 // Returns false if the client has gone, or the server stops.
@@ -381,6 +438,7 @@ void ScriptedVllm::Reload(const ScriptedRequest& request, ScriptedConnection& co
   if (!body.is_object() || !body.contains("method"))
     return connection.Reply(400, R"({"detail":"Missing 'method' in request body"})");
   if (body["method"] != "reload_weights") return failed("no such method");
+  if (asleep_.contains("weights")) return failed("no memory for the weights");
   // vLLM would mix the weights into the step that runs.
   if (!paused_) return failed("weights are loaded while requests run");
   if (hang_reloads_) {
@@ -509,6 +567,7 @@ void ScriptedVllm::Answer(const Json& body, const Call& call, ScriptedConnection
 ScriptedVllm::Call ScriptedVllm::Begin(const ScriptedRequest& request, const Json& body) {
   MutexLock lock(mutex_);
   changed_.WaitFor(mutex_, kPatience, [this]() REQUIRES(mutex_) { return stopped_ || !paused_; });
+  ended_ = ended_ || !asleep_.empty();
   Call call;
   call.weights = body["model"] == settings_.model ? weights_ : adapters_;
   call.pauses = pauses_;

@@ -74,7 +74,8 @@ class ScriptedVllm {
     // nothing. Without it the server has no such routes.
     std::function<std::string(const std::string& path, const nlohmann::json& body)> transfer;
     std::string transfer_backend = "nccl";
-    bool unpickles = true;  // VLLM_ALLOW_INSECURE_SERIALIZATION
+    bool unpickles = true;    // VLLM_ALLOW_INSECURE_SERIALIZATION
+    bool sleep_mode = false;  // --enable-sleep-mode
   };
 
   ScriptedVllm() : ScriptedVllm(Settings()) {}
@@ -105,6 +106,9 @@ class ScriptedVllm {
   void IgnoreReloads(bool ignore);
   // They get no answer, and are not done until this ends.
   void HangReloads(bool hang);
+  // /sleep and /wake_up: the next `count` answer 500, or they get no answer.
+  void FailSleep(int count);
+  void HangSleep(bool hang);
   // Every log-prob from now on is off by so much.
   void ShiftLogprobs(double nats);
   // As a restart leaves it: other weights than any worker asked for.
@@ -117,8 +121,12 @@ class ScriptedVllm {
   // What a learner with these weights publishes as canaries.
   static std::vector<Canary> Canaries(const std::string& weights);
 
-  // Whether it ended because it was told to load a folder that is not there.
+  // Whether it ended because it was told to load a folder that is not there, or to sample without
+  // the memory that it gave back.
   bool ended() const;
+
+  // Whether it has given back any memory.
+  bool asleep() const;
 
   // Waits at most ten seconds until a reload hangs.
   bool WaitForHungReload();
@@ -160,6 +168,8 @@ class ScriptedVllm {
       REQUIRES(mutex_);
   void Transfer(const std::string& path, const ScriptedRequest& request,
                 ScriptedConnection& connection);
+  void Sleep(const ScriptedRequest& request, ScriptedConnection& connection) REQUIRES(mutex_);
+  void WakeUp(const ScriptedRequest& request, ScriptedConnection& connection) REQUIRES(mutex_);
   bool WaitWhile(const bool& hang, ScriptedConnection& connection) REQUIRES(mutex_);
   void Control(const ScriptedRequest& request, ScriptedConnection& connection);
   void Health(ScriptedConnection& connection);
@@ -183,7 +193,10 @@ class ScriptedVllm {
   std::int64_t drip_ms_ GUARDED_BY(mutex_) = 0;
   std::set<std::string> running_ids_ GUARDED_BY(mutex_);
   bool paused_ GUARDED_BY(mutex_) = false;
-  bool kept_ GUARDED_BY(mutex_) = false;  // a pause has held completions
+  bool kept_ GUARDED_BY(mutex_) = false;             // a pause has held completions
+  std::set<std::string> asleep_ GUARDED_BY(mutex_);  // the tags of /wake_up
+  int fail_sleep_ GUARDED_BY(mutex_) = 0;
+  bool hang_sleep_ GUARDED_BY(mutex_) = false;
   int pauses_ GUARDED_BY(mutex_) = 0;
   int running_ GUARDED_BY(mutex_) = 0;
   int held_until_pause_ GUARDED_BY(mutex_) = 0;
