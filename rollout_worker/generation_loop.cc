@@ -13,6 +13,8 @@ namespace {
 constexpr std::chrono::milliseconds kBusyPoll(20);
 constexpr std::chrono::milliseconds kIdleWait(100);
 constexpr std::chrono::milliseconds kNoWait(0);
+// How long an engine without a group waits for one before it sleeps: a version comes with leases.
+constexpr double kAwakeSeconds = 2;
 
 }  // namespace
 
@@ -40,6 +42,7 @@ void GenerationLoop::Run() {
   while (!stop_.stopped()) {
     SubmitWaiting();
     Poll();
+    LetEngineSleep();
   }
 }
 
@@ -111,6 +114,16 @@ void GenerationLoop::Poll() {
     metrics_.idle_seconds.Observe(idle);
   }
   if (results.empty() && scored.empty()) metrics_.CountWait(reason, spent);
+}
+
+void GenerationLoop::LetEngineSleep() {
+  if (!groups_.holds_back()) return;
+  const GroupCounts counts = groups_.counts();
+  const double now = MonotonicSeconds();
+  if (counts.held > counts.unsent) sampled_at_ = now;
+  const bool unused = now - sampled_at_ >= kAwakeSeconds;
+  const bool sampled = counts.held > 0 && counts.held == counts.unsent;
+  if ((sampled || unused) && engine_.Sleep()) groups_.Release();
 }
 
 WaitReason GenerationLoop::CurrentWait(const EngineStats& stats) const {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/os/clock.h"
 #include "lib/base/thread/sync.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/held_groups.h"
@@ -51,6 +52,8 @@ class GenerationLoop {
   void SubmitWaiting();
   void TakeEnded(const SampleRequest& request);
   void Poll();
+  // Where groups are held back, lets the engine sleep once all are sampled, and then releases them.
+  void LetEngineSleep();
   void HandleResult(EngineResult result);
   void HandleFailure(const SampleId& id, const Status& status);
   void ReturnLease(const SampleId& id, const Status& status);
@@ -68,6 +71,7 @@ class GenerationLoop {
   std::vector<ServerState> servers_;  // as last written to metrics_
   int failures_in_a_row_ = 0;
   double idle_seconds_ = 0;                       // since the engine last generated
+  double sampled_at_ = MonotonicSeconds();        // when a group was last not sampled
   std::array<std::atomic<double>, 5> seconds_{};  // by WaitReason
   mutable Mutex mutex_;
   Status engine_status_ GUARDED_BY(mutex_);  // the first that is not OK stays

@@ -111,6 +111,7 @@ bool HeldGroups::Add(WorkerLease work) {
     held.reported[static_cast<std::size_t>(index)] = partial.end();
   held.work = std::move(work);
   held_.emplace(ref.group_id, std::move(held));
+  released_ = false;
   NotifyLocked();
   return true;
 }
@@ -209,10 +210,20 @@ void HeldGroups::AddScored(ScoredCompletion scored) {
   NotifyLocked();
 }
 
+void HeldGroups::Release() {
+  MutexLock lock(mutex_);
+  const bool sampled = std::ranges::all_of(
+      held_, [](const auto& entry) { return entry.second.phase > Phase::kSampling; });
+  if (released_ || !sampled) return;
+  released_ = true;
+  NotifyLocked();
+}
+
 std::optional<CompleteGroup> HeldGroups::WaitForComplete(std::chrono::milliseconds timeout) {
   MutexLock lock(mutex_);
   auto next = held_.end();
   const auto complete = [&]() REQUIRES(mutex_) {
+    if (hold_back_ && !released_) return false;
     next = std::find_if(held_.begin(), held_.end(),
                         [](const auto& entry) { return entry.second.phase == Phase::kComplete; });
     return next != held_.end();

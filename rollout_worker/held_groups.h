@@ -13,6 +13,9 @@
 // the engine. Groups that become complete after room() was asked for take no place from it: Add
 // rejects leases from twice that many unscored completions on. A finished or returned lease is kept
 // until an Exchange has reported it.
+//
+// Where the engine shares the GPU of the learner, complete groups are held back until it has left
+// it: the last group of a step lets the learner train.
 #pragma once
 
 #include <chrono>
@@ -81,9 +84,13 @@ struct TokenCounts {
 class HeldGroups {
  public:
   // With `mask_old`, tokens that are older than their lease allows are outside of the trained spans
-  // (OldTokens::kMask).
-  HeldGroups(std::string worker_id, std::size_t capacity, bool mask_old = false)
-      : worker_id_(std::move(worker_id)), capacity_(capacity), mask_old_(mask_old) {}
+  // (OldTokens::kMask). With `hold_back`, complete groups wait for Release.
+  HeldGroups(std::string worker_id, std::size_t capacity, bool mask_old = false,
+             bool hold_back = false)
+      : worker_id_(std::move(worker_id)),
+        capacity_(capacity),
+        mask_old_(mask_old),
+        hold_back_(hold_back) {}
 
   // Returns false if the group is held already or there is no room; the coordinator then sends the
   // lease again.
@@ -110,8 +117,14 @@ class HeldGroups {
   // Adds a scored completion. The last one of a group makes the group complete.
   void AddScored(ScoredCompletion scored);
 
+  bool holds_back() const { return hold_back_; }
+
+  // Lets WaitForComplete hand out groups until another one is added. Does nothing while a group is
+  // not sampled.
+  void Release();
+
   // Moves the oldest complete group to submitting. Waits up to `timeout` for one; nullopt if none
-  // is complete by then.
+  // is complete by then, or they are held back.
   std::optional<CompleteGroup> WaitForComplete(std::chrono::milliseconds timeout);
   // Moves a group whose submission failed back to complete.
   void Requeue(CompleteGroup group);
@@ -213,6 +226,7 @@ class HeldGroups {
   const std::string worker_id_;
   const std::size_t capacity_;
   const bool mask_old_;
+  const bool hold_back_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
   Groups held_ GUARDED_BY(mutex_);
@@ -222,6 +236,7 @@ class HeldGroups {
   std::vector<Report> reports_ GUARDED_BY(mutex_);
   // Reported tokens of samples whose lease was returned, until the engine has ended them.
   std::map<SampleId, std::int32_t> handed_on_ GUARDED_BY(mutex_);
+  bool released_ GUARDED_BY(mutex_) = false;
   std::uint64_t change_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -47,6 +47,11 @@ WorkerOptions WorkerOptions::From(const RunConfig& config, std::string worker_id
   options.worker_id = std::move(worker_id);
   options.capacity_groups =
       static_cast<std::size_t>(running + std::max<std::int64_t>(1, running / 8));
+  options.hold_back = config.local.worker.vllm.launch.colocate;
+  if (options.hold_back) {
+    options.capacity_groups =
+        std::max(options.capacity_groups, static_cast<std::size_t>(config.run.batch.prompts));
+  }
   options.poll_ms = std::clamp<std::int64_t>(config.run.lease_ms / 3, 1, kMaxPollMs);
   options.drain_ms = config.local.worker.drain_ms;
   const AsyncConfig& async = config.run.async;
@@ -61,7 +66,7 @@ WorkerOptions WorkerOptions::From(const RunConfig& config, std::string worker_id
 Worker::Worker(WorkerParts parts, WorkerOptions options)
     : parts_(parts),
       options_(std::move(options)),
-      groups_(options_.worker_id, options_.capacity_groups, options_.mask_old),
+      groups_(options_.worker_id, options_.capacity_groups, options_.mask_old, options_.hold_back),
       weights_(parts.engine, parts.fetcher, groups_, parts.metrics),
       generation_(parts.engine, parts.scoring, groups_, parts.metrics),
       submitter_(parts.submissions, groups_, parts.metrics) {}

@@ -57,13 +57,15 @@ struct WorkerOptions {
   std::int64_t poll_ms = 5000;      // long poll; a third of a lease, which an Exchange renews
   std::int64_t partial_ms = 0;      // between reports of unfinished groups; 0 = none
   bool mask_old = false;            // HeldGroups
+  bool hold_back = false;           // likewise
   // For the held groups after a request to stop.
   std::int64_t drain_ms = WorkerConfig().drain_ms;
   // The worker returns waiting leases after weights could not be loaded for this long.
   std::int64_t weights_patience_ms = 30000;
 
   // The capacity is the groups that fill `max_running` of the engine and an eighth more, at least
-  // one, so that a row of the engine that becomes free finds a completion.
+  // one, so that a row of the engine that becomes free finds a completion. It is a step, at least,
+  // where the engine sleeps after a step.
   static WorkerOptions From(const RunConfig& config, std::string worker_id);
 };
 

@@ -45,6 +45,23 @@ bool FakeEngine::WaitForInFlight(std::size_t count) {
                           [&]() REQUIRES(mutex_) { return in_flight_.size() == count; });
 }
 
+void FakeEngine::LetSleep(bool sleeps) {
+  MutexLock lock(mutex_);
+  sleeps_ = sleeps;
+}
+
+bool FakeEngine::WaitForSleep() {
+  MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, kPatience, [this]() REQUIRES(mutex_) { return asked_to_sleep_; });
+}
+
+bool FakeEngine::Sleep() {
+  MutexLock lock(mutex_);
+  asked_to_sleep_ = true;
+  changed_.NotifyAll();
+  return sleeps_;
+}
+
 std::vector<PolicyVersion> FakeEngine::updates() const {
   MutexLock lock(mutex_);
   return updates_;

@@ -33,6 +33,11 @@ class FakeEngine : public InferenceEngine {
   // What stats() says of them.
   void SetServers(std::vector<ServerState> servers);
 
+  // Whether it sleeps when it is asked to.
+  void LetSleep(bool sleeps);
+  // Waits at most ten seconds until it is asked to.
+  bool WaitForSleep();
+
   // Waits at most ten seconds until exactly `count` samples are in flight.
   bool WaitForInFlight(std::size_t count);
 
@@ -43,6 +48,7 @@ class FakeEngine : public InferenceEngine {
   void Cancel(SampleId id) override;
   std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) override;
   Status UpdateWeights(const WeightManifest& manifest) override;
+  bool Sleep() override;
   PolicyVersion version() const override;
   EngineStats stats() const override;
 
@@ -55,6 +61,8 @@ class FakeEngine : public InferenceEngine {
   PolicyVersion version_ GUARDED_BY(mutex_);
   bool stalled_ GUARDED_BY(mutex_) = false;
   bool available_ GUARDED_BY(mutex_) = true;
+  bool sleeps_ GUARDED_BY(mutex_) = true;
+  bool asked_to_sleep_ GUARDED_BY(mutex_) = false;
   int fail_ GUARDED_BY(mutex_) = 0;
   Status error_ GUARDED_BY(mutex_);
   int truncate_ GUARDED_BY(mutex_) = 0;

@@ -191,6 +191,28 @@ TEST(HeldGroupsTest, LeasesThatWereAskedForFitWhateverEndsMeanwhile) {
   EXPECT_FALSE(add(7)) << "twice the bound";
 }
 
+TEST(HeldGroupsTest, GroupsAreHeldBackUntilAllAreSampledAndReleased) {
+  HeldGroups groups("w", 4, /*mask_old=*/false, /*hold_back=*/true);
+  const auto complete = [&] {
+    return groups.WaitForComplete(std::chrono::milliseconds(0)).has_value();
+  };
+  ASSERT_TRUE(AddGroup(groups, 1, 1) && AddGroup(groups, 2, 1));
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 2);
+  Score(groups, 1, 0);
+  groups.Release();
+  EXPECT_FALSE(complete()) << "one is not sampled";
+  Score(groups, 2, 0);
+  EXPECT_FALSE(complete()) << "they are not released";
+  groups.Release();
+  EXPECT_TRUE(complete());
+  ASSERT_TRUE(AddGroup(groups, 3, 1));
+  EXPECT_FALSE(complete()) << "one is not sampled again";
+  ASSERT_EQ(groups.StartRunnable(kOld).size(), 1);
+  Score(groups, 3, 0);
+  groups.Release();
+  EXPECT_TRUE(complete() && complete());
+}
+
 EngineResult Sampled(const SampleId& id, std::int32_t tokens, FinishReason reason) {
   EngineResult result;
   result.id = id;

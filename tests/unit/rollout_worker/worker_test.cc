@@ -359,6 +359,35 @@ TEST_F(WorkerTest, DrainingFinishesRunningGroupsAndReturnsWaitingLeases) {
   EXPECT_EQ(coordinator_.seen().returned.at({2, 1}), v1::RETURN_REASON_DRAINING);
 }
 
+// The last group of a step lets the learner train, on the GPU that the engine takes.
+TEST_F(WorkerTest, GroupsThatAreHeldBackAreSubmittedOnceTheEngineSleeps) {
+  RunConfig config;
+  config.run.batch.prompts = 1000;
+  config.local.worker.vllm.launch.colocate = true;
+  WorkerOptions options = DefaultOptions();
+  options.hold_back = WorkerOptions::From(config, "w0").hold_back;
+  EXPECT_EQ(WorkerOptions::From(config, "w0").capacity_groups, 1000U) << "a step";
+  engine_.LetSleep(false);
+  coordinator_.Offer(LeaseOf(1));
+  coordinator_.Offer(LeaseOf(2));
+  Start(options);
+  ASSERT_TRUE(engine_.WaitForSleep());
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 2; }));
+  EXPECT_TRUE(coordinator_.seen().accepted.empty());
+  engine_.LetSleep(true);
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 2; }));
+  coordinator_.Offer(LeaseOf(3));
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 3; }));
+  EXPECT_TRUE(Stop().ok());
+}
+
+TEST_F(WorkerTest, AnEngineWithoutGroupsSleeps) {
+  WorkerOptions options = DefaultOptions();
+  options.hold_back = true;
+  Start(options);
+  EXPECT_TRUE(engine_.WaitForSleep());
+}
+
 TEST_F(WorkerTest, DrainingReturnsLeasesThatDoNotFinishInTime) {
   engine_.Stall(true);
   coordinator_.Offer(LeaseOf(1));
