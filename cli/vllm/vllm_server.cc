@@ -95,6 +95,7 @@ ServerCommand MakeServerCommand(const RunConfig& config, std::int64_t positions,
                   std::to_string(SeedOf(run, place))};
   std::vector<std::string>& argv = command.argv;
   if (vllm.launch.gpus.empty()) argv.emplace_back("--enforce-eager");
+  if (vllm.launch.colocate) argv.emplace_back("--enable-sleep-mode");
   if (vllm.launch.tensor_parallel > 1) {
     argv.insert(argv.end(),
                 {"--tensor-parallel-size", std::to_string(vllm.launch.tensor_parallel)});

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <string_view>
 
 #include "lib/base/os/program_path.h"
+#include "lib/checks/learner_memory.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice.h"
 
@@ -21,12 +24,32 @@ namespace fs = std::filesystem;
 
 constexpr const char* kBinary = "local.worker.vllm.launch.binary";
 constexpr const char* kGpus = "local.worker.vllm.launch.gpus";
+constexpr const char* kColocate = "local.worker.vllm.launch.colocate";
 constexpr const char* kTensorParallel = "local.worker.vllm.launch.tensor_parallel";
 constexpr std::array kLeastVersion = {0, 16};
 constexpr std::array kLeastNative = {0, 32};  // whose transfers are as the worker's
+constexpr std::array kLeastSleep = {0, 32};   // that stays paused until all of it is awake
 constexpr std::int64_t kLoraRanks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};
-// What vLLM takes of a GPU by default (--gpu-memory-utilization).
+// What vLLM takes of a GPU, and by default.
+constexpr std::string_view kShareFlag = "--gpu-memory-utilization";
 constexpr double kShareOfGpu = 0.9;
+// What a sleeping server keeps of a GPU: CUDA, NCCL and graphs. An estimate.
+constexpr double kAsleepBytes = 2.0 * (1 << 30);
+
+// The part of its GPUs that a server takes, by launch.args.
+double ShareOfGpu(const VllmLaunchConfig& launch) {
+  double share = kShareOfGpu;
+  for (std::size_t i = 0; i < launch.args.size(); ++i) {
+    const std::string& arg = launch.args[i];
+    if (!arg.starts_with(kShareFlag)) continue;
+    const bool joined = arg.size() > kShareFlag.size();
+    const std::string value = joined                       ? arg.substr(kShareFlag.size() + 1)
+                              : i + 1 < launch.args.size() ? launch.args[i + 1]
+                                                           : "";
+    share = std::strtod(value.c_str(), nullptr);
+  }
+  return share;
+}
 
 void CheckBinary(const VllmLaunchConfig& launch, VllmWeights weights, Findings& findings) {
   const std::string path = FindProgram(launch.binary);
@@ -54,6 +77,10 @@ void CheckBinary(const VllmLaunchConfig& launch, VllmWeights weights, Findings& 
         "local.worker.vllm.weights",
         fmt::format("{}, and {} is vLLM {}; install {}.{} or newer, or set file",
                     ChoiceName(weights), path, version, kLeastNative[0], kLeastNative[1]));
+  }
+  if (launch.colocate && parts < kLeastSleep) {
+    return findings.Error(kColocate, fmt::format("{} is vLLM {}; install {}.{} or newer", path,
+                                                 version, kLeastSleep[0], kLeastSleep[1]));
   }
   findings.Ok(kBinary, fmt::format("{} is vLLM {}", path, version));
 }
@@ -111,7 +138,9 @@ bool CheckGpuNumbers(const RunConfig& config, std::int64_t ranks, Findings& find
                                       last, *visible));
     return false;
   }
-  if (config.local.learner.device != ComputeDevice::kCuda) return true;
+  if (config.local.learner.device != ComputeDevice::kCuda ||
+      config.local.worker.vllm.launch.colocate)
+    return true;
   const std::int64_t taken =
       config.local.learner.share_gpu ? std::min<std::int64_t>(ranks, *visible) : ranks;
   std::vector<std::int64_t> both;
@@ -119,8 +148,9 @@ bool CheckGpuNumbers(const RunConfig& config, std::int64_t ranks, Findings& find
                        [&](std::int64_t gpu) { return gpu < taken; });
   if (both.empty()) return true;
   findings.Error(kGpus, fmt::format("the {} learner ranks of this machine take GPUs 0 to {}, and "
-                                    "[{}] are among them; name GPUs from {} on, or lower "
-                                    "local.launch.learner_ranks",
+                                    "[{}] are among them; name GPUs from {} on, lower "
+                                    "local.launch.learner_ranks, or let both take turns: "
+                                    "launch.colocate",
                                     ranks, taken - 1, fmt::join(both, ", "), taken));
   return false;
 }
@@ -133,17 +163,48 @@ void CheckWeightsFit(const RunConfig& config, const ModelFacts& model, Findings&
   for (const std::int64_t gpu : launch.gpus) {
     const Result<std::int64_t> bytes = CudaDeviceBytes(static_cast<int>(gpu));
     if (!bytes.ok()) continue;
-    const double has = kShareOfGpu * static_cast<double>(*bytes);
+    const double share = ShareOfGpu(launch);
+    const double has = share * static_cast<double>(*bytes);
     const std::string text = fmt::format(
-        "the weights take {} of the {} that vLLM uses of GPU {} (0.9 of it), the key-value cache "
-        "the rest",
-        SizeText(weights), SizeText(has), gpu);
+        "the weights take {} of the {} that vLLM uses of GPU {} ({:.2g} of it), the key-value "
+        "cache the rest",
+        SizeText(weights), SizeText(has), gpu, share);
     if (weights > has) {
       return findings.Error(kGpus, text +
                                        "; raise local.worker.vllm.launch.tensor_parallel, or "
                                        "take a smaller model");
     }
     if (gpu == launch.gpus.front()) findings.Ok(kGpus, text);
+  }
+}
+
+// A rank between two steps beside a server that is awake, and in a step beside one that sleeps.
+void CheckTurns(const RunConfig& config, const ModelConfig& model, std::int64_t job_ranks,
+                Findings& findings) {
+  const VllmLaunchConfig& launch = config.local.worker.vllm.launch;
+  const Result<std::int64_t> bytes = CudaDeviceBytes(static_cast<int>(launch.gpus.front()));
+  if (!bytes.ok()) return;
+  const auto has = static_cast<double>(*bytes);
+  const Result<ZeroStage> stage = ChooseZeroStage(config, model, job_ranks, has - kAsleepBytes);
+  if (!stage.ok()) return findings.Error(kColocate, stage.status().message());
+  const MemoryPlan rank =
+      PlanLearnerMemory(config, model, FullMicroBatch(config, model), job_ranks, *stage);
+  const double waits = rank.state() - rank.gradients - rank.gathered;
+  const double share = ShareOfGpu(launch);
+  const std::string text = fmt::format(
+      "a learner rank keeps {} of the {} of a GPU while it waits, and {} in a step; a "
+      "server takes {} ({} {:.2g}), and keeps {} asleep, by estimate",
+      SizeText(waits), SizeText(has), SizeText(rank.peak()), SizeText(share * has), kShareFlag,
+      share, SizeText(kAsleepBytes));
+  if (waits + share * has > has) {
+    findings.Error(
+        kColocate,
+        fmt::format("{}; set launch.args: [{}, \"{:.2f}\"] or less, or {}", text, kShareFlag,
+                    std::floor(100 * (1 - waits / has)) / 100, AdviceFor(rank, config)));
+  } else if (rank.peak() + kAsleepBytes > has) {
+    findings.Warn(kColocate, text + "; " + AdviceFor(rank, config));
+  } else {
+    findings.Ok(kColocate, text);
   }
 }
 
@@ -187,8 +248,10 @@ void CheckVllmLaunch(const RunConfig& config, const ModelFacts& model, const Pro
     findings.Error("run.lora.rank", fmt::format("{}; vLLM takes {} at most", config.run.lora.rank,
                                                 *std::rbegin(kLoraRanks)));
   }
-  if (!vllm.launch.gpus.empty() && CheckGpuNumbers(config, here.ranks, findings))
-    CheckWeightsFit(config, model, findings);
+  if (vllm.launch.gpus.empty() || !CheckGpuNumbers(config, here.ranks, findings)) return;
+  CheckWeightsFit(config, model, findings);
+  if (vllm.launch.colocate && model.config && here.ranks > 0)
+    CheckTurns(config, *model.config, here.job(), findings);
 }
 
 }  // namespace buttress

@@ -27,8 +27,9 @@ std::string VllmVersionOf(const std::string& binary);
 // Checks the GPU that weights are sent from (local.worker.vllm.transfer), and the servers of a
 // machine with `here`: the program and its version, that no others are named, the workers that
 // share them, their GPUs against those there are and those of the learner's ranks, the attention
-// heads, and the memory of a GPU against the weights. Says nothing where the machine has no
-// workers, and of servers nothing where the run starts none.
+// heads, and the memory of a GPU against the weights, or with launch.colocate against a server
+// beside a rank. Says nothing where the machine has no workers, and of servers nothing where the
+// run starts none.
 void CheckVllmLaunch(const RunConfig& config, const ModelFacts& model, const ProcessCounts& here,
                      Findings& findings);
 

@@ -137,6 +137,24 @@ void CheckVllmWeights(const VllmConfig& vllm, bool adapters, Rules& rules) {
                 "is a GPU of launch.gpus; NCCL needs another one than the servers'");
 }
 
+// Servers and learner on the same GPUs take turns, a step at a time.
+void CheckColocate(const RunConfig& config, Rules& rules) {
+  const VllmLaunchConfig& launch = config.local.worker.vllm.launch;
+  if (!launch.colocate) return;
+  constexpr const char* kKey = "worker.vllm.launch.colocate";
+  rules.Require(launch.on() && !launch.gpus.empty(), kKey,
+                "needs servers that the run starts on GPUs: local.worker.vllm.launch.binary, gpus");
+  rules.Require(
+      config.local.learner.device == ComputeDevice::kCuda, kKey,
+      "needs local.learner.device: cuda; beside a learner on the CPU no server need sleep");
+  rules.Require(config.local.launch.workers == 1, kKey,
+                "needs local.launch.workers: 1, which feeds every server: a worker does not know "
+                "whether the servers of another one sleep");
+  rules.Require(config.run.batch.max_age == 0, kKey,
+                "needs run.batch.max_age: 0; with older groups the servers would sample while the "
+                "learner trains");
+}
+
 }  // namespace
 
 void CheckLocal(const RunConfig& config, Rules& rules) {
@@ -152,6 +170,7 @@ void CheckLocal(const RunConfig& config, Rules& rules) {
                 "worker.vllm.launch.binary", "needs local.worker.engine: vllm; leave it out");
   if (worker.engine != EngineKind::kVllm) return;
   CheckVllmWeights(worker.vllm, config.run.lora.on(), rules);
+  CheckColocate(config, rules);
   CheckVllm(worker.vllm, rules);
   rules.In("run.");
   rules.Require(config.run.sampling.temperature <= 2, "sampling.temperature",

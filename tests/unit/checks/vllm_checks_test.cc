@@ -111,6 +111,32 @@ TEST_F(VllmChecksTest, GpusAreThereAndNotThoseOfTheLearner) {
   EXPECT_THAT(Errors({1, 1}), HasSubstr("leave gpus out for a server on the CPU"));
 }
 
+TEST_F(VllmChecksTest, AServerThatTakesTurnsFitsBesideARank) {
+  launch_.gpus = {0};
+  launch_.colocate = true;
+  launch_.args = {"--gpu-memory-utilization", "0.6"};
+  config_.local.learner.device = ComputeDevice::kCuda;
+  EXPECT_THAT(Errors(), HasSubstr("is vLLM 0.26.0+cpu; install 0.32 or newer"));
+  launch_.binary = Install("0.32.0");
+  model_.config->vocab_size = 32000;
+  model_.config->hidden_size = 896;
+  model_.config->max_positions = 4096;
+  for (BlockSpec& block : model_.config->blocks) {
+    block.D = 896;
+    block.F = 4864;
+    block.attention.C = 64;
+  }
+  EXPECT_EQ(Errors(), "");
+  EXPECT_THAT(Check().list().back().text,
+              HasSubstr("a server takes 9.6 GiB (--gpu-memory-utilization 0.6)"));
+  launch_.args = {"--gpu-memory-utilization=0.99"};
+  EXPECT_THAT(Errors(), AllOf(HasSubstr("a learner rank keeps"),
+                              HasSubstr("set launch.args: [--gpu-memory-utilization, \"0.")));
+  launch_.args.clear();
+  model_.config->blocks.resize(60, model_.config->blocks.front());
+  EXPECT_THAT(Errors(), HasSubstr("a server takes 14.4 GiB"));
+}
+
 TEST_F(VllmChecksTest, HeadsAndWeightsAreDividedByTheGpusOfAServer) {
   launch_.gpus = {0, 1, 2, 3};
   launch_.tensor_parallel = 4;

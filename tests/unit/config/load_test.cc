@@ -307,6 +307,25 @@ TEST(LoadTest, TheVllmEngineNeedsServers) {
           .ok());
 }
 
+TEST(LoadTest, ServersAndLearnerTakeTurnsOnGpusInRunsThatAreSynchronous) {
+  const auto set = [](std::vector<std::string> more) {
+    std::vector<std::string> all = {
+        "local.worker={engine: vllm, vllm: {launch: {binary: v, gpus: [0], colocate: true}}}",
+        "local.learner={device: cuda, collective: nccl}", "run.batch.max_age=0"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set({})).ok()) << ErrorOf(kGood, set({}));
+  EXPECT_THAT(ErrorOf(kGood, set({"run.batch.max_age=1"})),
+              HasSubstr("colocate = true: needs run.batch.max_age: 0"));
+  EXPECT_THAT(ErrorOf(kGood, set({"local.launch.workers=2"})),
+              HasSubstr("needs local.launch.workers: 1"));
+  EXPECT_THAT(ErrorOf(kGood, set({"local.worker.vllm.launch.gpus=[]"})),
+              HasSubstr("needs servers that the run starts on GPUs"));
+  EXPECT_THAT(ErrorOf(kGood, set({"local.learner={device: cpu, collective: mpi}"})),
+              HasSubstr("needs local.learner.device: cuda"));
+}
+
 TEST(LoadTest, DuplicateKeysAndInvalidYamlAreRefused) {
   EXPECT_THAT(ErrorOf("run:\n  steps: 1\n  steps: 2\n"), HasSubstr("the key appears twice"));
   EXPECT_THAT(ErrorOf("run: [\n"), HasSubstr("not YAML"));

@@ -54,6 +54,13 @@ TEST(VllmServerTest, AServerIsStartedForTransfersThatAreSet) {
   EXPECT_THAT(mapping.env, ::testing::Contains("VLLM_ALLOW_INSECURE_SERIALIZATION=1"));
 }
 
+TEST(VllmServerTest, AServerThatTakesTurnsWithTheLearnerMaySleep) {
+  RunConfig config = ConfigOf();
+  config.local.worker.vllm.launch.gpus = {0};
+  config.local.worker.vllm.launch.colocate = true;
+  EXPECT_EQ(MakeServerCommand(config, 2048, {0, 41234}, "").argv.back(), "--enable-sleep-mode");
+}
+
 TEST(VllmServerTest, OnGpusEachServerHasItsOwnAndArgumentsOfTheRunComeLast) {
   RunConfig config = ConfigOf();
   config.run.model.dtype = ModelDtype::kBfloat16;
