@@ -1,5 +1,6 @@
 #include "learner/output/publication.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -163,16 +164,26 @@ Status Publication::Publish(const PolicyVersion& version, Transformer& model) {
     BUTTRESS_ASSIGN_OR_RETURN(canaries, GreedyCanaries(model));
   }
   const auto is_own = [this](const std::string& name) { return own_.contains(name); };
-  if (divided) {
-    NamedTensors copies = CopyToHost(model, is_own);
-    if (sync_ == nullptr) return OkStatus();
-    return sync_->Publish(version, ParameterCopy::Of(std::move(copies)), std::move(canaries));
-  }
-  if (sync_ == nullptr) return OkStatus();
   NamedTensors own;
-  for (const auto& parameter : model.parameters())
-    if (is_own(parameter.first)) own.push_back(parameter);
-  return sync_->Publish(version, ParameterCopy::Start(own), std::move(canaries));
+  if (divided) {
+    own = CopyToHost(model, is_own);
+  } else {
+    for (const auto& parameter : model.parameters())
+      if (is_own(parameter.first)) own.push_back(parameter);
+  }
+  BUTTRESS_RETURN_IF_ERROR(LeaveDevice(model));
+  if (sync_ == nullptr) return OkStatus();
+  return sync_->Publish(version,
+                        divided ? ParameterCopy::Of(std::move(own)) : ParameterCopy::Start(own),
+                        std::move(canaries));
+}
+
+// The version lets the servers wake up, so that every rank comes first.
+Status Publication::LeaveDevice(const Transformer& model) {
+  if (!config_.local.worker.vllm.launch.colocate) return OkStatus();
+  const at::Device device = model.units().front().flat.device();
+  if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
+  return control_.Barrier();
 }
 
 void Publication::Measure(StepMeasurements& measured) {

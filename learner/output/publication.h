@@ -62,6 +62,8 @@ class Publication {
   Status ServeFrom(const std::string& folder, const Credentials& credentials,
                    CoordinatorSource& source);
   Result<FilesByRank> DivideOver(const std::string& folder, const Transformer& model) const;
+  // With local.worker.vllm.launch.colocate, gives the servers the device memory that is free.
+  Status LeaveDevice(const Transformer& model);
   Status Begin(const PolicyVersion& version);
   Status ExpectFilesOfOthers() const;
 

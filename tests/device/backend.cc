@@ -2,9 +2,11 @@
 // pinned memory of the host.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -25,8 +27,25 @@ Stream& StreamBehind(const c10::Stream& stream) {
   return StreamOf(stream.device_index(), stream.id());
 }
 
-class DeviceMemory final : public c10::Allocator {
+class DeviceMemory final : public c10::DeviceAllocator {
  public:
+  bool initialized() override { return true; }
+
+  // What a test reads in the log of a program.
+  void emptyCache(c10::MempoolId_t) override {
+    std::fputs("test device: free memory goes back\n", stderr);
+  }
+
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
+    UseOnStream(data.get(), StreamBehind(stream));
+  }
+
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return {}; }
+
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+
+  void resetPeakStats(c10::DeviceIndex) override {}
+
   c10::DataPtr allocate(std::size_t bytes) override {
     const int device = CurrentDevice();
     void* const address = Allocate(device, bytes);

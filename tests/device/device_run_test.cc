@@ -10,6 +10,7 @@
 
 #include "lib/weights/checkpoint_folder.h"
 #include "lib/weights/safetensors.h"
+#include "tests/support/runs/fake_vllm_run.h"
 #include "tests/support/runs/launched_run.h"
 
 namespace buttress {
@@ -118,6 +119,47 @@ TEST(DeviceRunTest, ARunOfTwoRanksPublishesAndResumesWithTheSameBits) {
   for (const LaunchedRun* const run : {&whole, &cut}) ExpectStepsInOrder(*run, kSteps);
   EXPECT_FALSE(FinalWeights(whole).empty());
   EXPECT_TRUE(FinalWeights(whole) == FinalWeights(cut));
+}
+
+std::int64_t CountOf(const std::string& text, const std::string& word) {
+  std::int64_t count = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++count;
+  return count;
+}
+
+// Whatever dies meanwhile: servers that sleep keep nobody waiting.
+TEST(DeviceRunTest, ServersOnTheGpusOfTheLearnerSleepWhileItTrains) {
+  ASSERT_EQ(FakeVllmRun::Get().error(), "");
+  std::vector<std::string> settings = FakeVllmRun::Settings(FakeVllmRun::Get().model());
+  const std::string launch = "local.worker.vllm.launch.";
+  for (const std::string& setting :
+       {std::string("run.batch.max_age=0"), std::string("run.checkpoint_interval=1"),
+        std::string("local.launch.workers=1"), std::string("local.learner.device=cuda"),
+        std::string("local.learner.collective=nccl"), launch + "gpus=[0, 1]",
+        launch + "colocate=true", launch + "args=[--gpu-memory-utilization, '0.5']"})
+    settings.insert(settings.end(), {"--set", setting});
+  settings.emplace_back("--no-eval");
+  LaunchedRun run(kSteps, settings);
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
+  for (const pid_t pid : run.Pids("rollout_worker")) ::kill(pid, SIGKILL);
+  ASSERT_TRUE(run.WaitForStep(3, kRunMs)) << run.Text();
+  for (const pid_t pid : run.Pids("learner")) ::kill(pid, SIGKILL);
+  EXPECT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  EXPECT_GE(CountOf(TextOf(JoinPath(run.out(), "logs/learner.log")), "free memory goes back"),
+            2 * (kSteps + 1))
+      << "after the steps of two ranks";
+  for (const char* log : {"logs/vllm-0.log", "logs/vllm-1.log"}) {
+    const std::string calls = TextOf(JoinPath(run.out(), log));
+    EXPECT_GE(CountOf(calls, "POST /sleep?level=2&mode=abort\n"), kSteps) << calls;
+    // The worker that was killed may have left one half awake, which its successor lets sleep.
+    const std::int64_t begun = CountOf(calls, "POST /wake_up?tags=weights\n");
+    const std::int64_t complete = CountOf(calls, "POST /wake_up?tags=kv_cache\n");
+    EXPECT_TRUE(complete <= begun && begun <= complete + 1) << calls;
+    EXPECT_GE(complete, kSteps - 1) << calls;
+  }
 }
 
 }  // namespace

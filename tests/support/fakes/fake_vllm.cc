@@ -1,23 +1,26 @@
 // The program vllm as `buttress launch` starts it: a ScriptedVllm with the settings of its command
-// line and environment, which it prints, and a process of its own that ends with nothing but
-// SIGKILL, as vLLM's engine may.
+// line and environment, which it prints, as it does the calls that it gets to control it, and a
+// process of its own that ends with nothing but SIGKILL, as vLLM's engine may.
 #include <fmt/core.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/fakes/scripted_vllm.h"
 
 namespace buttress {
 namespace {
 
-const std::set<std::string> kSwitches = {"--enforce-eager", "--enable-lora"};
+const std::set<std::string> kSwitches = {"--enforce-eager", "--enable-lora", "--enable-sleep-mode"};
 const std::set<std::string> kFlags = {"--served-model-name",
                                       "--host",
                                       "--port",
@@ -28,6 +31,7 @@ const std::set<std::string> kFlags = {"--served-model-name",
                                       "--api-server-count",
                                       "--max-lora-rank",
                                       "--tensor-parallel-size",
+                                      "--gpu-memory-utilization",
                                       "--weight-transfer-config",
                                       "--stream-interval",
                                       "--seed"};
@@ -58,6 +62,11 @@ int Serve(int argc, char** argv) {
   }
   fmt::print("devices [{}] model {}\n", Environment("CUDA_VISIBLE_DEVICES"), argv[2]);
   std::fflush(stdout);
+  const bool sleeps = flags.contains("--enable-sleep-mode");
+  if (sleeps && Environment("CUDA_VISIBLE_DEVICES").empty()) {
+    fmt::print(stderr, "ValueError: Sleep mode is not supported on current platform.\n");
+    return 1;
+  }
   StartEngine();
   ScriptedVllm::Settings settings;
   settings.model = flags["--served-model-name"];
@@ -71,10 +80,15 @@ int Serve(int argc, char** argv) {
   settings.max_model_len = std::atoll(flags["--max-model-len"].c_str());
   settings.dtype = "torch." + flags["--dtype"];
   settings.seed = std::atoll(flags["--seed"].c_str());
+  settings.sleep_mode = sleeps;
   settings.port = std::atoi(flags["--port"].c_str());
   settings.process = ::getpid();
   const ScriptedVllm server(settings);
-  while (true) ::pause();
+  for (std::size_t printed = 0;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    const std::vector<std::string> calls = server.control_calls();
+    for (; printed < calls.size(); ++printed) fmt::print("POST {}\n", calls[printed]);
+    std::fflush(stdout);
+  }
 }
 
 }  // namespace
