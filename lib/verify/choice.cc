@@ -12,9 +12,9 @@
 
 #include "lib/verify/anchors.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/math/assertion.h"
 #include "lib/verify/math/explain.h"
-#include "lib/verify/math/prose.h"
+#include "lib/verify/prose/assertion.h"
+#include "lib/verify/prose/prose.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {

@@ -10,12 +10,12 @@
 
 #include "lib/verify/anchors.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/math/assertion.h"
 #include "lib/verify/math/clean_answer.h"
-#include "lib/verify/math/prose_words.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/node.h"
 #include "lib/verify/math/words.h"
+#include "lib/verify/prose/assertion.h"
+#include "lib/verify/prose/prose_words.h"
 
 namespace buttress {
 namespace {

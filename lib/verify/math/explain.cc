@@ -8,11 +8,11 @@
 #include "lib/verify/anchors.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
-#include "lib/verify/math/assertion.h"
 #include "lib/verify/math/evaluate.h"
 #include "lib/verify/math/node_reader.h"
-#include "lib/verify/math/prose_words.h"
 #include "lib/verify/math/statement.h"
+#include "lib/verify/prose/assertion.h"
+#include "lib/verify/prose/prose_words.h"
 
 namespace buttress {
 namespace {

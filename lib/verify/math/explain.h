@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lib/verify/math/equal.h"
-#include "lib/verify/math/prose.h"
 #include "lib/verify/math/syntax/lexer.h"
+#include "lib/verify/prose/prose.h"
 
 namespace buttress {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "lib/verify/extract.h"
-#include "lib/verify/math/assertion.h"
 #include "lib/verify/math/syntax/lexer.h"
+#include "lib/verify/prose/assertion.h"
 
 namespace buttress {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lib/verify/math/prose_words.h"
+#include "lib/verify/prose/prose_words.h"
 
 namespace buttress {
 namespace {

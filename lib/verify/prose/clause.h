@@ -6,10 +6,10 @@
 #include <span>
 #include <string_view>
 
-#include "lib/verify/math/assertion.h"
-#include "lib/verify/math/prose.h"
-#include "lib/verify/math/prose_words.h"
 #include "lib/verify/math/words.h"
+#include "lib/verify/prose/assertion.h"
+#include "lib/verify/prose/prose.h"
+#include "lib/verify/prose/prose_words.h"
 
 namespace buttress {
 

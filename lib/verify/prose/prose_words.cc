@@ -1,4 +1,4 @@
-#include "lib/verify/math/prose_words.h"
+#include "lib/verify/prose/prose_words.h"
 
 #include <algorithm>
 #include <unordered_map>

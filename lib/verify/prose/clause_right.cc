@@ -1,6 +1,6 @@
 #include <optional>
 
-#include "lib/verify/math/clause.h"
+#include "lib/verify/prose/clause.h"
 
 namespace buttress {
 namespace {

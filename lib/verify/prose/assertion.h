@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "lib/verify/math/prose.h"
+#include "lib/verify/prose/prose.h"
 
 namespace buttress {
 

@@ -1,4 +1,4 @@
-#include "lib/verify/math/prose.h"
+#include "lib/verify/prose/prose.h"
 
 #include <absl/strings/ascii.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/verify/extract.h"
-#include "lib/verify/math/prose_words.h"
+#include "lib/verify/prose/prose_words.h"
 
 namespace buttress {
 namespace {

@@ -1,9 +1,9 @@
-#include "lib/verify/math/assertion.h"
+#include "lib/verify/prose/assertion.h"
 
 #include <algorithm>
 
-#include "lib/verify/math/clause.h"
-#include "lib/verify/math/prose.h"
+#include "lib/verify/prose/clause.h"
+#include "lib/verify/prose/prose.h"
 
 namespace buttress {
 namespace {
