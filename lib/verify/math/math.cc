@@ -103,14 +103,21 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
   return Answer{std::move(first.anchor), std::move(first.text), std::move(node), first.end};
 }
 
+// Whether the equation has the form x + 5 = 12.
+bool AddsToUnknown(const MathNode& equation) {
+  const MathNode& sum = equation.parts.front();
+  return equation.parts.size() == 2 && sum.kind == MathKind::kSum && sum.parts.size() == 2 &&
+         HasFreeSymbols(sum.parts[0]) != HasFreeSymbols(sum.parts[1]);
+}
+
 // Returns 997 of a + b = r/2 = 997 and t^7 of t^3 t^4 = t^7 outside of a box: a sentence may name
-// what it computes. Null if two members of the chain are different numbers, and for an equation
-// that is no identity, as y = 2x + 1 is not.
+// what it computes. Null if two members of the chain are different numbers, for an equation that is
+// no identity, as y = 2x + 1 is not, and for x + 5 = 12.
 const MathNode* LastMember(const Answer& given, MathComparison& how) {
   const MathNode& node = given.node;
   const bool chain = given.anchor != "boxed" && node.kind == MathKind::kRelation &&
                      node.text.find_first_not_of('=') == std::string::npos;
-  if (!chain || !HasFreeSymbols(node)) return nullptr;
+  if (!chain || !HasFreeSymbols(node) || AddsToUnknown(node)) return nullptr;
   const MathNode& last = node.parts.back();
   const bool closed = !HasFreeSymbols(last);
   const auto agrees = [&](const MathNode& part) {

@@ -1,5 +1,7 @@
 #include "lib/verify/prose/assertion.h"
 
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 
 #include "lib/verify/prose/clause.h"
@@ -22,6 +24,7 @@ bool DoubtsAll(ProseSpan tokens) {
     if (i > 1 && IsWord(tokens[i - 1], "to") && OneOf(tokens[i - 2], {"had", "hard"}) &&
         OneOf(tokens[i], {"pick", "choose", "bet", "believe"}))
       return true;
+    if (IsWord(tokens[i], "according")) return true;
     const bool known = OneOf(tokens[i], {"sure", "certain", "idea", "clue", "find", "determine",
                                          "tell", "say", "know", "solve"});
     for (std::size_t back = 1; known && back <= std::min<std::size_t>(i, 3); ++back) {
@@ -64,6 +67,21 @@ bool IsOptionText(std::string_view text, std::string_view letter, ProseSpan righ
          !OneOf(next, {"and", "or"});
 }
 
+// Whether the value begins its clause, but for "so" and the like.
+bool BeginsClause(ProseSpan left) {
+  while (!left.empty() && Has(left.back(), kPassiveWord | kSoWord))
+    left = left.first(left.size() - 1);
+  return left.empty() || IsSign(left.back(), ",");
+}
+
+// Whether the value numbers what follows: "5. Count the apples", "5) Count".
+bool Enumerates(std::string_view text, std::string_view span) {
+  const std::string_view rest =
+      text.substr(static_cast<std::size_t>(span.data() + span.size() - text.data()));
+  return rest.size() > 2 && (rest[0] == '.' || rest[0] == ')') && rest[1] == ' ' &&
+         absl::ascii_isalpha(rest[2]);
+}
+
 }  // namespace
 
 Assertion ReadAssertion(std::string_view text, std::string_view span, bool equation,
@@ -71,10 +89,13 @@ Assertion ReadAssertion(std::string_view text, std::string_view span, bool equat
   ProseAround around = SentenceAround(text, span, values);
   if (values == ProseValues::kLetters && IsOptionText(text, span, around.right))
     around.right.clear();
-  if (around.asks) return Assertion::kNone;
+  if (around.asks || (around.left.empty() && !equation && values == ProseValues::kNumbers &&
+                      Enumerates(text, span)))
+    return Assertion::kNone;
   const Assertion left = ReadLeft(around.left, Counts(around.right), equation);
   if (left != Assertion::kStated && left != Assertion::kNear) return left;
-  const Assertion right = ReadRight(around.right, IsComputed(around.left));
+  const Assertion right =
+      ReadRight(around.right, IsComputed(around.left), BeginsClause(around.left));
   if (right != Assertion::kStated && right != Assertion::kNear) return right;
   if (OffersSeveral(around) || DoubtsAll(around.left) || DoubtsAll(around.right))
     return Assertion::kOpen;

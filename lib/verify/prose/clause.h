@@ -48,12 +48,21 @@ bool Denies(ProseSpan tokens, std::size_t i);
 // Returns whether the tokens end with the equals sign of a computation: "6 x 7 =".
 bool IsComputed(ProseSpan tokens);
 
+// Returns whether a clause up to the verb by which a value is the answer lets it be: its subject is
+// one of which a value is said, and no other verb governs it ("we see that", but not "I believe").
+Assertion ReadFrame(ProseSpan clause);
+
+// Returns whether a part of what stands before the verb or the equals sign is computed with and has
+// no number: "x + 5 =", "twice the cost is", "the cost divided by 4 is". `words`: a verb
+// follows, before which words compute as signs do.
+bool LeavesOperand(ProseSpan side, bool words);
+
 // Reads leftwards from the value to the word that makes it the answer. `counts`: the unit behind
 // it counts or measures, so that "in 5 ways" may be the answer. `equation`: as in ReadAssertion.
 Assertion ReadLeft(ProseSpan tokens, bool counts, bool equation);
 
 // Reads rightwards from the value. `computed`: the value is the result of a computation, of which
-// the words behind it may say anything: "42 were not sold".
-Assertion ReadRight(ProseSpan tokens, bool computed);
+// the words behind it may say anything: "42 were not sold". `subject`: the value begins its clause.
+Assertion ReadRight(ProseSpan tokens, bool computed, bool subject);
 
 }  // namespace buttress

@@ -15,10 +15,15 @@ class LeftReader {
   // Returns whether the clause that ends before `end` leaves what it says as it is.
   Assertion Clause(std::size_t end) const {
     const bool computed = IsComputed(tokens_.first(std::min(end + 1, tokens_.size())));
+    std::size_t begin = end;
     for (std::size_t i = end; i > 0; --i) {
       const ProseToken& token = tokens_[i - 1];
       if (IsSign(token, ",") || IsSign(token, ":") || IsWord(token, "but")) break;
-      if (i < end && Has(token, kSoWord)) break;
+      if (i < end && Has(token, kSoWord)) {
+        if (IsWord(token, "which")) begin = i - 1;
+        break;
+      }
+      begin = i - 1;
       if (!computed && IsSign(token, "=")) return Assertion::kNone;  // "= 40 to fill 240"
       if (Denies(tokens_, i - 1) && !DescribesSubject(i - 1, end, computed))
         return Assertion::kDenied;
@@ -28,7 +33,11 @@ class LeftReader {
       if (condition && !computed) return Assertion::kNone;
       if (Has(token, kModalWord) && DoubtsBehind(i, end)) return Assertion::kOpen;
     }
-    return Stated();
+    const ProseSpan clause = tokens_.subspan(begin, end - begin);
+    if (end < tokens_.size() && IsSign(tokens_[end], "=") && LeavesOperand(clause, /*words=*/false))
+      return Assertion::kNone;
+    const Assertion frame = computed ? Assertion::kStated : ReadFrame(clause);
+    return frame == Assertion::kStated ? Stated() : frame;
   }
 
   Assertion Read() {
@@ -68,6 +77,14 @@ class LeftReader {
   Assertion BehindComma() {
     if (at_ > 1 && (tokens_[at_ - 2].kind != ProseToken::Kind::kWord || IsValue(tokens_[at_ - 2])))
       return Assertion::kNone;
+    std::size_t begin = at_ - 1;
+    for (; begin > 0; --begin) {
+      const ProseToken& token = tokens_[begin - 1];
+      if (IsSign(token, ",") || IsSign(token, ":") || IsWord(token, "but")) break;
+      if (Has(token, kConditionWord)) return Assertion::kNone;
+    }
+    const ProseToken& first = tokens_[begin];
+    if (first.text == "i" || first.text == "say") return Assertion::kOpen;  // "it is, I think, 5"
     for (std::size_t i = at_ - 1; i > 0; --i) {
       if (IsWord(tokens_[i - 1], "but")) break;
       if (Denies(tokens_, i - 1)) return Assertion::kDenied;
@@ -89,6 +106,8 @@ class LeftReader {
       return Assertion::kNone;
     if ((classes & kNearWord) != 0) return SkipAs(near_);
     if (OrdersOrDescribes(token)) return Assertion::kNone;
+    if (at_ == 1 && tokens_.size() > 1 && OneOf(token, {"were", "had", "should"}))
+      return Assertion::kNone;  // "Were it 5, ..."
     if ((classes & (kVerbWord | kSoWord)) != 0) return Clause(at_);
     if ((classes & kMeasureWord) != 0) return SkipAs(measure_);
     if (token.text == "the" && tokens_.size() == 1) return Assertion::kNone;  // "The 5 boys"
@@ -155,7 +174,8 @@ class LeftReader {
     const bool out =
         at_ > 1 && (IsWord(tokens_[at_ - 2], "up") || IsWord(tokens_[at_ - 2], "out") ||
                     IsWord(tokens_[at_ - 2], "down"));
-    near_ = near_ || Before(2, kNearWord);  // "roughly equal to 5"
+    near_ = near_ || Before(2, kNearWord);                                   // "roughly equal to 5"
+    if (at_ > 2 && IsWord(tokens_[at_ - 3], "or")) return Assertion::kNone;  // "less or equal to"
     if (Before(1 + (out ? 1 : 0), kToWord) || Before(1, kMeasureWord)) return Clause(at_ - 1);
     return measure_ ? std::optional(Clause(at_ - 1)) : Assertion::kNone;
   }
@@ -242,6 +262,8 @@ bool IsComputed(ProseSpan tokens) {
 
 Assertion ReadLeft(ProseSpan tokens, bool counts, bool equation) {
   LeftReader reader(tokens, counts);
+  if (equation && !tokens.empty() && IsSign(tokens.back(), ":"))
+    tokens = tokens.first(tokens.size() - 1);
   return equation ? reader.Clause(tokens.size()) : reader.Read();
 }
 

@@ -8,11 +8,12 @@ namespace {
 // Reads rightwards from the value.
 class RightReader {
  public:
-  // `computed`: the value is the result of a computation, of which the words behind it may say
-  // anything: "42 were not sold".
-  RightReader(ProseSpan tokens, bool computed) : tokens_(tokens), computed_(computed) {}
+  RightReader(ProseSpan tokens, bool computed, bool subject)
+      : tokens_(tokens), computed_(computed), subject_(subject) {}
 
   Assertion Read() {
+    if (const auto found = ReadRest()) return *found;
+    if (subject_ && IsVerbOfSubject()) return Assertion::kNone;
     constexpr std::size_t kMaxUnitWords = 6;
     for (std::size_t words = 0; at_ < tokens_.size() && words <= kMaxUnitWords; ++at_, ++words) {
       const auto found = tokens_[at_].kind == ProseToken::Kind::kWord ? ReadWord() : ReadSign();
@@ -22,6 +23,68 @@ class RightReader {
   }
 
  private:
+  // What the rest of the sentence makes of the value, wherever it stands.
+  std::optional<Assertion> ReadRest() const {
+    if (computed_) return std::nullopt;
+    if (tokens_.size() > 1 && OneOf(tokens_[0], {"st", "nd", "rd", "th"})) return Assertion::kNone;
+    for (std::size_t i = 0; i + 1 < tokens_.size(); ++i) {
+      const ProseToken& token = tokens_[i];
+      const ProseToken& next = tokens_[i + 1];
+      if (Bounds(i)) return Assertion::kNone;
+      if (IsWord(token, "i") && token.capital &&
+          !OneOf(next, {"get", "find", "have", "conclude", "obtain", "got"}))
+        return Assertion::kOpen;  // "5, I think"
+      if (i > 0 && OneOf(token, {"if", "unless", "provided", "assuming"})) return Assertion::kNone;
+      if (IsWord(token, "long") && i > 0 && IsWord(tokens_[i - 1], "as") && IsWord(next, "as"))
+        return Assertion::kNone;
+      if (i > 0 && IsWord(token, "and") && IsValue(next) && !AnyVerbOrValue(i))
+        return Assertion::kOpen;
+      if (GoesOn(i)) return Assertion::kNone;
+    }
+    return std::nullopt;
+  }
+
+  // "5 cups of tea or fewer"; "more or less" is near.
+  bool Bounds(std::size_t i) const {
+    const ProseToken& next = tokens_[i + 1];
+    if (IsWord(tokens_[i], "and")) return i < 5 && OneOf(next, {"more", "above", "up"});
+    if (!IsWord(tokens_[i], "or") || (i > 0 && Has(tokens_[i - 1], kComparisonWord))) return false;
+    return Has(next, kComparisonWord) || OneOf(next, {"above", "below", "over", "under"});
+  }
+
+  bool AnyVerbOrValue(std::size_t end) const {
+    return std::ranges::any_of(tokens_.first(end), [](const ProseToken& token) {
+      return IsValue(token) || Has(token, kVerbWord | kCopulaWord) || IsSign(token, ",");
+    });
+  }
+
+  // Whether a clause begins at `i` for which the value is a premise, or which qualifies it: "5, but
+  // the fee is due", "5, so we multiply", "5, then lost some".
+  bool GoesOn(std::size_t i) const {
+    const ProseToken& token = tokens_[i];
+    const ProseToken& next = tokens_[i + 1];
+    const bool behind_comma = i > 0 && IsSign(tokens_[i - 1], ",");
+    if (IsWord(token, "but")) return !Denies(tokens_, i + 1) && !IsValue(next);
+    if (!behind_comma) return false;
+    if (OneOf(token, {"then", "yet", "though", "although", "however"})) return true;
+    const bool person = OneOf(next, {"we", "you", "next", "then", "now", "still", "must"});
+    if (OneOf(token, {"so", "and", "which"}) && person) return true;
+    return IsWord(token, "which") && Has(next, kCopulaWord) && i + 2 < tokens_.size() &&
+           OneOf(tokens_[i + 2], {"a", "an", "wrong", "too"});
+  }
+
+  // "5 leads to a contradiction"; not "5 apples", "5 hours to go".
+  bool IsVerbOfSubject() const {
+    if (tokens_.size() < 2 || tokens_[0].kind != ProseToken::Kind::kWord ||
+        !tokens_[0].text.ends_with('s') || Has(tokens_[0], kCopulaWord))
+      return false;
+    const auto article = [&](std::size_t i) {
+      return i < tokens_.size() &&
+             OneOf(tokens_[i], {"the", "a", "an", "this", "that", "all", "our", "every", "both"});
+    };
+    return article(1) || (IsWord(tokens_[1], "to") && article(2));
+  }
+
   bool Next(std::size_t ahead, unsigned classes) const {
     return at_ + ahead < tokens_.size() && Has(tokens_[at_ + ahead], classes);
   }
@@ -84,13 +147,21 @@ class RightReader {
     if (token.text == "at" && at_ + 1 < tokens_.size() &&
         OneOf(tokens_[at_ + 1], {"most", "least", "best", "worst", "minimum", "maximum"}))
       return Assertion::kNone;
-    if (token.text == "of" || token.text == "out")
-      return ValueFollows(3) && !(computed_ && at_ > 0) ? Assertion::kNone : Assertion::kStated;
+    if (token.text == "of" || token.text == "out") {
+      if (ValueFollows(3) && !(computed_ && at_ > 0)) return Assertion::kNone;
+      const bool unit = at_ == 1 && tokens_[0].kind == ProseToken::Kind::kWord;  // "cups of tea"
+      return unit && !computed_ && token.text == "of" && std::ranges::none_of(tokens_, IsValue)
+                 ? std::nullopt
+                 : std::optional(Assertion::kStated);
+    }
     if (token.text == "give" && NextIs(1, "or")) return Assertion::kNear;
     if ((classes & kComparisonWord) != 0) return ReadComparison();
     if ((classes & kConditionWord) != 0) return computed_ ? Assertion::kStated : Assertion::kNone;
     if ((classes & kOperationWord) != 0) return Assertion::kNone;
-    if (token.text == "times" && (ValueFollows(1) || NextIs(1, "as") || Next(1, kComparisonWord)))
+    if (token.text == "times" && !computed_ &&
+        (ValueFollows(1) || Next(1, kComparisonWord) ||
+         (at_ + 1 < tokens_.size() &&
+          OneOf(tokens_[at_ + 1], {"as", "the", "his", "her", "their", "its", "that", "what"}))))
       return Assertion::kNone;
     if ((classes & kHedgeWord) != 0) return Assertion::kOpen;
     if ((classes & kNearWord) != 0) return Assertion::kNear;
@@ -159,13 +230,14 @@ class RightReader {
 
   ProseSpan tokens_;
   bool computed_;
+  bool subject_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
-Assertion ReadRight(ProseSpan tokens, bool computed) {
-  return RightReader(tokens, computed).Read();
+Assertion ReadRight(ProseSpan tokens, bool computed, bool subject) {
+  return RightReader(tokens, computed, subject).Read();
 }
 
 }  // namespace buttress

@@ -15,7 +15,8 @@ constexpr std::size_t kMaxSideBytes = 200;
 
 // Returns whether the full stop at `at` belongs to an abbreviation before a number.
 bool IsAbbreviation(std::string_view text, std::size_t at) {
-  constexpr std::string_view kWords[] = {"approx", "approximately", "ca", "rs", "vs", "max", "min"};
+  constexpr std::string_view kWords[] = {"approx", "approximately", "ca", "rs", "vs", "max", "min",
+                                         "mr",     "mrs",           "ms", "dr"};
   std::size_t begin = at;
   while (begin > 0 && absl::ascii_isalpha(text[begin - 1])) --begin;
   if (begin == at) return false;
@@ -69,7 +70,7 @@ constexpr std::pair<std::string_view, std::string_view> kCommandSigns[] = {
 constexpr std::pair<std::string_view, std::string_view> kCharacterSigns[] = {
     {"≈", "≈"},  {"≃", "≈"}, {"~", "≈"},  {"≠", "≠"}, {"≤", "<"}, {"≥", "<"}, {"<", "<"},
     {">", "<"},  {"=", "="}, {"→", "="},  {"⇒", "="}, {"∴", "="}, {"×", "*"}, {"·", "*"},
-    {"÷", "*"},  {"+", "*"}, {"/", "/"},  {"^", "*"}, {"±", "*"}, {"−", "*"}, {"%", "%"},
+    {"÷", "*"},  {"+", "*"}, {"/", "/"},  {"^", "^"}, {"±", "*"}, {"−", "*"}, {"%", "%"},
     {",", ","},  {":", ":"}, {"!", "\\"}, {"&", "|"}, {"•", "|"}, {"#", "|"}, {"√", "\\"},
     {"π", "\\"}, {"°", ""},  {"€", ""},   {"£", ""},  {"“", ""},  {"”", ""}};
 
@@ -120,7 +121,8 @@ class ProseReader {
       return;
     }
     tokens_.push_back(
-        {ProseToken::Kind::kWord, LowerAscii(word), absl::ascii_isupper(word.front())});
+        {ProseToken::Kind::kWord, LowerAscii(word),
+         absl::ascii_isupper(word[0]) && (word.size() == 1 || !absl::ascii_isupper(word[1]))});
     at_ = end;
   }
 
@@ -144,6 +146,10 @@ class ProseReader {
     if (name.empty()) {
       const bool percent = text_.substr(at_).starts_with("\\%");
       return Sign(percent ? "%" : "", std::min<std::size_t>(2, text_.size() - at_));
+    }
+    if (name == "begin" || name == "end") {  // an environment
+      end = std::min(text_.find('}', end), text_.size() - 1);
+      return Sign("|", end + 1 - at_);
     }
     const auto* const known = std::ranges::find(
         kCommandSigns, name, &std::pair<std::string_view, std::string_view>::first);

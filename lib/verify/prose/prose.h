@@ -9,7 +9,7 @@ namespace buttress {
 
 // A word in lower case, a number, or a sign. Signs are given by their meaning:
 //
-//   = equality, an arrow     ≈     ≠     < any bound     / * any operator     , : ends of clauses
+//   = equality, an arrow     ≈     ≠     < any bound     / * ^ any operator   , : ends of clauses
 //   | the border of a cell, or a dash between blanks      \ any other mathematics, an operand
 //
 // Brackets, dollars, quotes and what only typesets are left out.
@@ -18,7 +18,7 @@ struct ProseToken {
 
   Kind kind = Kind::kSign;
   std::string text;
-  bool capital = false;  // the word begins with a capital
+  bool capital = false;  // the word is a letter or a name, as "Ann"; not a label, as ABC
 };
 
 struct ProseAround {

@@ -27,7 +27,7 @@ constexpr WordList kLists[] = {
      "work works worked bring brings brought owe owes owed donate donates donated plant plants "
      "planted bake bakes baked charge charges charged raise raises raised return returns returned "
      "carry carries carried see sees saw deliver delivers delivered include includes included "
-     "remain remains remained show shows mean means conclude concludes add adds added fit "
+     "remain remains remained show shows mean means conclude concludes fit "
      "fits order orders ordered catch catches caught pick picks picked fill fills filled grow "
      "grows grew rent rents cover covers covered climb climbs climbed complete completes "
      "completed finish finishes finished write writes wrote watch watches watched play plays "
@@ -68,9 +68,10 @@ constexpr WordList kLists[] = {
      "guesstimate unsure uncertain unclear unknown suspect suspects seems seem seemingly appears "
      "appear apparently supposedly allegedly either somewhere uncertainly ballpark dunno unlikely "
      "tentatively hunch speculate alternatively potentially hopefully "
-     "arguably plausibly tempted tempting"},
+     "arguably plausibly tempted tempting opinion"},
     {kModalWord, "might may could can"},
-    {kConditionWord, "try if unless whether assuming provided suppose supposing assume"},
+    {kConditionWord,
+     "try if unless whether assuming provided suppose supposing assume example instance"},
     {kNearWord,
      "about around roughly approximately approx nearly almost circa near ca estimated some "
      "practically virtually loosely"},
