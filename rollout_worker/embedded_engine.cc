@@ -254,6 +254,7 @@ class EmbeddedEngine final : public InferenceEngine {
         CountCut(generator_->Remove(running->first).value_or(0));
         results.push_back(Ended(running->second, FinishReason::kAbort, Cancelled("cancelled")));
         samples_.erase(running);
+        stats_.running = generator_->running();
       }
     }
     Deliver(std::move(results));
