@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -59,8 +58,6 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
         connection_(connection) {
     MHD_get_connection_values(connection, MHD_HEADER_KIND, &AddValue, &headers_);
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &AddValue, &arguments_);
-    const std::string length = Header("Content-Length");
-    too_long_ = std::strtoull(length.c_str(), nullptr, 10) > max_body_bytes_;
   }
 
   std::uint64_t id() const { return id_; }
@@ -138,6 +135,8 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
 
   bool too_long() const { return too_long_; }
 
+  // The rest of a body that is too long is read and forgotten: a client that still sends sees no
+  // answer.
   void AddToBody(std::string_view bytes) {
     too_long_ = too_long_ || body_.size() + bytes.size() > max_body_bytes_;
     if (!too_long_) body_.append(bytes);
@@ -335,7 +334,7 @@ class MhdApiPort final : public ApiPort {
     if (::epoll_ctl(watch_.get(), EPOLL_CTL_ADD, call->socket(), &event) != 0 &&
         ::epoll_ctl(watch_.get(), EPOLL_CTL_MOD, call->socket(), &event) != 0)
       return MHD_NO;
-    return call->too_long() ? Answer(*call) : MHD_YES;
+    return MHD_YES;
   }
 
   MHD_Result Answer(OpenCall& call) const {
