@@ -88,6 +88,7 @@ constexpr CommandEntry kCommands[] = {
     {"logprobs", "compute the log-probs of token sequences under a model folder", AddWorker,
      kModels},
     {"generate", "complete the prompts of a file with a model folder", AddWorker, kModels},
+    {"serve", "answer the OpenAI API with a model folder", AddWorker, kModels},
     {"merge", "add the adapters of a PEFT folder to the weights of their model", AddWorker,
      kModels},
     {"tokenize", "print the token ids of texts or chat messages", AddTokenize, kModels},

@@ -1,7 +1,7 @@
 // The program rollout_worker: `rollout_worker --config run.yaml` works on a run, and
 // `rollout_worker evaluator --config run.yaml` evaluates its weights; probe samples a run that has
-// not begun; the commands eval, logprobs and generate run a model folder on a file, and merge
-// writes one.
+// not begun; the commands eval, logprobs and generate run a model folder on a file, merge writes
+// one, and serve answers the OpenAI API with one.
 //
 // Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3
 // failure of the environment (a restart may help), 4 damaged data, 6 out of memory.
@@ -25,6 +25,7 @@
 #include "rollout_worker/evaluation/probe.h"
 #include "rollout_worker/model_commands/model_flags.h"
 #include "rollout_worker/run_worker.h"
+#include "rollout_worker/serve/serve_command.h"
 #include "rollout_worker/vllm/check_servers.h"
 #include "rollout_worker/vllm/vllm_engine.h"
 
@@ -33,7 +34,8 @@ namespace {
 
 constexpr ModelCommand kCommands[] = {
     {"eval", RunEval},         {"evaluator", RunEvaluatorCommand}, {"probe", RunProbeCommand},
-    {"logprobs", RunLogprobs}, {"generate", RunGenerate},          {"merge", RunMerge}};
+    {"logprobs", RunLogprobs}, {"generate", RunGenerate},          {"merge", RunMerge},
+    {"serve", RunServe}};
 
 Result<std::unique_ptr<InferenceEngine>> MakePolicyEngine(const RunConfig& config,
                                                           const Tokenizer& tokenizer) {
@@ -98,7 +100,7 @@ int Run(int argc, char** argv) {
   }
   CLI::App app(
       "A rollout worker of a Buttress run: completes and scores prompts (evaluator: evaluates the "
-      "weights of a run; probe, eval, logprobs and generate: commands on a model)");
+      "weights of a run; probe, eval, logprobs, generate and serve: commands on a model)");
   ConfigFlags flags;
   flags.AddTo(app);
   CLI11_PARSE(app, argc, argv);

@@ -10,6 +10,7 @@
 #include "lib/base/net/secret.h"
 #include "lib/base/text/digest.h"
 #include "lib/base/text/reward_bounds.h"
+#include "rollout_worker/openai/fields.h"
 #include "rollout_worker/openai/reply.h"
 #include "rollout_worker/openai/request.h"
 

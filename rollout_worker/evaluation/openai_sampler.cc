@@ -120,7 +120,8 @@ Status OpenAiSampler::FindModel() {
     const bool only = options_.model.empty() && models.size() == 1;
     if (only || id == options_.model) {
       options_.model = id.get<std::string>();
-      is_vllm_ = MemberOf(model, "owned_by") == "vllm";
+      const Json owner = MemberOf(model, "owned_by");
+      is_vllm_ = owner == "vllm" || owner == "buttress";  // which takes the same fields
       const Json positions = MemberOf(model, "max_model_len");
       positions_ = positions.is_number_integer() ? positions.get<std::int64_t>() : 0;
       return OkStatus();

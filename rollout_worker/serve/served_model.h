@@ -1,0 +1,49 @@
+// The model that `buttress serve` answers with, and the measurements of its answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/report/metrics.h"
+#include "lib/config/run_config.h"
+#include "lib/data/text_encoder.h"
+#include "lib/policy/model_config.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "rollout_worker/openai/request.h"
+
+namespace buttress {
+
+struct ServedModel {
+  std::string name;  // that requests name it by
+  const Tokenizer* tokenizer = nullptr;
+  TextEncoder encoder;
+  ModelConfig config = {};
+  std::int64_t max_tokens = 0;   // of a prompt with its completion
+  std::int64_t max_running = 0;  // completions at once
+  std::int64_t most_open = 0;    // completions that run or wait
+  ToolFormat tools = ToolFormat::kHermes;
+  ModelDtype dtype = ModelDtype::kFloat32;
+};
+
+// kNotFound unless `name`, which may be empty, is that of the model.
+Status CheckName(const ServedModel& model, const std::string& name);
+
+// The metrics of a server. Thread-safe.
+struct ServeMetrics {
+  ServeMetrics();
+
+  // Counts an answer; code 499 is a client that left before it was complete.
+  void CountAnswer(std::string_view path, unsigned code);
+
+  Metrics all;
+  prometheus::Gauge& running;
+  prometheus::Gauge& waiting;
+  prometheus::Counter& prompt_tokens;
+  prometheus::Counter& completion_tokens;
+  prometheus::Histogram& first_token_seconds;
+  prometheus::Histogram& seconds;
+};
+
+}  // namespace buttress
