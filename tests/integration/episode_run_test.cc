@@ -1,0 +1,132 @@
+// Real runs whose completions are episodes: of a game that the worker plays, and of an agent that
+// is a program of the user's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/runs/launched_run.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kRunMs = 150000;
+constexpr int kSteps = 10;
+constexpr int kGroupsOfAStep = 8;
+
+// Sums as chats, and a model that has seen a little of them.
+class SumsTask {
+ public:
+  static const SumsTask& Get() {
+    static const SumsTask task;
+    return task;
+  }
+
+  std::string Path(const std::string& name) const { return JoinPath(dir_.path(), name); }
+
+  const std::string& error() const { return error_; }
+
+ private:
+  SumsTask() {
+    std::string rows;
+    for (int a = 0; a < 10; ++a) {
+      for (int b = 0; a + b < 10; ++b) {
+        const nlohmann::json message = {{"role", "user"},
+                                        {"content", std::to_string(a) + "+" + std::to_string(b)}};
+        rows += nlohmann::json{{"prompt", {message}}, {"answer", std::to_string(a + b)}}.dump();
+        rows += '\n';
+      }
+    }
+    EXPECT_TRUE(WriteFileAtomic(Path("sums.jsonl"), rows).ok());
+    const std::string buttress = SiblingProgram("buttress"), log = Path("log");
+    const std::vector<std::vector<std::string>> commands = {
+        {buttress, "new-model", "--out", Path("new"), "--chat", "--characters",
+         "0123456789+<>? abcdefghijklmnopqrstuvwxyz", "--layers", "2", "--hidden", "64", "--heads",
+         "4", "--intermediate", "128"},
+        {buttress, "sft", "--model", Path("new"), "--data", Path("sums.jsonl"), "--response-field",
+         "answer", "--out", Path("start"), "--steps", "60", "--batch", "32", "--lr", "3e-3"},
+    };
+    for (const auto& command : commands) {
+      if (RunToEnd(command, log, kRunMs) != 0) error_ = command[1] + " failed: " + TextOf(log);
+    }
+  }
+
+  TempDir dir_;
+  std::string error_;
+};
+
+// Three tries at a sum, with a hint behind each that is wrong. Some episodes fail on purpose.
+constexpr const char* kAgent = R"py(
+import json, os, sys, urllib.request
+url, key = os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"]
+task = json.loads(os.environ["BUTTRESS_TASK"])
+def post(path, body):
+    request = urllib.request.Request(url + path, json.dumps(body).encode(),
+                                     {"Authorization": "Bearer " + key})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+messages = task["prompt"]
+for attempt in range(3):
+    answer = post("/chat/completions", {"messages": messages})["choices"][0]["message"]
+    if answer["content"] == task["answer"]:
+        post("/reward", {"reward": 1 - 0.3 * attempt})
+        sys.exit()
+    messages += [answer, {"role": "user", "content": "<"}]
+if task["prompt"][0]["content"] == "0+0":
+    sys.exit("gave up")
+post("/reward", {"reward": 0})
+)py";
+
+std::vector<std::string> With(std::vector<std::string> settings) {
+  const SumsTask& task = SumsTask::Get();
+  settings.insert(settings.end(), {"run.data.prompts=" + task.Path("sums.jsonl"),
+                                   "run.data.held_out=", "run.model.path=" + task.Path("start"),
+                                   "run.reward.verifier=exact", "run.reward.use_all=false",
+                                   "run.sampling.max_tokens=4", "run.env.max_turns=3",
+                                   "run.env.max_tokens=64", "run.env.timeout_ms=60000"});
+  std::vector<std::string> flags = {"--no-eval"};
+  for (const std::string& setting : settings) flags.insert(flags.end(), {"--set", setting});
+  return flags;
+}
+
+// Kills a worker in the middle of the run, which ends nevertheless.
+void ExpectTheRunEnds(LaunchedRun& run) {
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(3, kRunMs)) << run.Text();
+  const std::vector<pid_t> workers = run.Pids("rollout_worker");
+  ASSERT_FALSE(workers.empty()) << run.Text();
+  ASSERT_EQ(::kill(workers.back(), SIGKILL), 0);
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  EXPECT_TRUE(Descendants().empty());
+}
+
+TEST(EpisodeRunTest, AnAgentIsTrainedAndAKilledWorkerLosesOnlyItsLeases) {
+  ASSERT_EQ(SumsTask::Get().error(), "");
+  const std::string agent = SumsTask::Get().Path("agent.py");
+  ASSERT_TRUE(WriteFileAtomic(agent, kAgent).ok());
+  LaunchedRun run(kSteps, With({"run.env.kind=exec", "run.env.command=[python3, " + agent + "]"}));
+  ASSERT_NO_FATAL_FAILURE(ExpectTheRunEnds(run));
+  double unscorable = 0;
+  const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  for (const StepMeasurements& step : *steps) {
+    unscorable += step.unscorable;
+    EXPECT_GE(step.raw_reward_mean, 0) << step.step;
+    EXPECT_LE(step.raw_reward_mean, 1) << step.step;
+  }
+  EXPECT_GT(unscorable, 0) << "agents that gave up";
+}
+
+TEST(EpisodeRunTest, AGameOfTheWorkerIsTrained) {
+  ASSERT_EQ(SumsTask::Get().error(), "");
+  LaunchedRun run(kSteps,
+                  With({"run.env.kind=builtin", "run.env.name=guess", "run.env.guess_max=9"}));
+  ASSERT_NO_FATAL_FAILURE(ExpectTheRunEnds(run));
+}
+
+}  // namespace
+}  // namespace buttress
