@@ -14,7 +14,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
 # The tests whose code runs more than one thread.
-threaded='^(base|coordinator_.*|ledger|remote_rewards|rollout_worker|rpc|scoring|vllm|weights|collective_local)_test$'
+threaded='^(base|coordinator_.*|episodes|ledger|remote_rewards|rollout_worker|rpc|scoring|vllm|weights|collective_local)_test$'
 
 say() { printf 'sanitizers: %s (%d s)\n' "$*" "$SECONDS"; }
 

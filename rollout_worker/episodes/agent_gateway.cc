@@ -184,6 +184,9 @@ Result<std::unique_ptr<AgentGateway>> AgentGateway::Start(const EpisodesConfig& 
   ApiPortOptions options;
   options.address = config.listen;
   options.what = "the endpoint of agents";
+  // Clients keep those that they have used, so that one agent takes none from another.
+  options.connections = std::max<std::int64_t>(
+      options.connections, config.running * static_cast<std::int64_t>(LiveEpisode::kMostCalls));
   auto port = ApiPort::Start(options, [self = gateway.get()](const std::shared_ptr<ApiCall>& call) {
     self->Answer(call);
   });
@@ -211,11 +214,10 @@ void AgentGateway::Close(const std::string& key) {
 // kAborted for an episode that is over.
 Result<std::shared_ptr<LiveEpisode>> AgentGateway::Find(const std::string& key) {
   MutexLock lock(mutex_);
-  const auto found = open_.find(key);
-  const bool closed = std::ranges::find(closed_, key) != closed_.end();
-  if (found == open_.end() && !closed) return NotFound("there is no such episode");
-  if (closed || found->second->over()) return Aborted("the episode is over");
-  return found->second;
+  if (const auto found = open_.find(key); found != open_.end() && !found->second->over())
+    return found->second;
+  const bool known = open_.contains(key) || std::ranges::find(closed_, key) != closed_.end();
+  return known ? Aborted("the episode is over") : NotFound("there is no such episode");
 }
 
 void AgentGateway::Answer(const std::shared_ptr<ApiCall>& call) {

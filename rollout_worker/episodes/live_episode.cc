@@ -80,11 +80,13 @@ Result<PolicyAnswer> LiveEpisode::FinishLocked(PolicyCall call, EngineResult res
   calls_.CountLost(tokens);
   if (HasAnswer(result) || result.status.code() == StatusCode::kCancelled)
     return FailedPrecondition("the episode has ended");
-  if (result.status.code() == StatusCode::kOutOfRange) {
-    // A conversation that has outgrown the model ends as one that has outgrown run.env.max_tokens.
+  const StatusCode code = result.status.code();
+  if (code == StatusCode::kOutOfRange || code == StatusCode::kInvalidArgument) {
+    // The prompt, which an agent may have made, can never be sampled. A conversation that has
+    // outgrown the model ends as one that has outgrown run.env.max_tokens.
     const bool first = session_.answers() == 0;
     session_.End(first ? EpisodeEnd::kFailed : EpisodeEnd::kTokens,
-                 "the conversation is too long for the model: " + result.status.message());
+                 "the engine refuses the conversation: " + result.status.message());
     return FailedPrecondition("the episode has ended: " + result.status.message());
   }
   const std::string failure = result.status.message();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "lib/base/text/random.h"
@@ -171,15 +172,27 @@ Status Session::PlaceTokens(const PolicyAsk& ask, PolicyCall& call) const {
       return InvalidArgument(
           fmt::format("the prompt has token {}; the model has {}", token, vocabulary));
   }
+  std::span<const std::int32_t> rest;
+  const auto begins_with = [&](const std::vector<std::int32_t>& tokens) {
+    if (tokens.size() > rest.size() || !std::ranges::equal(tokens, rest.first(tokens.size())))
+      return false;
+    rest = rest.subspan(tokens.size());
+    return true;
+  };
   std::size_t known = 0;
-  for (std::int32_t i = 0; i < answers(); ++i) {
-    const std::vector<std::int32_t> tokens = TokensOf(i);
-    if (tokens.size() > ask.token_ids.size() ||
-        !std::equal(tokens.begin(), tokens.end(), ask.token_ids.begin()))
+  std::vector<std::size_t> ends(answers_.size(), 0);  // tokens up to the answer; 0: others
+  for (std::size_t i = 0; i < answers_.size(); ++i) {
+    const Answer& answer = answers_[i];
+    const bool root = answer.call.parent < 0;
+    const std::size_t begin = root ? 0 : ends[static_cast<std::size_t>(answer.call.parent)];
+    rest = std::span(ask.token_ids).subspan(begin);
+    if ((!root && begin == 0) || !begins_with(answer.call.prompt_token_ids) ||
+        !begins_with(answer.token_ids))
       continue;
-    if (!IsBetter(i, tokens.size(), call.parent, known)) continue;
-    call.parent = i;
-    known = tokens.size();
+    ends[i] = ask.token_ids.size() - rest.size();
+    if (!IsBetter(static_cast<std::int32_t>(i), ends[i], call.parent, known)) continue;
+    call.parent = static_cast<std::int32_t>(i);
+    known = ends[i];
   }
   call.prompt_token_ids = ask.token_ids;
   call.added = ask.token_ids.size() - known;
