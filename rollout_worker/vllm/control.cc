@@ -28,10 +28,6 @@ Status ControlStatus(Result<HttpReply> reply, const std::string& url) {
   return failed ? Unavailable(url + ": answered success = false") : OkStatus();
 }
 
-std::string TextOf(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 CompletionBody CanaryBody(const ServerInfo& server, const Canary& canary, const std::string& salt) {
   CompletionBody body;
   body.model = server.model;
@@ -85,30 +81,12 @@ Status VllmControl::Post(const std::string& url, const std::string& path, const 
   return ControlStatus(std::move(http_.Fetch({std::move(request)})[0]), url + path);
 }
 
-Status VllmControl::Load(const std::string& url, const std::string& folder) {
-  const nlohmann::json reload = {{"method", "reload_weights"},
-                                 {"kwargs", {{"weights_path", folder}}},
-                                 {"timeout", config_.control_ms / 1000}};
-  return Post(url, "/collective_rpc", TextOf(reload))
-      .Annotate(folder + " must be visible to the server (vLLM exits when a load fails)");
-}
-
-Status VllmControl::LoadAdapters(const std::string& url, const std::string& folder) {
-  const nlohmann::json load = {
-      {"lora_name", kAdapterModel}, {"lora_path", folder}, {"load_inplace", true}};
-  return Post(url, "/v1/load_lora_adapter", TextOf(load))
-      .Annotate(folder +
-                " must be visible to the server, which must be started with --enable-lora "
-                "--max-lora-rank R, R at least run.lora.rank, and "
-                "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
-}
-
 // Native transfers tag the weights as they end. vLLM keeps no tag of adapters.
 Status VllmControl::Tag(const std::string& url, const std::string& version, VllmWeights way) {
   if (way == VllmWeights::kLora) return OkStatus();
   if (way == VllmWeights::kFile) {
     const nlohmann::json tag = {{"new_version", version}};
-    BUTTRESS_RETURN_IF_ERROR(Post(url, "/update_weight_version", TextOf(tag)));
+    BUTTRESS_RETURN_IF_ERROR(Post(url, "/update_weight_version", tag.dump()));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const std::string shown, Get(url, "/weight_info"));
   const nlohmann::json answer = nlohmann::json::parse(shown, nullptr, false);
@@ -124,10 +102,9 @@ Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push
   const auto post = [&](const std::string& path, const std::string& json) {
     return Post(url, path, json);
   };
-  if (push.way == VllmWeights::kNccl)
-    BUTTRESS_RETURN_IF_ERROR(nccl_.Join(server.transfer, server.started_at_ms, post));
-  if (push.way == VllmWeights::kIpc)
-    BUTTRESS_RETURN_IF_ERROR(ipc_.Join(GpusOfServer(config_, url), post));
+  WeightWay& way = *ways_.at(push.way);
+  BUTTRESS_RETURN_IF_ERROR(
+      way.Join({server.transfer, server.started_at_ms, GpusOfServer(config_, url)}, post));
   // The scheduler of a server that wakes up in parts stays paused until the last.
   if (server.asleep) BUTTRESS_RETURN_IF_ERROR(Post(url, "/wake_up?tags=weights", ""));
   Status status = Post(url,
@@ -136,10 +113,7 @@ Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push
                        "");
   if (status.ok()) {
     paused();
-    status = push.way == VllmWeights::kNccl   ? nccl_.Send(push.folder, push.version, post)
-             : push.way == VllmWeights::kIpc  ? ipc_.Send(push.folder, push.version, post)
-             : push.way == VllmWeights::kLora ? LoadAdapters(url, push.folder)
-                                              : Load(url, push.folder);
+    status = way.Send(push.folder, push.version, post);
   }
   if (status.ok() && server.asleep) status = Post(url, "/wake_up?tags=kv_cache", "");
   if (status.ok() && server.transfer.versions) status = Tag(url, push.version, push.way);
@@ -147,9 +121,9 @@ Status VllmControl::PushWeights(const ServerInfo& server, const WeightPush& push
   // sleep clears the cache.
   if (status.ok() && !push.keep_running && !server.asleep)
     status = Post(url, "/reset_prefix_cache", "");
-  if (IsStuckInNccl(push.way, status)) return status;
-  if (server.asleep && !status.ok()) return status;  // it has no memory to sample with
-  const Status resumed = Post(url, "/resume", "");   // a paused server is useless to everyone
+  // It answers no more, or has no memory to sample with.
+  if (IsStuckInNccl(push.way, status) || (server.asleep && !status.ok())) return status;
+  const Status resumed = Post(url, "/resume", "");  // a paused server is useless to everyone
   return status.ok() ? resumed : status;
 }
 

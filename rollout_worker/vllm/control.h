@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -15,9 +17,6 @@
 #include "rollout_worker/vllm/weight_transfer.h"
 
 namespace buttress {
-
-// The name under which servers serve the adapters of a version.
-inline constexpr char kAdapterModel[] = "buttress-adapters";
 
 struct ServerInfo {
   std::string url;
@@ -55,10 +54,7 @@ struct WeightPush {
 class VllmControl {
  public:
   VllmControl(VllmConfig config, std::string api_key)
-      : config_(std::move(config)),
-        api_key_(std::move(api_key)),
-        nccl_(config_.transfer, config_.control_ms),
-        ipc_(config_.transfer.buffer_mib) {}
+      : config_(std::move(config)), api_key_(std::move(api_key)), ways_(MakeWeightWays(config_)) {}
 
   // Reads the properties of a server from /health, /version, /v1/models, /openapi.json,
   // /server_info, /is_sleeping and /metrics, and checks by a completion which distribution its
@@ -101,16 +97,13 @@ class VllmControl {
   Status ReadServerInfo(ServerInfo& info);
   Status CheckProcessedLogprobs(const ServerInfo& info);
   std::int64_t ReadStart(const std::string& url);
-  Status Load(const std::string& url, const std::string& folder);
   Status Tag(const std::string& url, const std::string& version, VllmWeights way);
-  Status LoadAdapters(const std::string& url, const std::string& folder);
   Status Post(const std::string& url, const std::string& path, const std::string& json);
 
   const VllmConfig config_;
   const std::string api_key_;
   HttpClient http_;
-  NcclTransfer nccl_;
-  IpcTransfer ipc_;
+  const std::map<VllmWeights, std::unique_ptr<WeightWay>> ways_;
 };
 
 }  // namespace buttress

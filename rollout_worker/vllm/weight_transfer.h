@@ -4,18 +4,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lib/base/report/status.h"
-#include "lib/collectives/cuda/shared_buffer.h"
-#include "lib/collectives/cuda/weight_sender.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {
+
+// The name under which servers serve the adapters of a version.
+inline constexpr char kAdapterModel[] = "buttress-adapters";
 
 // What a server can do with weights.
 struct TransferFacts {
@@ -44,53 +44,33 @@ using WeightPost = std::function<Status(const std::string& path, const std::stri
 // more.
 bool IsStuckInNccl(VllmWeights way, const Status& status);
 
-// Native transfers by NCCL to one server. Its processes and this one, rank 0, are a group of their
-// own, so that a server which fails costs no other. Not thread-safe.
-class NcclTransfer {
- public:
-  NcclTransfer(const VllmTransferConfig& config, std::int64_t timeout_ms)
-      : config_(config), timeout_ms_(timeout_ms) {}
-
-  // Forms the group with the process of the server that began at `started_at_ms`, unless it is
-  // formed. The server may serve meanwhile.
-  Status Join(const TransferFacts& server, std::int64_t started_at_ms, const WeightPost& post);
-
-  // Sends the tensors of a safetensors folder, and tags them as `version`. After an error the
-  // server's weights are undefined and the group is left. REQUIRES: Join, and the server is paused.
-  Status Send(const std::string& folder, const std::string& version, const WeightPost& post);
-
- private:
-  // Runs `ours` beside a call that the server answers when its ranks have done their part. An error
-  // of the call aborts the group; each side ends within the timeout.
-  Status Beside(const std::function<Status()>& ours, const std::function<Status()>& call);
-
-  const VllmTransferConfig config_;
-  const std::int64_t timeout_ms_;
-  std::unique_ptr<WeightSender> sender_;
-  std::int64_t started_at_ms_ = 0;  // of the process in the group
+// A server that is to get weights.
+struct WeightTarget {
+  TransferFacts facts;
+  std::int64_t started_at_ms = 0;  // of its process
+  std::vector<std::int64_t> gpus;  // GpusOfServer
 };
 
-// Native transfers to one server through a buffer on each of its GPUs, which the server maps. Not
-// thread-safe.
-class IpcTransfer {
+// A way to one server. Not thread-safe.
+class WeightWay {
  public:
-  // The buffers have `buffer_mib`.
-  explicit IpcTransfer(std::int64_t buffer_mib) : buffer_mib_(buffer_mib) {}
+  virtual ~WeightWay() = default;
 
-  // Allocates the buffers on `gpus`, unless it has them, and prepares the process of the server.
-  // The server may serve meanwhile.
-  Status Join(const std::vector<std::int64_t>& gpus, const WeightPost& post);
+  // Prepares the process of the server, unless it is prepared. The server may serve meanwhile.
+  virtual Status Join(const WeightTarget&, const WeightPost&) { return OkStatus(); }
 
-  // As NcclTransfer::Send. kFailedPrecondition names a tensor that is larger than the buffer.
-  Status Send(const std::string& folder, const std::string& version, const WeightPost& post);
-
- private:
-  // Sends `bytes`, which the update `info` describes.
-  Status SendChunk(std::string_view bytes, nlohmann::json info, const WeightPost& post);
-
-  const std::int64_t buffer_mib_;
-  std::vector<std::unique_ptr<SharedBuffer>> buffers_;
-  std::string handles_;  // ipc_handles_pickled
+  // Brings the server the tensors of a safetensors folder; native transfers tag them as `version`.
+  // After an error its weights are undefined. REQUIRES: Join, and the server is paused.
+  virtual Status Send(const std::string& folder, const std::string& version,
+                      const WeightPost& post) = 0;
 };
+
+// Returns every way that ChooseTransfer may choose:
+//   file  the server reads the folder;
+//   lora  it reads a folder of peft, and serves it as kAdapterModel;
+//   nccl  its processes and this one, rank 0, are a group of their own, so that a server which
+//         fails costs no other; an error ends the group;
+//   ipc   it maps a buffer on each of its GPUs. kFailedPrecondition names a tensor that is larger.
+std::map<VllmWeights, std::unique_ptr<WeightWay>> MakeWeightWays(const VllmConfig& config);
 
 }  // namespace buttress

@@ -5,15 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <sstream>
 
-#include "lib/weights/safetensors.h"
-#include "lib/weights/weight_files.h"
 #include "rollout_worker/vllm/ipc_pickle.h"
 #include "rollout_worker/vllm/weight_transfer.h"
 #include "tests/device/runtime.h"
-#include "tests/unit/rollout_worker/vllm/vllm_fixture.h"
+#include "tests/device/transferred_weights.h"
 
 namespace buttress {
 namespace {
@@ -22,8 +19,6 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-using TensorBytes = std::map<std::string, std::string>;
 
 // What IPCWeightTransferEngine of vLLM does.
 class Mapper {
@@ -64,8 +59,8 @@ class Mapper {
     std::size_t at = 0;
     for (std::size_t i = 0; i < info["names"].size(); ++i) {
       const std::size_t size = info["tensor_sizes"][i];
-      const std::size_t width = info["dtype_names"][i] == "float32" ? 4 : 2;
-      if (at % width != 0) return "storage_offset must be divisible by the size of the dtype";
+      if (at % WidthOf(info["dtype_names"][i]) != 0)
+        return "storage_offset must be divisible by the size of the dtype";
       tensors_[info["names"][i]] = std::string(bytes + at, size);
       at += size;
     }
@@ -81,21 +76,11 @@ class Mapper {
 };
 
 // Tensors of a MiB, of half a MiB less two bytes, and of a few bytes in float32.
-TensorBytes WriteTensors(const std::string& folder, char seed) {
-  const std::vector<SafetensorsWriter::Declared> table = {
-      {"a.weight", "F32", {512, 512}}, {"b.weight", "BF16", {262143}}, {"c.bias", "F32", {3}}};
-  TensorBytes tensors;
-  for (const auto& tensor : table) {
-    std::string& bytes = tensors[tensor.name];
-    bytes.resize(DataBytes(tensor));
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = static_cast<char>(seed + static_cast<char>(i % 251));
-  }
-  const auto written = WriteWeightFiles(folder, DivideWeights(table), [&](const std::string& name) {
-    return std::string_view(tensors.at(name));
-  });
-  EXPECT_TRUE(written.ok()) << written.status().ToString();
-  return tensors;
+TensorBytes WriteMapped(const std::string& folder, char seed) {
+  return WriteTensors(
+      folder,
+      {{"a.weight", "F32", {512, 512}}, {"b.weight", "BF16", {262143}}, {"c.bias", "F32", {3}}},
+      seed);
 }
 
 // Returns what read_handles.py prints about a pickle.
@@ -113,21 +98,10 @@ std::string ReadByPython(const std::string& pickle) {
 
 class IpcTransferTest : public testing::Test {
  protected:
-  ScriptedVllm::Settings Maps() {
-    ScriptedVllm::Settings settings;
-    settings.transfer_backend = "ipc";
-    settings.transfer = [this](const std::string& path, const json& body) {
-      return mapper_.Handle(path, body);
-    };
-    return settings;
-  }
+  ScriptedVllm::Settings Maps() { return TakesTransfers("ipc", mapper_); }
 
   static VllmConfig ByIpc(const std::string& url) {
-    VllmConfig config = ConfigOf({url});
-    config.weights = VllmWeights::kIpc;
-    config.transfer = {.gpu = 1, .buffer_mib = 1};
-    config.control_ms = 30000;
-    return config;
+    return TransferConfig(url, VllmWeights::kIpc, 1);
   }
 
   static std::string Refusal(const VllmConfig& config) {
@@ -138,27 +112,25 @@ class IpcTransferTest : public testing::Test {
 };
 
 TEST_F(IpcTransferTest, TheServerHasTheBytesOfEachVersion) {
-  WriteTensors(kModelFolder, 1);
+  WriteMapped(kModelFolder, 1);
   ScriptedVllm server(Maps());
   const auto engine = StartEngine(ByIpc(server.url()));
   ASSERT_NE(engine, nullptr);
   for (std::uint64_t step = 1; step <= 2; ++step) {
-    WeightManifest manifest = ManifestOf(step);
-    manifest.canaries = ScriptedVllm::Canaries(ToString(manifest.version));
-    const TensorBytes tensors = WriteTensors(manifest.folder, static_cast<char>(step * 7));
+    const WeightManifest manifest = TransferredManifest(step);
+    const TensorBytes tensors = WriteMapped(manifest.folder, static_cast<char>(step * 7));
     const Status status = engine->UpdateWeights(manifest);
     ASSERT_TRUE(status.ok()) << status.ToString();
     EXPECT_EQ(mapper_.tensors(), tensors);
     EXPECT_EQ(server.weights(), ToString(manifest.version));
   }
-  // None is larger than the buffer, and the float32 behind the odd bfloat16 begins one.
-  EXPECT_THAT(mapper_.chunks(), ElementsAre(1 << 20, 262143 * 2, 12));
+  // None is larger than the buffer, and the float32 comes before the odd bfloat16.
+  EXPECT_THAT(mapper_.chunks(), ElementsAre(1 << 20, 12 + 262143 * 2));
   const std::vector<std::string> calls = server.control_calls();
-  EXPECT_THAT(
-      std::vector(calls.end() - 9, calls.end()),
-      ElementsAre("/init_weight_transfer_engine", HasSubstr("/pause?mode=abort"),
-                  "/start_weight_update", "/update_weights", "/update_weights", "/update_weights",
-                  "/finish_weight_update", "/reset_prefix_cache", "/resume"));
+  EXPECT_THAT(std::vector(calls.end() - 8, calls.end()),
+              ElementsAre("/init_weight_transfer_engine", HasSubstr("/pause?mode=abort"),
+                          "/start_weight_update", "/update_weights", "/update_weights",
+                          "/finish_weight_update", "/reset_prefix_cache", "/resume"));
   EXPECT_THAT(ReadByPython(mapper_.pickled()), HasSubstr("00000000-0000-0000-0000-000000000001 {"));
 }
 
@@ -181,11 +153,7 @@ TEST_F(IpcTransferTest, PythonReadsTheArgumentsOfTorch) {
 }
 
 TEST_F(IpcTransferTest, ATensorThatExceedsTheBufferNamesTheSetting) {
-  const std::vector<SafetensorsWriter::Declared> table = {{"big", "F32", {512, 513}}};
-  const std::string bytes(512 * 513 * 4, 'x');
-  ASSERT_TRUE(WriteWeightFiles(kModelFolder, DivideWeights(table), [&](const std::string&) {
-                return std::string_view(bytes);
-              }).ok());
+  WriteTensors(kModelFolder, {{"big", "F32", {512, 513}}}, 1);
   ScriptedVllm server(Maps());
   EXPECT_THAT(
       Refusal(ByIpc(server.url())),

@@ -11,10 +11,8 @@
 #include <utility>
 
 #include "lib/config/run_folder.h"
-#include "lib/weights/safetensors.h"
-#include "lib/weights/weight_files.h"
 #include "tests/device/runtime.h"
-#include "tests/unit/rollout_worker/vllm/vllm_fixture.h"
+#include "tests/device/transferred_weights.h"
 
 namespace buttress {
 namespace {
@@ -24,10 +22,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kDevice = 1;
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 std::size_t BytesOf(const json& info, std::size_t i) {
-  std::size_t bytes = info["dtype_names"][i] == "float32" ? 4 : 2;
+  std::size_t bytes = WidthOf(info["dtype_names"][i]);
   for (const json& extent : info["shapes"][i]) bytes *= extent.get<std::size_t>();
   return bytes;
 }
@@ -105,16 +102,20 @@ class Receiver {
   std::string Receive(const json& info) {
     tensors_.clear();
     chunks_.clear();
+    std::string error;
     const std::size_t count = info["names"].size();
     for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
       std::size_t bytes = 0;
       while (end < count && bytes <= limit_) bytes += BytesOf(info, end++);
       chunks_.push_back(bytes);
       const std::string chunk = ReceiveChunk(bytes);
-      for (std::size_t i = begin, at = 0; i < end; at += BytesOf(info, i++))
+      for (std::size_t i = begin, at = 0; i < end; at += BytesOf(info, i++)) {
+        if (at % WidthOf(info["dtype_names"][i]) != 0)
+          error = "storage_offset must be divisible by the size of the dtype";
         tensors_[info["names"][i]] = chunk.substr(at, BytesOf(info, i));
+      }
     }
-    return "";
+    return error;
   }
 
   std::string ReceiveChunk(std::size_t bytes) {
@@ -140,47 +141,23 @@ class Receiver {
   std::vector<std::size_t> chunks_;
 };
 
-// Three tensors, of which the first two are more than a MiB. Their bytes depend on `seed`.
-std::map<std::string, std::string> WriteWeights(const std::string& folder, char seed) {
-  const std::vector<SafetensorsWriter::Declared> table = {
-      {"a.weight", "F32", {512, 256}}, {"b.weight", "BF16", {1024, 600}}, {"c.bias", "F32", {3}}};
-  std::map<std::string, std::string> tensors;
-  for (const auto& tensor : table) {
-    std::string& bytes = tensors[tensor.name];
-    bytes.resize(DataBytes(tensor));
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      bytes[i] = static_cast<char>(seed + static_cast<char>(i % 251));
-  }
-  const auto written = WriteWeightFiles(folder, DivideWeights(table), [&](const std::string& name) {
-    return std::string_view(tensors.at(name));
-  });
-  EXPECT_TRUE(written.ok()) << written.status().ToString();
-  return tensors;
+// Two of more than a MiB, a few bytes in float32 behind an odd number in bfloat16, and the rest.
+TensorBytes WriteWeights(const std::string& folder, char seed) {
+  return WriteTensors(folder,
+                      {{"a.weight", "F32", {512, 513}},
+                       {"b.bias", "BF16", {5}},
+                       {"c.bias", "F32", {3}},
+                       {"d.weight", "BF16", {1024, 600}},
+                       {"e.bias", "BF16", {3}}},
+                      seed);
 }
 
 class WeightTransferTest : public testing::Test {
  protected:
-  ScriptedVllm::Settings Takes() {
-    ScriptedVllm::Settings settings;
-    settings.transfer = [this](const std::string& path, const json& body) {
-      return receiver_.Handle(path, body);
-    };
-    return settings;
-  }
+  ScriptedVllm::Settings Takes() { return TakesTransfers("nccl", receiver_); }
 
   static VllmConfig ByNccl(const std::string& url) {
-    VllmConfig config = ConfigOf({url});
-    config.weights = VllmWeights::kNccl;
-    config.transfer.buffer_mib = 1;
-    config.control_ms = 30000;
-    return config;
-  }
-
-  // A version that is named by its tag, as weights are that arrived by a transfer.
-  static WeightManifest Version(std::uint64_t step) {
-    WeightManifest manifest = ManifestOf(step);
-    manifest.canaries = ScriptedVllm::Canaries(ToString(manifest.version));
-    return manifest;
+    return TransferConfig(url, VllmWeights::kNccl, 0);
   }
 
   Receiver receiver_;
@@ -192,7 +169,7 @@ TEST_F(WeightTransferTest, TheServerHasTheBytesOfEachVersion) {
   const auto engine = StartEngine(ByNccl(server.url()));
   ASSERT_NE(engine, nullptr);
   for (std::uint64_t step = 1; step <= 2; ++step) {
-    const WeightManifest manifest = Version(step);
+    const WeightManifest manifest = TransferredManifest(step);
     const auto tensors = WriteWeights(manifest.folder, static_cast<char>(step * 7));
     const Status status = engine->UpdateWeights(manifest);
     ASSERT_TRUE(status.ok()) << status.ToString();
@@ -200,7 +177,7 @@ TEST_F(WeightTransferTest, TheServerHasTheBytesOfEachVersion) {
     EXPECT_EQ(server.weights(), ToString(manifest.version));
   }
   EXPECT_EQ(receiver_.joins(), 1);
-  EXPECT_THAT(receiver_.chunks(), ElementsAre(512 * 256 * 4 + 1024 * 600 * 2, 12));
+  EXPECT_THAT(receiver_.chunks(), ElementsAre(512 * 513 * 4, 12 + 10 + 1024 * 600 * 2, 6));
   const std::vector<std::string> calls = server.control_calls();
   EXPECT_THAT(std::vector(calls.end() - 6, calls.end()),
               ElementsAre(HasSubstr("/pause?mode=abort"), "/start_weight_update", "/update_weights",
@@ -213,7 +190,7 @@ TEST_F(WeightTransferTest, AFailedUpdateIsRepeatedWhole) {
   ScriptedVllm server(Takes());
   const auto engine = StartEngine(ByNccl(server.url()));
   ASSERT_NE(engine, nullptr);
-  const WeightManifest manifest = Version(1);
+  const WeightManifest manifest = TransferredManifest(1);
   const auto tensors = WriteWeights(manifest.folder, 9);
   receiver_.Fail("/update_weights");
   // OK if the server is tried again before this thread wakes up.
