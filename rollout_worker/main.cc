@@ -75,6 +75,11 @@ Status Work(const RunConfig& config) {
 // The engine itself is not made: it would load the weights.
 Status Check(const RunConfig& config, const ConfigFlags& flags) {
   Findings findings = RunChecks(config, CheckScope::kWorker, {.workers = 1, .ranks = 0});
+  if (config.run.env.on()) {
+    const Status episodes = CheckEpisodes(config);
+    episodes.ok() ? findings.Ok("run.env", "its conversations can be encoded")
+                  : findings.Error("run.env", episodes.message());
+  }
   const WorkerConfig& worker = config.local.worker;
   if (worker.engine == EngineKind::kVllm) {
     CheckVllmServers(config, findings);

@@ -8,6 +8,7 @@
 
 #include "lib/base/net/address.h"
 #include "lib/base/net/secret.h"
+#include "lib/base/text/bounded_json.h"
 #include "lib/base/text/digest.h"
 #include "lib/base/text/reward_bounds.h"
 #include "rollout_worker/openai/fields.h"
@@ -156,7 +157,8 @@ void AskPolicy(const std::shared_ptr<ApiCall>& call, const std::shared_ptr<LiveE
 }
 
 Status Reward(LiveEpisode& episode, std::string_view body) {
-  BUTTRESS_ASSIGN_OR_RETURN(const ordered_json parsed, ParseObject(body));
+  BUTTRESS_ASSIGN_OR_RETURN(const nlohmann::json parsed, ParseBoundedJson(body));
+  if (!parsed.is_object()) return InvalidArgument("the body is no object");
   std::optional<double> reward, turn_reward;
   for (const auto& [name, value] : parsed.items()) {
     if (name != "reward" && name != "turn_reward")

@@ -116,9 +116,7 @@ class AgentRunner : public EpisodeRunner {
                       task.size(), kMaxTaskBytes));
     SpawnRequest request;
     request.argv = env_.command;
-    request.argv[0] = FindProgram(env_.command[0]);
-    if (request.argv[0].empty())
-      return InvalidArgument("run.env.command: " + env_.command[0] + " is not a program");
+    BUTTRESS_ASSIGN_OR_RETURN(request.argv[0], AgentProgram(env_));
     request.environment = EnvironmentOf(gateway_->UrlOf(key), key, task);
     const OwnedFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     BUTTRESS_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
@@ -187,12 +185,17 @@ class AgentRunner : public EpisodeRunner {
 
 }  // namespace
 
+Result<std::string> AgentProgram(const EnvConfig& env) {
+  std::string program = FindProgram(env.command[0]);
+  if (!program.empty()) return program;
+  return InvalidArgument("run.env.command: '" + env.command[0] +
+                         "' is not a program on this machine; name its path, or one on PATH");
+}
+
 Result<std::unique_ptr<EpisodeRunner>> MakeAgentRunner(const EnvConfig& env,
                                                        const EpisodesConfig& config,
                                                        const Tokenizer& tokenizer) {
-  if (env.kind == EnvKind::kExec && FindProgram(env.command[0]).empty())
-    return InvalidArgument("run.env.command: '" + env.command[0] +
-                           "' is not a program on this machine; name its path, or one on PATH");
+  if (env.kind == EnvKind::kExec) BUTTRESS_RETURN_IF_ERROR(AgentProgram(env).status());
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<AgentGateway> gateway,
                             AgentGateway::Start(config, tokenizer));
   return std::unique_ptr<EpisodeRunner>(std::make_unique<AgentRunner>(env, std::move(gateway)));

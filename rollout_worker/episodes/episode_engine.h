@@ -54,6 +54,10 @@ std::unique_ptr<InferenceEngine> MakeEpisodeEngine(std::unique_ptr<InferenceEngi
                                                    std::unique_ptr<EpisodeRunner> runner,
                                                    std::size_t running);
 
+// Returns why the configuration cannot make one: the chat template, the environment or the program
+// of the agent. REQUIRES: run.env is on.
+Status CheckEpisodes(const RunConfig& config);
+
 // The same as the configuration says. REQUIRES: run.env is on; `tokenizer` outlives the engine.
 Result<std::unique_ptr<InferenceEngine>> MakeEpisodeEngine(const RunConfig& config,
                                                            const Tokenizer& tokenizer,

@@ -17,6 +17,15 @@ Result<std::unique_ptr<EpisodeRunner>> MakeRunner(const RunConfig& config,
 
 }  // namespace
 
+Status CheckEpisodes(const RunConfig& config) {
+  const RunSettings& run = config.run;
+  BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(run.model.path));
+  BUTTRESS_RETURN_IF_ERROR(EpisodeCodec::Create(run, *tokenizer).status());
+  if (run.env.kind == EnvKind::kExec) return AgentProgram(run.env).status();
+  if (run.env.kind == EnvKind::kBuiltin) return EnvironmentFactory::Create(run).status();
+  return OkStatus();
+}
+
 Result<std::unique_ptr<InferenceEngine>> MakeEpisodeEngine(const RunConfig& config,
                                                            const Tokenizer& tokenizer,
                                                            std::unique_ptr<InferenceEngine> below) {

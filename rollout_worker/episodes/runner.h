@@ -25,6 +25,9 @@ class EpisodeRunner {
 std::unique_ptr<EpisodeRunner> MakeBuiltinRunner(std::unique_ptr<EnvironmentFactory> factory,
                                                  std::uint64_t run_seed);
 
+// Returns the program of run.env.command; kInvalidArgument if it is not there.
+Result<std::string> AgentProgram(const EnvConfig& env);
+
 // run.env.kind: exec, a program for each episode in a process group of its own, which is killed
 // with the episode; and http, a call of run.env.url. Both reach the policy through an AgentGateway.
 // The reason of an episode that fails is the agent's own: the last line that it wrote to stderr, or

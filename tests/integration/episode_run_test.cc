@@ -92,6 +92,27 @@ std::vector<std::string> With(std::vector<std::string> settings) {
   return flags;
 }
 
+TEST(EpisodeRunTest, WhatEpisodesNeedIsCheckedBeforeARun) {
+  ASSERT_EQ(SumsTask::Get().error(), "");
+  const TempDir dir;
+  const std::string yaml = JoinPath(dir.path(), "run.yaml");
+  ASSERT_TRUE(WriteFileAtomic(yaml, TinyRunYaml(JoinPath(dir.path(), "run"), 1)).ok());
+  const auto check = [&](std::vector<std::string> settings) {
+    std::vector<std::string> argv = {SiblingProgram("rollout_worker"), "--config", yaml, "--check"};
+    settings = With(std::move(settings));
+    argv.insert(argv.end(), settings.begin() + 1, settings.end());
+    const std::string log = JoinPath(dir.path(), "log");
+    std::remove(log.c_str());
+    RunToEnd(argv, log, kRunMs);
+    return TextOf(log);
+  };
+  EXPECT_THAT(check({"run.env.kind=builtin", "run.env.name=guess"}),
+              HasSubstr("its conversations can be encoded"));
+  EXPECT_THAT(check({"run.env.kind=exec", "run.env.command=[no-such-agent]"}),
+              HasSubstr("'no-such-agent' is not a program"));
+  EXPECT_THAT(check({"run.env.kind=builtin"}), HasSubstr("does not show tools"));
+}
+
 // Kills a worker in the middle of the run, which ends nevertheless.
 void ExpectTheRunEnds(LaunchedRun& run) {
   run.Start();
