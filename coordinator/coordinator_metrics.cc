@@ -183,6 +183,23 @@ void CollectLeases(const SchedulerEvents& events, Families& out) {
               events.batches_filled);
 }
 
+// Nothing until an episode is accepted, so that runs without run.env have no empty series.
+void CollectEpisodes(const EpisodeEvents& episodes, Families& out) {
+  if (episodes == EpisodeEvents()) return;
+  const auto by = [](std::int64_t tokens, const char* who) { return Value(tokens, {{"by", who}}); };
+  std::vector<ClientMetric> ends;
+  AddCounts(episodes.ends, EpisodeEndName, "end", 1, {}, ends);
+  out.Add(MetricType::Counter, "buttress_coordinator_episode_ends_total",
+          "Accepted episodes by why they ended, since this process started.", std::move(ends));
+  out.Counter("buttress_coordinator_episode_turns_total",
+              "Answers of the policy in accepted episodes, since this process started.",
+              episodes.turns);
+  out.Add(MetricType::Counter, "buttress_coordinator_episode_tokens_total",
+          "Tokens of accepted episodes behind their prompt, by who wrote them, since this process "
+          "started.",
+          {by(episodes.policy_tokens, "policy"), by(episodes.environment_tokens, "environment")});
+}
+
 class FreeSpaceCollector : public prometheus::Collectable {
  public:
   explicit FreeSpaceCollector(std::string folder) : folder_(std::move(folder)) {}
@@ -233,6 +250,7 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   CollectGroups(status_, out);
   CollectCollapse(status_, plan_, names_, out);
   CollectLeases(events_, out);
+  CollectEpisodes(events_.episodes, out);
   CollectTokens(status_, events_.tokens_continued, out);
   CollectSteps(status_.run, out);
   out.Gauge("buttress_coordinator_policy_version", "Step of the newest announced weights.",

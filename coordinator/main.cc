@@ -45,7 +45,7 @@ constexpr int kCheckNice = 10;
 GroupLimits GroupLimitsFrom(const RunSettings& run, const ModelConfig& model) {
   GroupLimits limits;
   limits.max_completions = static_cast<std::int32_t>(run.sampling.group_size);
-  limits.max_branches = run.env.on() ? static_cast<std::int32_t>(run.env.max_turns) : 1;
+  limits.max_branches = run.env.on() ? static_cast<std::int32_t>(run.env.max_turns) : 0;
   limits.max_prompt_tokens = static_cast<std::int32_t>(run.data.max_prompt_tokens);
   limits.max_completion_tokens = static_cast<std::int32_t>(MostBehindPrompt(run));
   if (run.env.on()) {

@@ -50,12 +50,17 @@ struct SampledAs {
   std::string prompt_digest;
   SamplingParams sampling;
   std::vector<PolicyVersion> versions;  // each once, with its digest
+  // Whether the prompt is what the conversations begin with, which is not the leased one.
+  bool episodes = false;
 };
 
 // REQUIRES: the group has passed CheckGroup.
 SampledAs SampledAsOf(const v1::Group& group) {
-  SampledAs sampled{
-      group.head().source(), PromptDigest(PromptOf(group)), *FromProto(group.sampling()), {}};
+  SampledAs sampled{group.head().source(),
+                    PromptDigest(PromptOf(group)),
+                    *FromProto(group.sampling()),
+                    {},
+                    !group.turns().empty()};
   for (const v1::PolicyVersion& version : group.head().versions())
     sampled.versions.push_back(*FromProto(version));
   return sampled;
@@ -76,7 +81,8 @@ Status CheckAsLeased(Turn& turn, const GroupRow& group, const SampledAs& sampled
     BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, turn.prompts.Read(group.prompt));
     leased = turn.leased_prompts.emplace(group.group_id, PromptDigest(prompt.token_ids)).first;
   }
-  if (sampled.prompt_digest != leased->second) return refuse("other prompt tokens");
+  if (!sampled.episodes && sampled.prompt_digest != leased->second)
+    return refuse("other prompt tokens");
   if (sampled.sampling != SamplingOf(turn.terms, group.prompt))
     return refuse("other sampling parameters");
   for (const PolicyVersion& version : sampled.versions) {
@@ -92,7 +98,8 @@ Status CheckAsLeased(Turn& turn, const GroupRow& group, const SampledAs& sampled
 // Returns a size that no group within `limits` exceeds, kMaxGroupBytes at most.
 std::uint64_t MaxGroupBytes(const GroupLimits& limits) {
   const auto tokens = static_cast<std::uint64_t>(limits.max_completion_tokens);
-  const auto completions = static_cast<std::uint64_t>(limits.max_completions);
+  const auto completions = static_cast<std::uint64_t>(limits.max_completions) *
+                           static_cast<std::uint64_t>(std::max(1, limits.max_branches));
   const auto prompt = kTokenBytes * static_cast<std::uint64_t>(limits.max_prompt_tokens);
   return std::min(kMaxGroupBytes, prompt + completions * (kCompletionBytes + kTokenBytes * tokens));
 }

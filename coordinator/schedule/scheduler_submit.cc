@@ -14,6 +14,15 @@ std::string_view SubmitOutcomeName(SubmitOutcome outcome) {
   return kNames[static_cast<std::size_t>(outcome)];
 }
 
+void EpisodeEvents::Add(const v1::GroupHead& head) {
+  for (int i = 0; i < head.turns_size(); ++i) {
+    turns += head.turns(i);
+    policy_tokens += head.sampled_lengths(i);
+    environment_tokens += head.lengths(i) - head.sampled_lengths(i);
+    if (IsRoot(head, i)) ++ends[static_cast<std::size_t>(head.episode_ends(i))];
+  }
+}
+
 SubmitOutcome Scheduler::Check(const Submission& submission) const {
   const GroupRow* group = groups_.Find(submission.lease.group_id);
   if (group == nullptr) return CheckEnded(submission);
@@ -100,6 +109,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
                          submission.lease.lease_epoch, std::move(submission.content_sha256),
                          submission.payload};
   out.collapse[accepted.head->source()] = collapse_.Count(accepted);
+  events_.episodes.Add(*accepted.head);
   tokens_.Accept(submission.worker_id, submission.incarnation, TokensOf(*accepted.head), out);
   groups_.Accept(std::move(accepted), out);
   if (MayReplace(*groups_.accepted(id).head)) {

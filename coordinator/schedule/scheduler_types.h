@@ -15,6 +15,7 @@
 #include "lib/base/report/status.h"
 #include "lib/config/sections/async_config.h"
 #include "lib/config/sections/data_config.h"
+#include "lib/experience/episode_ends.h"
 #include "lib/experience/lease.h"
 #include "lib/experience/partial.h"
 #include "lib/experience/plan.h"
@@ -151,6 +152,19 @@ struct WorkerInfo {
 };
 
 // Counts events since this process started, for metrics that restart with it.
+// Accepted episodes of run.env.
+struct EpisodeEvents {
+  std::array<std::int64_t, kEpisodeEnds.size()> ends{};  // by v1::EpisodeEnd
+  std::int64_t turns = 0;
+  std::int64_t policy_tokens = 0;       // that the policy sampled
+  std::int64_t environment_tokens = 0;  // that tools, environments and agents wrote
+
+  // Adds the episodes of a group; nothing outside of run.env.
+  void Add(const v1::GroupHead& head);
+
+  bool operator==(const EpisodeEvents&) const = default;
+};
+
 struct SchedulerEvents {
   std::int64_t leases_granted = 0;
   std::int64_t leases_shared = 0;  // of late groups, granted to a further worker
@@ -161,6 +175,7 @@ struct SchedulerEvents {
   std::int64_t batches_filled = 0;           // plans that hold groups without a signal, because no
                                              // more could be replaced
   std::array<std::int64_t, kSubmitOutcomes> submissions{};
+  EpisodeEvents episodes;
 };
 
 // How far an operator's stop of the run has come. A restart of the coordinator forgets it.

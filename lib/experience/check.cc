@@ -73,7 +73,8 @@ Status CheckHeadColumns(const v1::GroupHead& head) {
 Status CheckColumns(const v1::Group& group, const GroupLimits& limits) {
   const v1::GroupHead& head = group.head();
   const std::int64_t n = Completions(head);
-  const std::int64_t branches = head.parents().empty() ? 1 : limits.max_branches;
+  const std::int64_t branches =
+      head.parents().empty() ? 1 : std::max<std::int64_t>(1, limits.max_branches);
   if (n == 0 || n > limits.max_completions * branches)
     return InvalidArgument(
         fmt::format("{} completions; expected 1 to {}", n, limits.max_completions * branches));
@@ -345,7 +346,9 @@ Status CheckCompletion(const v1::GroupHead& head, int i) {
                      head.outcomes(i) != v1::OUTCOME_UNSPECIFIED &&
                      v1::FinishReason_IsValid(head.finish_reasons(i));
   const bool finite = std::isfinite(head.raw_rewards(i)) && std::isfinite(head.rewards(i));
-  const bool lengths = 0 <= head.trained_lengths(i) && head.trained_lengths(i) <= head.lengths(i);
+  const std::int32_t sampled = SampledLengthsOf(head)[i];
+  const bool lengths = 0 <= head.trained_lengths(i) && head.trained_lengths(i) <= sampled &&
+                       sampled <= head.lengths(i);
   if (known && finite && lengths) return OkStatus();
   return InvalidArgument(fmt::format(
       "completion {}: outcome {}, raw reward {}, reward {}, {} trained tokens of {}; expected an "
@@ -384,7 +387,8 @@ Status CheckGroupHead(const v1::GroupHead& head) {
   if (Completions(head) == 0) return InvalidArgument("no completions");
   BUTTRESS_RETURN_IF_ERROR(CheckHeadColumns(head));
   BUTTRESS_RETURN_IF_ERROR(
-      CheckSizes({{"logprob_sums", head.logprob_sums_size(), Completions(head)}}));
+      CheckSizes({{"logprob_sums", head.logprob_sums_size(), Completions(head)},
+                  {"sampled_lengths", head.sampled_lengths_size(), head.turns_size()}}));
   BUTTRESS_RETURN_IF_ERROR(CheckEpisodeColumns(head, {}));
   for (int i = 0; i < head.outcomes_size(); ++i) BUTTRESS_RETURN_IF_ERROR(CheckCompletion(head, i));
   BUTTRESS_RETURN_IF_ERROR(CheckEpisodeVerdicts(head));

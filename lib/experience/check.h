@@ -19,7 +19,7 @@ class Group;
 // bounds of the run.
 struct GroupLimits {
   std::int32_t max_completions = kMaxCompletions;  // episodes where they have branches
-  std::int32_t max_branches = 1 << 12;             // completions of an episode
+  std::int32_t max_branches = 1 << 12;             // of an episode; 0: there are no episodes
   std::int32_t max_prompt_tokens = 1 << 20;
   std::int32_t max_completion_tokens = 1 << 20;
   std::int32_t vocab_size = std::numeric_limits<std::int32_t>::max();  // token ids are below it

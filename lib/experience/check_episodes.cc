@@ -157,7 +157,7 @@ Status CheckSizes(std::initializer_list<ColumnSize> columns) {
 }
 
 Status CheckEpisodeColumns(const v1::GroupHead& head, const GroupLimits& limits) {
-  const std::int64_t n = Completions(head);
+  const std::int64_t n = limits.max_branches == 0 ? 0 : Completions(head);
   const auto n_or_0 = [n](int size) { return size == 0 ? 0 : n; };
   BUTTRESS_RETURN_IF_ERROR(
       CheckSizes({{"parents", head.parents_size(), n_or_0(head.parents_size())},

@@ -139,6 +139,14 @@ void FillDerivedColumns(v1::Group& group) {
     const MinHash sketch = SketchTokens(tokens);
     sketches.append(reinterpret_cast<const char*>(sketch.data()), sizeof(sketch));
   }
+  if (!head.turns().empty()) {
+    head.clear_sampled_lengths();
+    head.mutable_sampled_lengths()->Resize(Completions(head), 0);
+    for (const v1::Turn& turn : group.turns()) {
+      const std::int32_t before = head.sampled_lengths(turn.completion());
+      head.set_sampled_lengths(turn.completion(), before + turn.end() - turn.begin());
+    }
+  }
   head.set_token_digests(std::move(digests));
   head.set_token_sketches(std::move(sketches));
 }

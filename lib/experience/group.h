@@ -47,7 +47,8 @@ void AppendTokens(v1::Group& group, std::span<const std::int32_t> token_ids,
 void AppendReward(v1::GroupHead& head, Outcome outcome, double raw_reward, double reward,
                   std::span<const double> components = {});
 
-// Fills the columns of the head that follow from the tokens: sums of log-probs, digests, sketches.
+// Fills the columns of the head that follow from the tokens: sums of log-probs, digests, sketches,
+// and how many the policy sampled.
 // REQUIRES: the group has passed CheckGroup.
 void FillDerivedColumns(v1::Group& group);
 

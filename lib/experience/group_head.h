@@ -58,9 +58,16 @@ bool IsTruncated(const v1::GroupHead& head, Index i) {
   return FinishReasonOf(head, i) == FinishReason::kLength;
 }
 
-// Return the tokens of all completions, and of them those in the loss.
+// Returns the tokens that the policy sampled of each completion, [n].
+inline const google::protobuf::RepeatedField<std::int32_t>& SampledLengthsOf(
+    const v1::GroupHead& head) {
+  return head.sampled_lengths().empty() ? head.lengths() : head.sampled_lengths();
+}
+
+// Return the tokens that the policy sampled of all completions, and of them those in the loss.
 inline std::int64_t TokensOf(const v1::GroupHead& head) {
-  return std::reduce(head.lengths().begin(), head.lengths().end(), std::int64_t{0});
+  const auto& lengths = SampledLengthsOf(head);
+  return std::reduce(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
 inline std::int64_t TrainedTokensOf(const v1::GroupHead& head) {

@@ -24,6 +24,31 @@ TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogethe
   EXPECT_EQ(changes.collapse.at("source").all_correct, 1);
 }
 
+TEST(SchedulerSubmit, EpisodesCountOnceAndNoMoreOfThemThanTheLeaseAsksFor) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const GrantedLease lease = rig.LeaseAll().at(1);
+  ASSERT_EQ(lease.prompt.completions, 2);
+  Submission submission = SchedulerRig::MakeSubmission(
+      lease, lease.min_version, {Outcome::kCorrect, Outcome::kCorrect, Outcome::kWrong});
+  LedgerChanges changes;
+  EXPECT_EQ(rig.scheduler.Submit(submission, changes), SubmitOutcome::kMismatch);
+  for (const std::int32_t parent : {-1, 0, -1}) {
+    submission.head.add_parents(parent);
+    submission.head.add_turns(2);
+    submission.head.add_sampled_lengths(3);
+    submission.head.add_episode_ends(parent < 0 ? v1::EPISODE_END_DONE : v1::EPISODE_END_TURNS);
+  }
+  EXPECT_EQ(rig.scheduler.Submit(submission, changes), SubmitOutcome::kAccepted);
+  EXPECT_EQ(OwnHistoryOf(*changes.accepted[0].head), (PromptHistory{1, 2}));
+  EXPECT_EQ(changes.worker_tokens[0].accepted, 9) << "what others wrote was not sampled";
+  const EpisodeEvents& episodes = rig.scheduler.events().episodes;
+  EXPECT_EQ(episodes.ends[v1::EPISODE_END_DONE], 2);
+  EXPECT_EQ(episodes.ends[v1::EPISODE_END_TURNS], 0);
+  EXPECT_EQ(episodes.turns, 6);
+  EXPECT_EQ(episodes.policy_tokens, 9);
+  EXPECT_EQ(episodes.environment_tokens, 6);
+}
+
 TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
   SchedulerOptions options = SmallRun();
   options.history_decay = 0.5;

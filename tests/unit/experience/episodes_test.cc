@@ -67,6 +67,11 @@ TEST(EpisodesTest, StatisticsCountAnEpisodeOnce) {
   EXPECT_THAT(VerdictsOf(group.head()).outcomes,
               ElementsAre(Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable));
   EXPECT_EQ(OwnHistoryOf(group.head()), (PromptHistory{1, 2}));
+  v1::Group derived = group;
+  FillDerivedColumns(derived);
+  EXPECT_THAT(derived.head().sampled_lengths(), ElementsAre(3, 1, 2, 0));
+  EXPECT_EQ(TokensOf(derived.head()), 6);
+  EXPECT_THAT(derived.head().logprob_sums(), ElementsAre(-3, -1, -2, 0));
   DrawnTotals drawn;
   drawn.Add(group.head());
   EXPECT_EQ(drawn, (DrawnTotals{.completions = 3, .scorable = 2, .tokens = 12, .raw_reward = 1}));
@@ -83,6 +88,11 @@ struct EpisodeRefusal {
 };
 
 class CheckEpisodesTest : public testing::TestWithParam<EpisodeRefusal> {};
+
+TEST(EpisodesTest, ARunWithoutEpisodesRefusesThem) {
+  const Status status = CheckGroup(GoodEpisodes(), {.max_branches = 0});
+  EXPECT_THAT(status.message(), HasSubstr("column parents has 4 entries; expected 0"));
+}
 
 TEST_P(CheckEpisodesTest, Rejects) {
   v1::Group group = GoodEpisodes();
