@@ -13,6 +13,7 @@
 #include "lib/verify/math/clean_answer.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/node.h"
+#include "lib/verify/math/values.h"
 #include "lib/verify/math/words.h"
 #include "lib/verify/prose/assertion.h"
 #include "lib/verify/prose/prose_words.h"
@@ -81,11 +82,13 @@ std::optional<std::string_view> Mathematics(std::string_view text) {
   return begin < end ? text.substr(begin, end - begin) : *last;
 }
 
-// Returns whether the text begins with a word that draws a conclusion: "So, 5 apples".
+// Returns whether the text begins with a word that draws a conclusion: "So, 5 apples", "Solving, x
+// = 5".
 bool Concludes(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && absl::ascii_isalpha(text[end])) ++end;
-  return (ProseClasses(LowerAscii(text.substr(0, end))) & kSoWord) != 0;
+  const std::string word = LowerAscii(text.substr(0, end));
+  return (ProseClasses(word) & kSoWord) != 0 || word.ends_with("ing");
 }
 
 bool IsFewWords(std::string_view text) {
@@ -110,13 +113,19 @@ class Candidates {
       : begin_(text.data()), end_(text.data() + text.size()), truncated_(truncated) {}
 
   void Add(std::string_view anchor, const std::optional<std::string_view>& span,
-           Assertion assertion = Assertion::kStated) {
+           Assertion assertion = Assertion::kStated, std::string_view read_as = {}) {
     if (!span || (truncated_ && MayGoOn(*span))) return;
-    std::string text = CleanAnswer(FirstBytes(*span, kMaxAnswerBytes + 1));
+    std::string text =
+        CleanAnswer(FirstBytes(read_as.empty() ? *span : read_as, kMaxAnswerBytes + 1));
     if (text.empty()) return;
     const bool near = assertion == Assertion::kNear;
     found_.push_back({std::string(anchor), std::move(text), false, EndOf(*span), near,
                       !near && assertion != Assertion::kStated});
+  }
+
+  void AddList(std::string_view anchor, const ProseValue& list) {
+    Add(anchor, list.span, Assertion::kStated, list.text);
+    if (!found_.empty()) found_.back().joined = true;
   }
 
   // A closed box is complete even at the end of the text. An empty box is an answer that is wrong.
@@ -174,57 +183,36 @@ void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found)
   if (boxes.empty() && EndsInOpenBox(text)) found.Refuse(anchor);
 }
 
-// Returns the last numbers of the text, the last one first.
-std::vector<std::string_view> LastNumbers(std::string_view text, CommaReading commas) {
-  std::vector<std::string_view> numbers;
-  for (std::size_t at = 0; const auto number = NumberAt(text, at, at, commas);)
-    numbers.push_back(*number);
-  std::reverse(numbers.begin(), numbers.end());
-  if (numbers.size() > kMaxValues) numbers.resize(kMaxValues);
-  return numbers;
-}
-
-// Returns the numbers that a text writes in letters, the last one first.
-std::vector<std::string_view> NumberWords(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (std::size_t end = text.size(); end > 0 && words.size() < kMaxValues;) {
-    std::size_t begin = end;
-    while (begin > 0 && absl::ascii_isalpha(text[begin - 1])) --begin;
-    const std::string_view word = text.substr(begin, end - begin);
-    constexpr std::size_t kLongest = 9;  // seventeen
-    if (word.size() <= kLongest && word != "one" && NumberWord(LowerAscii(word)))
-      words.push_back(word);
-    end = begin == end ? end - 1 : begin;
-  }
-  return words;
-}
-
-// Adds the last value that the text states, or the last number in letters if there is no other. A
-// later one that is doubted leaves the text without an answer, and so does one that the text denies
-// later on.
+// Adds the last value that the text states. A later one that is doubted leaves the text without an
+// answer, and so does one that the text denies later on.
 void AddLastExpression(std::string_view anchor, std::string_view text, CommaReading commas,
                        Candidates& found) {
   const auto span = LastSpan(text);
-  std::vector<std::string_view> values = LastNumbers(text, commas);
+  std::vector<ProseValue> values = ValuesOf(text, commas, kMaxValues);
   if (span && Trim(*span).find_first_of("<>") != 0) {
-    const auto earlier = [&](std::string_view number) {
-      return number.data() <= span->data() + span->size();
+    const auto earlier = [&](const ProseValue& value) {
+      return value.span.data() <= span->data() + span->size() && !value.list;
     };
-    values.insert(std::ranges::find_if(values, earlier), *span);
+    values.insert(std::ranges::find_if(values, earlier), {*span, {}});
   }
-  if (values.empty()) values = NumberWords(text);
   std::vector<std::string_view> denied;
-  for (const std::string_view value : values) {
-    const bool mathematics = span && value.data() == span->data() && value.size() == span->size();
-    const Assertion assertion = ReadAssertion(text, value, mathematics && IsEquation(value));
+  for (const ProseValue& value : values) {
+    const bool mathematics =
+        span && value.span.data() == span->data() && value.span.size() == span->size();
+    const Assertion assertion =
+        ReadAssertion(text, value.span, (mathematics || value.list) && IsEquation(value.span));
+    if (value.list) {
+      if (States(assertion)) return found.AddList(anchor, value);
+      continue;
+    }
     if (States(assertion)) {
-      if (std::ranges::find(denied, value) != denied.end()) return;
-      found.Add(anchor, value, assertion);
+      if (std::ranges::find(denied, value.span) != denied.end()) return;
+      found.Add(anchor, value.span, assertion, value.text);
       if (!mathematics) return;
-      if (const auto last = BehindEquals(value)) return found.Add(anchor, last, assertion);
+      if (const auto last = BehindEquals(value.span)) return found.Add(anchor, last, assertion);
     }
     if (assertion == Assertion::kOpen) return;
-    if (assertion == Assertion::kDenied) denied.push_back(value);
+    if (assertion == Assertion::kDenied) denied.push_back(value.span);
   }
 }
 

@@ -107,7 +107,8 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
 bool AddsToUnknown(const MathNode& equation) {
   const MathNode& sum = equation.parts.front();
   return equation.parts.size() == 2 && sum.kind == MathKind::kSum && sum.parts.size() == 2 &&
-         HasFreeSymbols(sum.parts[0]) != HasFreeSymbols(sum.parts[1]);
+         sum.parts[0].kind == MathKind::kSymbol && !HasFreeSymbols(sum.parts[1]) &&
+         !HasFreeSymbols(equation.parts.back());
 }
 
 // Returns 997 of a + b = r/2 = 997 and t^7 of t^3 t^4 = t^7 outside of a box: a sentence may name

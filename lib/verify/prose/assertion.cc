@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/verify/extract.h"
 #include "lib/verify/prose/clause.h"
 #include "lib/verify/prose/prose.h"
 
@@ -82,6 +83,18 @@ bool Enumerates(std::string_view text, std::string_view span) {
          absl::ascii_isalpha(rest[2]);
 }
 
+// Whether the span is a date or a time of day, before which "on" or "at" may stand.
+bool IsMoment(std::string_view span) {
+  const std::size_t colon = span.find(':');
+  if (colon != std::string_view::npos && colon > 0 && colon + 3 == span.size())
+    return absl::ascii_isdigit(span[colon - 1]) && absl::ascii_isdigit(span[colon + 1]);
+  std::size_t at = 0;
+  while (at < span.size() && !absl::ascii_isalpha(span[at])) ++at;
+  std::size_t end = at;
+  while (end < span.size() && absl::ascii_isalpha(span[end])) ++end;
+  return at < end && IsMonth(LowerAscii(span.substr(at, end - at)));
+}
+
 }  // namespace
 
 Assertion ReadAssertion(std::string_view text, std::string_view span, bool equation,
@@ -89,6 +102,10 @@ Assertion ReadAssertion(std::string_view text, std::string_view span, bool equat
   ProseAround around = SentenceAround(text, span, values);
   if (values == ProseValues::kLetters && IsOptionText(text, span, around.right))
     around.right.clear();
+  if (!around.left.empty() && OneOf(around.left.back(), {"on", "at", "by"}) && IsMoment(span)) {
+    around.left.pop_back();  // "they meet on June 5"
+    equation = true;
+  }
   if (around.asks || (around.left.empty() && !equation && values == ProseValues::kNumbers &&
                       Enumerates(text, span)))
     return Assertion::kNone;

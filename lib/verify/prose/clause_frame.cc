@@ -28,11 +28,11 @@ bool IsDeterminer(const ProseToken& token) {
 
 bool IsPreposition(const ProseToken& token) {
   return OneOf(token,
-               {"of",      "for",     "in",     "on",       "at",      "from",   "to",     "with",
-                "by",      "per",     "and",    "or",       "than",    "as",     "into",   "after",
-                "before",  "during",  "within", "among",    "between", "out",    "beyond", "under",
-                "over",    "above",   "below",  "near",     "along",   "across", "behind", "inside",
-                "outside", "through", "via",    "including"});
+               {"of",     "for",    "in",      "on",      "at",      "from",     "to",    "with",
+                "by",     "per",    "and",     "or",      "than",    "as",       "into",  "after",
+                "before", "during", "within",  "among",   "between", "out",      "about", "around",
+                "beyond", "under",  "over",    "above",   "below",   "near",     "along", "across",
+                "behind", "inside", "outside", "through", "via",     "including"});
 }
 
 bool IsRelative(const ProseToken& token) {
@@ -97,16 +97,16 @@ class FrameReader {
   bool IsOther(std::size_t end) const {
     if (end == 0 || !OneOf(clause_[end - 1], {"answer", "value", "result", "solution"}))
       return false;
+    bool other = false;
     for (std::size_t i = end - 1; i > 0; --i) {
       const ProseToken& token = clause_[i - 1];
       if (token.kind != ProseToken::Kind::kWord || IsPreposition(token) || IsVerb(token))
         return false;
-      if (OneOf(token,
-                {"a", "an", "another", "one", "earlier", "previous", "old", "former", "usual",
-                 "common", "second", "third", "next", "other", "alternative", "first"}))
-        return true;
+      other = other || OneOf(token, {"a", "an", "another", "one", "earlier", "previous", "old",
+                                     "former", "usual", "common", "second", "third", "next",
+                                     "other", "alternative", "first"});
     }
-    return false;
+    return other;
   }
 
   // "Let x be 5", "when x is 5", "were it 5".
@@ -182,7 +182,8 @@ class FrameReader {
       if (IsPronoun(token)) {
         if (begin + 1 == end || (begin > 0 && IsWord(clause_[begin - 1], "that"))) break;
         const bool relative =  // "the ratio we seek is", "the cost when it is high is"
-            begin > 0 && (!Leads(clause_[begin - 1]) || OneOf(clause_[begin - 1], {"when", "as"}));
+            begin > 0 &&
+            (!Leads(clause_[begin - 1]) || OneOf(clause_[begin - 1], {"when", "as", "where"}));
         return relative ? Assertion::kStated : Assertion::kOpen;  // "I believe apples cost"
       }
       if (!IsDeterminer(token) || clause_[begin + 1].kind == ProseToken::Kind::kSign) continue;

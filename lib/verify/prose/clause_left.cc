@@ -117,6 +117,9 @@ class LeftReader {
     if (token.text == "with" && (measure_ || Before(1, kVerbWord) || Before(2, kVerbWord)))
       return Clause(at_ - 1);
     if (token.text == "up" && Before(1, kVerbWord)) return Skip();
+    if (token.text == "by" && at_ > 1 &&
+        OneOf(tokens_[at_ - 2], {"increased", "decreased", "rose", "fell", "grew", "dropped"}))
+      return Clause(at_ - 1);
     if (OneOf(token, {"at", "in"}) && at_ > 1 &&
         OneOf(tokens_[at_ - 2], {"arrive", "arrived", "out", "results", "resulting"}))
       return Clause(at_ - 1);
@@ -217,11 +220,13 @@ class LeftReader {
       return i >= back && OneOf(tokens_[i - back], {"who", "that", "which"});
     };
     if (!relates(1) && !relates(2)) return false;
+    constexpr std::size_t kFar = 4;  // "those that do not fit in the box give"
     return computed ||
            std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                        tokens_.begin() + static_cast<std::ptrdiff_t>(end) - 1,
                        [](const ProseToken& token) { return Has(token, kCopulaWord); }) ||
-           (end > i + 1 && Has(tokens_[end - 1], kCopulaWord));
+           (end > i + 1 && Has(tokens_[end - 1], kCopulaWord)) ||
+           (end > i + kFar && Has(tokens_[end - 1], kVerbWord));
   }
 
   ProseSpan tokens_;

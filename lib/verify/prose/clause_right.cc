@@ -97,7 +97,7 @@ class RightReader {
   bool ValueFollows(std::size_t words) const {
     for (std::size_t i = at_ + 1; i < tokens_.size() && i <= at_ + 1 + words; ++i) {
       if (IsValue(tokens_[i])) return true;
-      if (IsSign(tokens_[i], ",")) return false;
+      if (IsSign(tokens_[i], ",") || OneOf(tokens_[i], {"because", "since"})) return false;
     }
     return false;
   }

@@ -86,6 +86,10 @@ class ProseReader {
  private:
   void Read() {
     const char c = text_[at_];
+    if (c == ' ' || c == '$' || c == '.' || c == '(' || c == ')') {
+      ++at_;
+      return;
+    }
     if (absl::ascii_isalpha(c)) return Word();
     if (absl::ascii_isdigit(c)) return Number();
     if (c == '\\') return Command();
