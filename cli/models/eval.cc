@@ -96,9 +96,13 @@ Status WaitForServer(Process& server, int port, const std::string& log) {
   }
 }
 
+struct StartedServer {
+  std::string url;
+  std::string log;
+};
+
 // Starts the server, whose end the kernel asks for when this process ends, whatever it has become.
-// Returns its address.
-Result<std::string> StartServer(const EvalFlags& flags, const std::string& dtype) {
+Result<StartedServer> StartServer(const EvalFlags& flags, const std::string& dtype) {
   BUTTRESS_ASSIGN_OR_RETURN(const ReservedPort port, ReservedPort::Take());
   std::vector<std::string> argv = {SiblingProgram("buttress"),
                                    "vllm-server",
@@ -123,7 +127,7 @@ Result<std::string> StartServer(const EvalFlags& flags, const std::string& dtype
     return ready;
   }
   fmt::print(stderr, "eval: vLLM answers on port {}; its output is in {}\n", port.port(), log);
-  return fmt::format("http://127.0.0.1:{}", port.port());
+  return StartedServer{fmt::format("http://127.0.0.1:{}", port.port()), log};
 }
 
 Status RunEval(const CLI::App& app, const EvalFlags& flags) {
@@ -136,8 +140,9 @@ Status RunEval(const CLI::App& app, const EvalFlags& flags) {
   } else {
     BUTTRESS_RETURN_IF_ERROR(CheckRest(flags, rest));
     BUTTRESS_ASSIGN_OR_RETURN(const std::string dtype, DtypeOf(flags, rest));
-    BUTTRESS_ASSIGN_OR_RETURN(const std::string url, StartServer(flags, dtype));
-    argv.insert(argv.end(), {"--server", url, "--model", flags.model, "--tokenizer", flags.model});
+    BUTTRESS_ASSIGN_OR_RETURN(const StartedServer server, StartServer(flags, dtype));
+    argv.insert(argv.end(), {"--server", server.url, "--vllm-log", server.log, "--model",
+                             flags.model, "--tokenizer", flags.model});
   }
   if (!flags.dtype.empty()) argv.insert(argv.end(), {"--dtype", flags.dtype});
   if (!flags.config.empty()) argv.insert(argv.end(), {"--config", flags.config});

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -36,8 +37,8 @@ struct Flags {
   std::int64_t limit = 0;
   std::int64_t completions = 1;
   std::int64_t requests = OpenAiOptions().requests;
-  // Read by `buttress eval`, which starts the server.
-  std::string vllm, vllm_gpus;
+  // Read by `buttress eval`, which starts the server, and adds its log.
+  std::string vllm, vllm_gpus, vllm_log;
   std::vector<std::string> vllm_args;
   std::vector<std::int64_t> ks;
   std::int64_t max_tokens = 0;
@@ -67,6 +68,7 @@ struct Flags {
                    "program vllm: `buttress eval` serves the model folder with it, and ends it");
     app.add_option("--vllm-gpus", vllm_gpus, "its GPUs, as 0,1; default: the CPU");
     app.add_option("--vllm-arg", vllm_args, "a further argument of vllm serve; may be repeated");
+    app.add_option("--vllm-log", vllm_log)->group("");
     app.add_option("--api-key-file", api_key_file, "file with the API key of the server");
     app.add_option("--requests", requests, "requests to the server at a time")
         ->capture_default_str()
@@ -262,6 +264,16 @@ Status EvalByFlags(const Flags& flags) {
                                  "verify`"));
 }
 
+// Removes the log of a server that was started for an evaluation which succeeds.
+Status EvalAndTidy(const Flags& flags) {
+  Status status = EvalByFlags(flags);
+  std::error_code ignored;
+  if (status.ok() && !flags.vllm_log.empty()) std::filesystem::remove(flags.vllm_log, ignored);
+  if (!status.ok() && !flags.vllm_log.empty())
+    std::fprintf(stderr, "eval: the output of vLLM is in %s\n", flags.vllm_log.c_str());
+  return status;
+}
+
 }  // namespace
 
 int RunEval(int argc, char** argv) {
@@ -269,7 +281,7 @@ int RunEval(int argc, char** argv) {
                "eval");
   Flags flags;
   flags.AddTo(app);
-  return RunCommand(app, argc, argv, [&] { return EvalByFlags(flags); });
+  return RunCommand(app, argc, argv, [&] { return EvalAndTidy(flags); });
 }
 
 }  // namespace buttress

@@ -138,6 +138,17 @@ class VllmEvalTest : public VllmLaunchTest {
 
   std::string log() const { return JoinPath(dir_.path(), "log"); }
 
+  // Those that evaluations have left.
+  std::int64_t ServerLogs() const {
+    return std::ranges::count_if(
+        std::filesystem::directory_iterator(dir_.path()),
+        [](const auto& entry) { return entry.path().string().ends_with("-vllm.log"); });
+  }
+
+  void SetUp() override { ::setenv("TMPDIR", dir_.path().c_str(), 1); }
+
+  void TearDown() override { ::unsetenv("TMPDIR"); }
+
   const TempDir dir_;
 };
 
@@ -150,6 +161,10 @@ TEST_F(VllmEvalTest, TheServerOfAnEvaluationServesItsModelAndEndsWithIt) {
       << TextOf(log());
   EXPECT_THAT(TextOf(log()), HasSubstr("accuracy 50 %"));
   EXPECT_TRUE(WaitUntil(kRunMs, [] { return Descendants().empty(); }));
+  EXPECT_EQ(ServerLogs(), 0);
+  EXPECT_EQ(RunToEnd(Eval({"--model", model, "--k", "2"}), log(), kRunMs), 2);
+  EXPECT_THAT(TextOf(log()), HasSubstr("eval: the output of vLLM is in " + dir_.path()));
+  EXPECT_EQ(ServerLogs(), 1);
 }
 
 TEST_F(VllmEvalTest, AServerThatCannotStartEndsTheEvaluation) {
