@@ -446,6 +446,32 @@ TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
               HasSubstr("buttress_coordinator_submissions_total{result=\"duplicate\"} 1"));
 }
 
+TEST_F(ServiceTest, EpisodesMayBeginWithLessThanTheLeasedPromptAndAreCountedByTheirEnd) {
+  Begin();
+  const v1::Lease lease = Lease(1).front();
+  v1::Group group = Sample(lease);
+  v1::GroupHead& head = *group.mutable_head();
+  group.mutable_prompt_token_ids()->Truncate(1);
+  head.set_prompt_tokens(1);
+  for (int i = 0; i < Completions(head); ++i) {
+    v1::Turn& turn = *group.add_turns();
+    turn.set_completion(i);
+    turn.set_end(head.lengths(i));
+    head.add_turns(1);
+    head.add_turn_rewards(head.raw_rewards(i));
+    head.add_episode_ends(v1::EPISODE_END_DONE);
+  }
+  const auto result = Submit(lease, group);
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(*result, v1::SUBMIT_RESULT_ACCEPTED);
+  const std::string metrics = metrics_->Expose();
+  const std::string n = std::to_string(Completions(head));
+  EXPECT_THAT(metrics, HasSubstr("buttress_coordinator_episode_ends_total{end=\"done\"} " + n));
+  EXPECT_THAT(metrics, HasSubstr("buttress_coordinator_episode_turns_total " + n));
+  EXPECT_THAT(metrics,
+              HasSubstr("buttress_coordinator_episode_tokens_total{by=\"environment\"} 0"));
+}
+
 TEST_F(ServiceTest, AWorkerLearnsWhichOthersHaveTheWeights) {
   Begin();
   v1::RegisterWorkerRequest relay = Self("relay");
@@ -654,6 +680,7 @@ TEST_F(ServiceTest, AGroupLargerThanAnyOfTheRunIsRefusedByItsHeader) {
   limits_.max_completion_tokens = 100;
   limits_.max_prompt_tokens = 100;
   limits_.max_completions = 2;
+  limits_.max_branches = 0;
   Start();
   Begin();
   const auto leases = Lease(1);
