@@ -5,101 +5,21 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <vector>
 
 #include "lib/base/report/check.h"
+#include "lib/config/token_bounds.h"
 #include "lib/experience/episodes.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 #include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/loss_table.h"
 #include "lib/rl/placement.h"
 #include "lib/rl/statistics.h"
+#include "lib/rl/trained_rows.h"
 
 namespace buttress {
 namespace {
-
-// The plan as the estimator reads it: with masks and penalties applied. Masked groups and their
-// completions are unscorable; lengths are 0 if unscorable, masked or filtered.
-struct TrainedRows {
-  AdvantageInput input;
-  std::vector<bool> masked;  // [K]
-  CollapseCounts planned;    // of the plan's groups
-  std::int64_t overlong_filtered = 0;
-};
-
-// A group without a scorable completion has no components, so zeros stand for them. If the data
-// sources give rewards with different numbers of components, no [N, C] column exists; an estimator
-// that reads components reports that it lacks them.
-std::vector<double> Components(const Plan& plan) {
-  int width = 0;
-  for (const GroupHeadPtr& group : plan.groups) {
-    const int of_group = group->component_names_size();
-    if (of_group != 0 && width != 0 && of_group != width) return {};
-    width = std::max(width, of_group);
-  }
-  std::vector<double> components;
-  for (const GroupHeadPtr& group : plan.groups) {
-    const std::size_t end =
-        components.size() + CompletionsOf(*group) * static_cast<std::size_t>(width);
-    components.insert(components.end(), group->components().begin(), group->components().end());
-    components.resize(end, 0.0);
-  }
-  return components;
-}
-
-void AddGroup(const v1::GroupHead& group, bool masked, const AssignmentOptions& options,
-              TrainedRows& rows) {
-  const OverlongConfig& overlong = options.run.algorithm.overlong;
-  for (int i = 0; i < group.outcomes_size(); ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const std::int32_t trained = group.trained_lengths(i);
-    const bool filtered = overlong.filter && IsTruncated(group, at) && trained > 0;
-    rows.overlong_filtered += filtered ? 1 : 0;
-    rows.input.outcomes.push_back(masked ? Outcome::kUnscorable : OutcomeOf(group, at));
-    rows.input.raw_rewards.push_back(group.raw_rewards(i));
-    rows.input.rewards.push_back(group.rewards(i) +
-                                 OverlongPenalty(group.lengths(i), options.overlong_length(),
-                                                 overlong.cache, overlong.penalty));
-    rows.input.lengths.push_back(masked || filtered ? 0 : trained);
-  }
-}
-
-// The groups that were drawn and are masked or replaced.
-CollapseCounts LeftOut(const CollapseCounts& drawn, const CollapseCounts& trained) {
-  CollapseCounts left_out;
-  left_out.all_correct = drawn.all_correct - trained.all_correct;
-  left_out.all_wrong = drawn.all_wrong - trained.all_wrong;
-  left_out.other_constant = drawn.other_constant - trained.other_constant;
-  left_out.mixed = drawn.mixed - trained.mixed;
-  left_out.groups = left_out.constant() + left_out.mixed;
-  return left_out;
-}
-
-TrainedRows ApplyMasks(const Plan& plan, std::span<const double> kl_penalties,
-                       const AssignmentOptions& options) {
-  TrainedRows rows;
-  AdvantageInput& input = rows.input;
-  input.group_offsets = plan.offsets();
-  input.sources = SourceIndices(plan.groups, plan.collapse.sources);
-  input.components = Components(plan);
-  input.collapse = plan.collapse;
-  input.collapse.step = {};
-  for (const GroupHeadPtr& group : plan.groups) {
-    const CollapseClass collapse = ClassOf(*group);
-    const bool masked = options.masks_zero_variance() && collapse != CollapseClass::kMixed;
-    rows.masked.push_back(masked);
-    rows.planned.Add(collapse);
-    input.classes.push_back(masked ? CollapseClass::kUnscorable : collapse);
-    input.collapse.step.Add(input.classes.back());
-    input.history.push_back(HistoryOf(*group));
-    AddGroup(*group, masked, options, rows);
-  }
-  for (std::size_t row = 0; row < kl_penalties.size(); ++row)
-    input.rewards[row] -= kl_penalties[row];
-  input.left_out = LeftOut(plan.collapse.step, input.collapse.step);
-  input.key = AdvantageKey(options.run.seed, static_cast<std::int64_t>(plan.step));
-  return rows;
-}
 
 // The plan's groups are among the groups that the snapshot counts; the others were replaced, those
 // without a signal by dynamic sampling and any that an operator dropped.
@@ -119,13 +39,16 @@ Status CheckCounts(const Plan& plan, const CollapseCounts& planned) {
 Placement Place(const Plan& plan, const TrainedRows& trained, const AdvantageOutput& advantages,
                 std::span<const std::int32_t> updates, const AssignmentOptions& options) {
   std::vector<CompletionLoad> loads;
+  std::size_t k = 0;
   for (const GroupHeadPtr& group : plan.groups) {
+    int i = 0;
     for (const std::int32_t tokens : group->lengths()) {
       const std::size_t row = loads.size();
-      loads.push_back({group->prompt_tokens(), tokens, trained.input.lengths[row],
-                       trained.input.outcomes[row] != Outcome::kUnscorable,
-                       advantages.has_gradient(row), updates[row]});
+      loads.push_back({group->prompt_tokens(), tokens, trained.lengths[row],
+                       IsScorable(*group, i++) && !trained.masked[k],
+                       trained.has_gradient(advantages, row), updates[row]});
     }
+    ++k;
   }
   PlacementOptions placement;
   placement.ranks = options.ranks;
@@ -133,7 +56,7 @@ Placement Place(const Plan& plan, const TrainedRows& trained, const AdvantageOut
   placement.micro_batch_tokens = options.micro_batch_tokens;
   placement.bound = options.bound;
   placement.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.run.algorithm);
-  return PlaceGroups(loads, trained.input.group_offsets, placement);
+  return PlaceGroups(loads, plan.offsets(), placement);
 }
 
 double Number(std::int64_t count) { return static_cast<double>(count); }
@@ -231,13 +154,13 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
         summary.unscorable += root ? 1 : 0;
         continue;
       }
-      summary.tokens += trained.input.lengths[row];
-      if (!advantages.has_gradient(row))
-        summary.zero_advantage_tokens += trained.input.lengths[row];
+      summary.tokens += trained.lengths[row];
+      if (!trained.has_gradient(advantages, row))
+        summary.zero_advantage_tokens += trained.lengths[row];
       if (!root) continue;
       ++scorable;
       raw.push_back(RewardsOf(*group)[i]);
-      shaped += trained.input.rewards[row];
+      shaped += trained.rewards[ToIndex(trained.episodes.of_rows[row])];
       AddComponents(*group, i, summary);
       correct += outcome == Outcome::kCorrect ? 1 : 0;
       judged += IsJudged(outcome) ? 1 : 0;
@@ -370,7 +293,7 @@ std::vector<double> WeightsOfUpdates(std::span<const std::int32_t> lengths,
   const AlgorithmConfig& algorithm = options.run.algorithm;
   const double length_norm = algorithm.length_norm > 0
                                  ? algorithm.length_norm
-                                 : static_cast<double>(options.run.sampling.max_tokens);
+                                 : static_cast<double>(MostBehindPrompt(options.run));
   std::vector<double> weights(lengths.size(), 0.0);
   for (std::int32_t u = 0; u < options.run.batch.updates; ++u) {
     std::vector<std::int32_t> own(lengths.begin(), lengths.end());
@@ -394,9 +317,14 @@ LossDenominators LeftOutOfLoss(const Plan& plan, const TrainedRows& trained) {
     const v1::GroupHead& group = *plan.groups[k];
     planned.Add(group);
     if (!trained.masked[k]) continue;
-    const std::int32_t offsets[] = {0, group.trained_lengths_size()};
-    const LossDenominators masked = CountDenominators(
-        {group.trained_lengths().data(), static_cast<std::size_t>(offsets[1])}, offsets);
+    const std::vector<std::int32_t> rows = EpisodeOffsets(group);
+    std::vector<std::int32_t> lengths;
+    for (std::size_t e = 0; e + 1 < rows.size(); ++e) {
+      lengths.push_back(std::accumulate(group.trained_lengths().begin() + rows[e],
+                                        group.trained_lengths().begin() + rows[e + 1], 0));
+    }
+    const std::int32_t offsets[] = {0, static_cast<std::int32_t>(lengths.size())};
+    const LossDenominators masked = CountDenominators(lengths, offsets);
     left_out.tokens += masked.tokens;
     left_out.completions += masked.completions;
     left_out.groups += masked.groups;
@@ -417,7 +345,7 @@ LossDenominators LeftOutOfLoss(const Plan& plan, const TrainedRows& trained) {
 // of the others there are.
 double KeptShare(const Plan& plan, const TrainedRows& trained, Aggregation aggregation) {
   const LossDenominators kept =
-      CountDenominators(trained.input.lengths, trained.input.group_offsets);
+      CountDenominators(trained.episodes.Sum(trained.lengths), trained.episodes.groups);
   const LossDenominators left_out = LeftOutOfLoss(plan, trained);
   const auto share = [](std::int64_t in, std::int64_t out) {
     return in == 0 ? 1.0 : Number(in) / Number(in + out);
@@ -437,13 +365,55 @@ double KeptShare(const Plan& plan, const TrainedRows& trained, Aggregation aggre
   return 1;
 }
 
-// A group counts for all prompts that it was drawn in place of, against the denominator of what was
-// drawn (docs/sampling.md).
-void WeighByDraws(const Plan& plan, std::vector<double>& token_weights) {
-  std::size_t row = 0;
-  for (const GroupHeadPtr& group : plan.groups) {
-    for (std::size_t i = 0; i < CompletionsOf(*group); ++i, ++row)
-      token_weights[row] /= DrawProbabilityOf(*group);
+// Returns the weight of each trained token of the episodes, [E]. A group counts for all prompts
+// that it was drawn in place of, against the denominator of what was drawn (docs/sampling.md).
+std::vector<double> EpisodeWeights(const Plan& plan, const TrainedRows& trained,
+                                   std::span<const std::int32_t> updates,
+                                   const AssignmentOptions& options) {
+  std::vector<double> weights = WeightsOfUpdates(trained.episodes.Sum(trained.lengths),
+                                                 trained.episodes.groups, updates, options);
+  if (options.masks_zero_variance() && options.run.batch.denominator == StepDenominator::kDrawn) {
+    const double share = KeptShare(plan, trained, options.run.algorithm.aggregation);
+    for (double& weight : weights) weight *= share;
+  }
+  for (std::size_t k = 0; options.run.data.selection.unbiased && k < plan.groups.size(); ++k) {
+    for (double& weight : GroupRows(std::span(weights), trained.episodes.groups, k))
+      weight /= DrawProbabilityOf(*plan.groups[k]);
+  }
+  return weights;
+}
+
+// The turns of an episode share its tokens evenly here, because a plan does not have their lengths.
+GradientMass MassOf(const TrainedRows& trained, const AdvantageOutput& advantages,
+                    const std::vector<double>& episode_weights) {
+  std::vector<double> weights = episode_weights;
+  if (!trained.units.turn_offsets.empty()) {
+    const std::vector<std::int32_t> lengths = trained.episodes.Sum(trained.lengths);
+    std::vector<double> turns(lengths.size(), 0.0);
+    for (const std::int32_t e : trained.units.episodes) ++turns[ToIndex(e)];
+    weights.clear();
+    for (const std::int32_t e : trained.units.episodes)
+      weights.push_back(episode_weights[ToIndex(e)] * lengths[ToIndex(e)] / turns[ToIndex(e)]);
+  }
+  return PolicyGradientMass(advantages.advantages, trained.input.rewards, weights,
+                            trained.input.lengths, trained.input.group_offsets,
+                            trained.input.classes, advantages.decisions);
+}
+
+// Gives the rows and turns what the estimator gave to the units.
+void FillAdvantages(const TrainedRows& trained, AdvantageOutput advantages, Assignment& out) {
+  if (trained.units.turn_offsets.empty()) {
+    out.advantages = trained.episodes.ToRows(advantages.advantages);
+    if (!advantages.entropy_scale.empty())
+      out.entropy_scale = trained.episodes.ToRows(advantages.entropy_scale);
+    return;
+  }
+  out.turn_offsets = trained.units.turn_offsets;
+  out.turn_advantages = std::move(advantages.advantages);
+  for (std::size_t row = 0; row + 1 < out.turn_offsets.size(); ++row) {
+    const auto turns =
+        GroupRows(std::span<const double>(out.turn_advantages), out.turn_offsets, row);
+    out.advantages.push_back(turns.empty() ? 0 : Mean(turns));
   }
 }
 
@@ -464,27 +434,28 @@ bool AssignmentOptions::masks_zero_variance() const {
 
 std::int64_t AssignmentOptions::overlong_length() const {
   const std::int64_t length = run.algorithm.overlong.length;
-  return length > 0 ? length : run.sampling.max_tokens;
+  return length > 0 ? length : MostBehindPrompt(run);
 }
 
 Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
                               const GateState& gate, BatchSummary& summary,
                               std::span<const double> kl_penalties) {
-  TrainedRows trained = ApplyMasks(plan, kl_penalties, options);
+  BUTTRESS_ASSIGN_OR_RETURN(TrainedRows trained, ApplyMasks(plan, kl_penalties, options));
   BUTTRESS_RETURN_IF_ERROR(CheckCounts(plan, trained.planned));
   trained.input.gate = gate;
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
                             ComputeAdvantages(trained.input, options.run.algorithm));
   Assignment out;
   out.step = static_cast<std::int64_t>(plan.step);
-  out.update_of_row = DrawMiniBatches(
-      trained.input.group_offsets, static_cast<std::int32_t>(options.run.batch.updates),
-      options.run.batch.mini_batch,
-      {MixSeed(options.run.seed, HashText("mini-batches")), plan.step});
+  const std::vector<std::int32_t> updates =
+      DrawMiniBatches(trained.episodes.groups, static_cast<std::int32_t>(options.run.batch.updates),
+                      options.run.batch.mini_batch,
+                      {MixSeed(options.run.seed, HashText("mini-batches")), plan.step});
+  out.update_of_row = trained.episodes.ToRows(updates);
   const Placement placement = Place(plan, trained, advantages, out.update_of_row, options);
   summary = Summarize(plan, trained, advantages, placement);
 
-  out.group_offsets = trained.input.group_offsets;
+  out.group_offsets = plan.offsets();
   for (const GroupHeadPtr& group : plan.groups) {
     out.group_ids.push_back(group->group_id());
     out.constant.push_back(IsConstant(ClassOf(*group)) ? 1 : 0);
@@ -492,24 +463,20 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
                        group->trained_lengths().end());
   }
   FillPlacement(placement, options.ranks, out);
-  out.token_weights = WeightsOfUpdates(trained.input.lengths, trained.input.group_offsets,
-                                       out.update_of_row, options);
-  if (options.masks_zero_variance() && options.run.batch.denominator == StepDenominator::kDrawn) {
-    const double share = KeptShare(plan, trained, options.run.algorithm.aggregation);
-    for (double& weight : out.token_weights) weight *= share;
+  const std::vector<double> weights = EpisodeWeights(plan, trained, updates, options);
+  out.token_weights = trained.episodes.ToRows(weights);
+  for (std::size_t row = 0; row < out.token_weights.size(); ++row) {
+    if (trained.lengths[row] == 0) out.token_weights[row] = 0;
   }
-  if (options.run.data.selection.unbiased) WeighByDraws(plan, out.token_weights);
-  summary.gradient = PolicyGradientMass(
-      advantages.advantages, trained.input.rewards, out.token_weights, trained.input.lengths,
-      trained.input.group_offsets, trained.input.classes, advantages.decisions);
-  out.advantages = std::move(advantages.advantages);
-  out.entropy_scale = std::move(advantages.entropy_scale);
+  summary.gradient = MassOf(trained, advantages, weights);
+  FillAdvantages(trained, std::move(advantages), out);
   return out;
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Assignment, step, rounds, group_ids, group_offsets,
                                    rank_of_group, constant, lengths, update_of_row, micro_batch,
-                                   advantages, entropy_scale, token_weights, entropy_coef)
+                                   advantages, turn_offsets, turn_advantages, entropy_scale,
+                                   token_weights, entropy_coef)
 
 std::string EncodeAssignment(const Assignment& assignment) {
   std::string bytes;
@@ -530,7 +497,12 @@ Result<Assignment> DecodeAssignment(std::string_view bytes) {
   if (whole && a.group_offsets.size() == groups + 1 && a.rank_of_group.size() == groups &&
       a.constant.size() == groups && a.update_of_row.size() == rows &&
       a.micro_batch.size() == rows && a.advantages.size() == rows &&
-      a.token_weights.size() == rows && (a.entropy_scale.empty() || a.entropy_scale.size() == rows))
+      a.token_weights.size() == rows &&
+      (a.entropy_scale.empty() || a.entropy_scale.size() == rows) &&
+      (a.turn_offsets.empty()
+           ? a.turn_advantages.empty()
+           : a.turn_offsets.size() == rows + 1 &&
+                 CheckGroupOffsets(a.turn_offsets, a.turn_advantages.size()).ok()))
     return a;
   return DataLoss(
       "the broadcast of rank 0 is not an assignment; all ranks must run the same build");

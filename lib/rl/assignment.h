@@ -32,8 +32,12 @@ struct Assignment {
   std::vector<std::int32_t> lengths;        // [N] trained tokens; 0 if unscorable
   std::vector<std::int32_t> update_of_row;  // [N] the update that it is in
   std::vector<std::int32_t> micro_batch;    // [N] micro-batch of its rank; -1 if it is not run
-  std::vector<double> advantages;           // [N]
-  std::vector<double> entropy_scale;        // [N] for TokenAdvantages, or empty
+  std::vector<double> advantages;           // [N]; where turns have their own, their means
+  // Of run.env.credit: turn, else empty: completion i has the turns from turn_offsets[i] up to
+  // [i + 1], and each its advantage.
+  std::vector<std::int32_t> turn_offsets;  // [N + 1]
+  std::vector<double> turn_advantages;
+  std::vector<double> entropy_scale;  // [N] for TokenAdvantages, or empty
   // [N] weight of each trained token in the loss of its update; 0 outside of the loss
   std::vector<double> token_weights;
   double entropy_coef = 0;
@@ -78,10 +82,12 @@ struct AssignmentOptions {
 double OverlongPenalty(std::int64_t tokens, std::int64_t length, std::int64_t cache,
                        double penalty);
 
-// Computes the advantages over the whole plan, deals it out to updates and places its groups on the
-// ranks. Pure. `gate` is the next_gate of the previous step. `kl_penalties`, [N] or empty, are
-// subtracted from the rewards. kInvalidArgument if the plan contradicts its collapse counts or the
-// estimator rejects it.
+// Computes the advantages over the whole plan, of episodes or of turns (run.env.credit), deals it
+// out to updates and places its groups on the ranks. The branches of an episode are weighed as its
+// tokens: they have its advantage and its update, and denominators count episodes. Pure. `gate` is
+// the next_gate of the previous step. `kl_penalties`, [N] or empty, are subtracted from the
+// rewards. kInvalidArgument if the plan contradicts its collapse counts or if the estimator rejects
+// it.
 Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
                               const GateState& gate, BatchSummary& summary,
                               std::span<const double> kl_penalties = {});

@@ -69,8 +69,11 @@ void CheckRun(const RunSettings& run, Rules& rules) {
   for (const std::string& text : sampling.stop) {
     rules.RequireOf(!text.empty(), "sampling.stop", text, "a text of a character or more");
   }
+  // Conversations of agents may branch at every turn.
+  const bool branches = run.env.kind == EnvKind::kExec || run.env.kind == EnvKind::kHttp;
+  const std::int64_t rows = sampling.group_size * (branches ? run.env.max_turns : 1);
   rules.Between("batch.prompts", run.batch.prompts, 1,
-                kMaxPlanRows / std::max<std::int64_t>(1, sampling.group_size));
+                kMaxPlanRows / std::max<std::int64_t>(1, rows));
   CheckUpdates(run, rules);
   rules.Require(run.optim.precision != OptimPrecision::kStochastic ||
                     run.model.dtype == ModelDtype::kBfloat16,

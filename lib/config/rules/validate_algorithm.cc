@@ -1,5 +1,9 @@
 // Rules of run.algorithm: combinations of estimators and losses that make no sense.
+#include <algorithm>
+#include <iterator>
+
 #include "lib/config/rules/rules.h"
+#include "lib/config/token_bounds.h"
 
 namespace buttress {
 namespace {
@@ -68,6 +72,26 @@ void CheckAlgorithm(const AlgorithmConfig& algorithm, Rules& rules) {
   CheckPenalties(algorithm, rules);
 }
 
+namespace {
+
+// What the turns of a plan cannot give: their tokens, verdicts and components of their own.
+void CheckTurnCredit(const AlgorithmConfig& algorithm, Rules& rules) {
+  constexpr Estimator kOfTurns[] = {Estimator::kGrpo, Estimator::kDrGrpo, Estimator::kRloo,
+                                    Estimator::kNgrpo, Estimator::kAvspo};
+  rules.Require(std::ranges::find(kOfTurns, algorithm.advantage) != std::end(kOfTurns), "advantage",
+                "reads lengths, outcomes or components of whole completions, which the turns that "
+                "run.env.credit: turn compares do not have; take grpo, dr_grpo, rloo, ngrpo or "
+                "avspo, or run.env.credit: episode");
+  rules.Require(algorithm.kl_in != KlPlace::kReward, "kl_in",
+                "loss: with run.env.credit: turn a penalty on the reward would count the tokens of "
+                "earlier turns against later ones");
+  rules.Require(
+      !MarksTokens(algorithm.loss), "loss",
+      "marks tokens by the advantage of their completion; with run.env.credit: turn take another");
+}
+
+}  // namespace
+
 void CheckAlgorithmOfRun(const RunSettings& run, Rules& rules) {
   rules.In("run.algorithm.");
   const AlgorithmConfig& algorithm = run.algorithm;
@@ -89,12 +113,14 @@ void CheckAlgorithmOfRun(const RunSettings& run, Rules& rules) {
                 "overlong.cache",
                 "punishes a length that verifier overlong in run.reward punishes already; set 0, "
                 "or leave the verifier out");
-  const std::int64_t length =
-      algorithm.overlong.length > 0 ? algorithm.overlong.length : run.sampling.max_tokens;
+  const std::int64_t longest = MostBehindPrompt(run);
+  const std::int64_t length = algorithm.overlong.length > 0 ? algorithm.overlong.length : longest;
   rules.Require(algorithm.overlong.cache <= length, "overlong.cache",
                 "at most the length that it ends at, " + ToText(length));
-  rules.Require(length <= run.sampling.max_tokens, "overlong.length",
-                "at most run.sampling.max_tokens: no completion is longer");
+  rules.Require(length <= longest, "overlong.length",
+                std::string("at most run.") + (run.env.on() ? "env" : "sampling") +
+                    ".max_tokens: no completion is longer");
+  if (run.env.credit == EpisodeCredit::kTurn) CheckTurnCredit(algorithm, rules);
 }
 
 }  // namespace buttress

@@ -218,6 +218,27 @@ TEST(LoadTest, PassAtKNeedsAGroupOfMoreThanK) {
   EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
 }
 
+TEST(LoadTest, TurnsAreComparedByTheirRewardsAlone) {
+  std::vector<std::string> set = {"run.env.kind=http", "run.env.url=http://127.0.0.1:1/",
+                                  "run.env.credit=turn", "run.algorithm.advantage=opo"};
+  EXPECT_THAT(ErrorOf(kGood, set), HasSubstr("run.algorithm.advantage = opo: reads lengths"));
+  set.back() = "run.algorithm.loss=kl_cov";
+  EXPECT_THAT(ErrorOf(kGood, set), HasSubstr("run.algorithm.loss = kl_cov: marks tokens by"));
+  set.back() = "run.algorithm.kl_in=reward";
+  EXPECT_THAT(ErrorOf(kGood, set), HasSubstr("run.algorithm.kl_in = reward: loss: with"));
+  set.back() = "run.algorithm.advantage=rloo";
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
+}
+
+TEST(LoadTest, ThePunishmentOfLengthEndsAtTheLongestConversation) {
+  std::vector<std::string> set = {"run.env.kind=http", "run.env.url=http://127.0.0.1:1/",
+                                  "run.env.max_tokens=900", "run.algorithm.overlong.length=901"};
+  EXPECT_THAT(ErrorOf(kGood, set),
+              HasSubstr("run.algorithm.overlong.length = 901: at most run.env.max_tokens"));
+  set.back() = "run.algorithm.overlong.length=900";
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
+}
+
 TEST(LoadTest, SeveralUpdatesMustFitTheBatchAndTheLoss) {
   EXPECT_THAT(ErrorOf(kGood, {"run.batch.prompts=4", "run.batch.updates=5"}),
               HasSubstr("run.batch.updates = 5: at most the 4 prompts of a step"));
