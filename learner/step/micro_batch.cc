@@ -20,6 +20,22 @@ void AppendRow(const std::map<std::size_t, std::vector<T>>& values, std::size_t 
     out.insert(out.end(), own->second.begin(), own->second.end());
 }
 
+// Appends the advantages of the trained tokens of completion `i` until there are `end`: that of the
+// completion, or those of its turns, each of which holds whole trained spans.
+void AppendAdvantages(const Assignment& assignment, const v1::Group& group, int i, std::size_t row,
+                      std::size_t end, std::vector<float>& advantages) {
+  if (assignment.turn_offsets.empty())
+    return advantages.resize(end, static_cast<float>(assignment.advantages[row]));
+  auto turn = std::ranges::find(group.turns(), i, &v1::Turn::completion);
+  auto advantage = assignment.turn_advantages.begin() + assignment.turn_offsets[row];
+  for (const TokenSpan& span : TrainedSpansOf(group, i)) {
+    for (; turn->end() <= span.begin; ++turn) ++advantage;
+    advantages.insert(advantages.end(), static_cast<std::size_t>(span.end - span.begin),
+                      static_cast<float>(*advantage));
+  }
+  BUTTRESS_CHECK(advantages.size() == end, "turns hold the trained tokens");
+}
+
 }  // namespace
 
 bool TokenBatch::ContinuesLastPrompt(std::span<const std::int32_t> prompt) const {
@@ -102,7 +118,7 @@ MicroBatch GatherMicroBatch(const StepState& state, std::int32_t update, std::in
       batch.lengths.push_back(group.head().trained_lengths(i));
       AppendTrainedLogprobs(group, i, batch.sampler_logprobs);
       const std::size_t end = batch.sampler_logprobs.size();
-      batch.advantages.resize(end, static_cast<float>(assignment.advantages[row]));
+      AppendAdvantages(assignment, group, i, row, end, batch.advantages);
       batch.weights.resize(end, static_cast<float>(assignment.token_weights[row]));
       batch.constant.resize(end, fetched.constant ? 1 : 0);
       AppendRow(state.old_logprobs, row, batch.old_logprobs);

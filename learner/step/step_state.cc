@@ -29,6 +29,12 @@ Status CheckFetched(const FetchedGroup& fetched, std::size_t k, const StepState&
                                head.trained_lengths(i), " trained tokens, planned were ",
                                assignment.lengths[row]));
     }
+    const std::vector<std::int32_t>& offsets = assignment.turn_offsets;
+    const int turns = head.turns().empty() ? 0 : head.turns(i);
+    if (!offsets.empty() && offsets[row + 1] - offsets[row] != turns) {
+      return DataLoss(c10::str("completion ", i, " of group ", planned_id, " has ", turns,
+                               " turns, planned were ", offsets[row + 1] - offsets[row]));
+    }
     if (k >= state.plan.groups.size()) continue;
     const double reward = state.plan.groups[k]->rewards(i);
     if (reward == head.rewards(i)) continue;
