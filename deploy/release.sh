@@ -66,7 +66,7 @@ mkdir -p "$tree/deploy"
 add_openmpi
 add_libraries
 (cd "$root" && cp -R LICENSE README.md configs docs "$tree/")
-cp -R "$here"/{make-certs.sh,quickstart-data.sh,slurm} "$tree/deploy/"
+cp -R "$here"/{guess-data.sh,make-certs.sh,quickstart-data.sh,slurm} "$tree/deploy/"
 cp "$here"/{get-libtorch.sh,wheels.sh,wheels.txt,wheels-cuda.txt} "$tree/deploy/"
 list_packages >"$tree/../packages.tsv"
 python3 "$here/sbom.py" --name "$name" --version "$version" --revision "$revision" \
