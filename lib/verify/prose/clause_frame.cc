@@ -78,7 +78,7 @@ class FrameReader {
 
   Assertion Read() {
     if (clause_.empty()) return Assertion::kStated;
-    if (Assumes()) return Assertion::kNone;
+    if (Assumes() || Numbers()) return Assertion::kNone;
     if (IsOther(clause_.size())) return Assertion::kOpen;
     const bool noun = clause_.size() > 1 && Has(clause_.back(), kMeasureWord) &&
                       (IsDeterminer(clause_.end()[-2]) || Has(clause_.end()[-2], kMeasureWord));
@@ -107,6 +107,12 @@ class FrameReader {
                                      "other", "alternative", "first"});
     }
     return other;
+  }
+
+  // "Answer 2:", "case 1:": a label that counts.
+  bool Numbers() const {
+    return clause_.size() == 2 && IsValue(clause_[1]) &&
+           clause_[0].kind == ProseToken::Kind::kWord && !Has(clause_[0], kVerbWord | kSoWord);
   }
 
   // "Let x be 5", "when x is 5", "were it 5".
@@ -146,10 +152,9 @@ class FrameReader {
           at_ = 0;
           return true;
         }
-        if (!OneOf(clause_[at_ - 2],
-                   {"need", "needs", "needed", "have", "has", "had", "going", "out", "found",
-                    "known", "shown", "calculated", "computed", "determined", "happens", "able",
-                    "required", "having", "used"}))
+        if (!OneOf(clause_[at_ - 2], {"need", "needs", "needed", "have", "has", "had", "going",
+                                      "out", "found", "known", "shown", "calculated", "computed",
+                                      "determined", "happens", "able", "required", "having"}))
           return false;
       } else if (!finite && OneOf(token, {"have", "has", "had"})) {
         if (at_ > 1 && OneOf(clause_[at_ - 2], {"would", "should", "could", "might"})) return false;
@@ -244,7 +249,7 @@ class FrameReader {
 
   static bool Quantified(const ProseToken& token) {
     return OneOf(token, {"some", "others", "many", "most", "several", "someone", "somebody",
-                         "anyone", "people"});
+                         "anyone", "people", "another", "either"});
   }
 
   ProseSpan clause_;

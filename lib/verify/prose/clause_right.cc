@@ -13,7 +13,7 @@ class RightReader {
 
   Assertion Read() {
     if (const auto found = ReadRest()) return *found;
-    if (subject_ && IsVerbOfSubject()) return Assertion::kNone;
+    if (subject_ && (IsVerbOfSubject() || !EndsAsNoun())) return Assertion::kNone;
     constexpr std::size_t kMaxUnitWords = 6;
     for (std::size_t words = 0; at_ < tokens_.size() && words <= kMaxUnitWords; ++at_, ++words) {
       const auto found = tokens_[at_].kind == ProseToken::Kind::kWord ? ReadWord() : ReadSign();
@@ -71,6 +71,21 @@ class RightReader {
     if (OneOf(token, {"so", "and", "which"}) && person) return true;
     return IsWord(token, "which") && Has(next, kCopulaWord) && i + 2 < tokens_.size() &&
            OneOf(tokens_[i + 2], {"a", "an", "wrong", "too"});
+  }
+
+  // Whether a few words without a verb or preposition are the noun that the value counts, and so a
+  // sentence: "5 red apples", "5 apples left"; not "5 looks plausible".
+  bool EndsAsNoun() const {
+    if (tokens_.empty() || std::ranges::any_of(tokens_, [](const ProseToken& token) {
+          return token.kind != ProseToken::Kind::kWord || IsWord(token, "of") ||
+                 Has(token, kVerbWord | kPhraseWord | kContrastWord | kModalWord | kMeasureWord);
+        }))
+      return true;
+    const ProseToken& last = tokens_.back();
+    return (last.text.ends_with('s') && !last.text.ends_with("ss")) || last.text.ends_with("ed") ||
+           last.text.ends_with("ing") || last.text.ends_with("ly") || tokens_.size() == 1 ||
+           CanonicalUnit(last.text) || Has(last, kPassiveWord | kComparisonWord) ||
+           OneOf(last, {"people", "children", "men", "women", "more", "each"});
   }
 
   // "5 leads to a contradiction"; not "5 apples", "5 hours to go".
