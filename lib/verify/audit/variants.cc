@@ -45,13 +45,28 @@ std::string Replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
+// Whether the text has a fraction of at least 1 behind an integer, as 1\frac{5}{3} is: a mixed
+// number or a product.
+bool IsImproper(std::string_view text) {
+  constexpr std::string_view kFraction = "\\frac{";
+  const std::size_t at = text.find(kFraction);
+  if (at == std::string_view::npos || at == 0 || text.find_first_of("0123456789") >= at)
+    return false;
+  const std::size_t begin = at + kFraction.size();
+  const std::size_t middle = std::min(text.find("}{", begin), text.size());
+  const std::string_view over = text.substr(begin, middle - begin);
+  std::string_view under = text.substr(std::min(middle + 2, text.size()));
+  under = under.substr(0, under.find('}'));
+  return over.size() > under.size() || (over.size() == under.size() && over >= under);
+}
+
 // Collects the near misses of one rule in order.
 class Misses {
  public:
   explicit Misses(std::string_view answer) : answer_(answer) {}
 
   void Add(std::string_view rule, std::string text) {
-    if (text == answer_ || !seen_.insert(text).second) return;
+    if (text == answer_ || IsImproper(text) || !seen_.insert(text).second) return;
     const auto row =
         std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return r.first == rule; });
     auto& texts = row == rows_.end() ? rows_.emplace_back(rule, std::vector<std::string>{}).second
@@ -115,7 +130,8 @@ void AddSigns(std::string_view answer, Misses& misses) {
 }
 
 void AddDigits(std::string_view answer, Misses& misses) {
-  for (const int step : {1, 9, 5, 2, 8, 3}) {
+  if (answer.find("\\approx") != std::string_view::npos) return;  // one member may stay right
+  for (const int step : {1, 9, 5, 2, 8, 3, 7, 4, 6}) {
     for (std::size_t i = answer.size(); i-- > 0;) {
       if (absl::ascii_isdigit(answer[i]))
         misses.Replace("digit", i, 1,
@@ -213,7 +229,34 @@ void AddOperators(std::string_view answer, Misses& misses) {
   if (number && answer.find("text") == std::string_view::npos) {
     misses.Add("operator", std::string(answer) + "+1");
     misses.Add("operator", std::string(answer) + "-1");
+    misses.Add("operator", std::string(answer) + "+2");
+    misses.Add("operator", std::string(answer) + "-\\frac{1}{7}");
   }
+}
+
+// Moves or adds a decimal point in a number that has none.
+void AddPoints(std::string_view answer, Misses& misses) {
+  const bool integer = std::ranges::all_of(answer, absl::ascii_isdigit);
+  if (!integer) return;
+  for (std::size_t i = 1; i < answer.size() && answer[0] != '0'; ++i)
+    misses.Replace("point", i, 0, ".");
+  for (const std::string_view decimals : {".5", ".1", ".9", ".25"})
+    misses.Add("point", std::string(answer) + std::string(decimals));
+  if (!IsZero(answer)) misses.Add("point", "0." + std::string(answer));
+}
+
+// Adds or removes an entry of a list or tuple; only digits, so that commas separate entries.
+void AddEntries(std::string_view answer, Misses& misses) {
+  if (answer.find_first_not_of("0123456789-, ()") != std::string_view::npos) return;
+  const std::size_t comma = answer.rfind(", ");
+  if (comma == std::string_view::npos) return;
+  const std::size_t end = answer.ends_with(')') ? answer.size() - 1 : answer.size();
+  const std::size_t first = answer.find(',');
+  const std::size_t begin = answer.starts_with('(') ? 1 : 0;
+  misses.Replace("entry", comma, end - comma, "");
+  misses.Replace("entry", begin, answer.find_first_not_of(' ', first + 1) - begin, "");
+  for (const std::string_view more : {", 977", ", -977", ", 1/977"})
+    misses.Replace("entry", end, 0, more);
 }
 
 void AddUnits(std::string_view answer, Misses& misses) {
@@ -265,6 +308,8 @@ std::vector<NearMiss> NearMisses(std::string_view answer, std::size_t most) {
   AddOrders(answer, misses);
   AddBrackets(answer, misses);
   AddOperators(answer, misses);
+  AddPoints(answer, misses);
+  AddEntries(answer, misses);
   AddUnits(answer, misses);
   AddLetters(answer, misses);
   return misses.InTurn(most);

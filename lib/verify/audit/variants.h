@@ -10,7 +10,7 @@
 namespace buttress {
 
 struct NearMiss {
-  std::string_view rule;  // sign, digit, order, bracket, operator, unit or letter
+  std::string_view rule;  // sign, digit, order, bracket, operator, point, entry, unit or letter
   std::string text;
 };
 
@@ -20,7 +20,9 @@ struct NearMiss {
 //   digit     changes, adds or removes a digit
 //   order     swaps adjacent digits, entries of a tuple or interval, numerator and denominator
 //   bracket   swaps round and square brackets; removes a pair around a sum
-//   operator  swaps + and -, · and +, < and >, ∪ and ∩; removes a root; adds 1
+//   operator  swaps + and -, · and +, < and >, ∪ and ∩; removes a root; adds a number
+//   point     moves or adds a decimal point
+//   entry     adds or removes an entry of a list or tuple
 //   unit      changes the unit, if there is one
 //   letter    changes a variable, or a letter in a text
 std::vector<NearMiss> NearMisses(std::string_view answer, std::size_t most);
