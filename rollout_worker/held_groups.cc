@@ -309,11 +309,21 @@ std::vector<SampleId> HeldGroups::RevokeOlder(const LeaseRef& ref) {
   return Erase(held);
 }
 
+std::vector<SampleId> HeldGroups::ReturnUnsampled(ReturnReason reason) {
+  return ReturnUpTo(Phase::kSampling, reason);
+}
+
 std::vector<SampleId> HeldGroups::ReturnAll(ReturnReason reason) {
+  return ReturnUpTo(Phase::kSubmitting, reason);
+}
+
+std::vector<SampleId> HeldGroups::ReturnUpTo(Phase last, ReturnReason reason) {
   MutexLock lock(mutex_);
   std::vector<SampleId> unfinished;
-  while (!held_.empty()) {
-    const std::vector<SampleId> samples = HandOn(held_.begin(), reason);
+  for (auto held = held_.begin(); held != held_.end();) {
+    const auto entry = held++;
+    if (entry->second.phase > last) continue;
+    const std::vector<SampleId> samples = HandOn(entry, reason);
     unfinished.insert(unfinished.end(), samples.begin(), samples.end());
   }
   NotifyLocked();

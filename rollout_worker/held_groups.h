@@ -145,6 +145,8 @@ class HeldGroups {
   std::vector<SampleId> Revoke(const LeaseRef& ref);
   // Revokes the lease of the same group if its epoch is older than that of `ref`.
   std::vector<SampleId> RevokeOlder(const LeaseRef& ref);
+  // ReturnUnsampled leaves the groups that are sampled.
+  std::vector<SampleId> ReturnUnsampled(ReturnReason reason);
   std::vector<SampleId> ReturnAll(ReturnReason reason);
 
   // Returns the leases of all waiting groups. The engine has no sample of them.
@@ -209,6 +211,8 @@ class HeldGroups {
   // Returns the part of the sample that is not reported yet, at most `most` tokens of it.
   static std::optional<PartialCompletion> Unreported(Held& held, const EngineResult& sample,
                                                      std::int32_t most);
+  // Returns the leases of the groups up to `last`.
+  std::vector<SampleId> ReturnUpTo(Phase last, ReturnReason reason);
   // Erases a group that the coordinator is told to lease again.
   std::vector<SampleId> HandOn(Groups::iterator held, ReturnReason reason) REQUIRES(mutex_);
 

@@ -19,6 +19,8 @@ constexpr std::int64_t kMaxPollMs = 10000;
 constexpr std::int64_t kMaxQuietMs = 1000;
 // Reports of a worker that leaves, each of at most 1 MiB.
 constexpr int kMostHandOns = 64;
+// For an engine that is to sleep, and the groups that it held back.
+constexpr std::int64_t kSendMs = 5000;
 // The time for which the worker collects freed room before it offers it, and the pause after an
 // Exchange without news.
 constexpr milliseconds kGather(50);
@@ -237,7 +239,22 @@ void Worker::Drain() {
   parts_.metrics.SetState(WorkerState::kDraining);
   groups_.ReturnWaiting(ReturnReason::kDraining);
   Log(kInfo, "draining", {{"groups", groups_.counts().held}, {"budget_ms", options_.drain_ms}});
-  const std::int64_t deadline = RealClock().MonotonicMs() + options_.drain_ms;
+  Finish(options_.drain_ms);
+  if (options_.hold_back) {
+    HandOn();
+    Cancel(groups_.ReturnUnsampled(ReturnReason::kDraining));
+    Finish(kSendMs);
+  }
+  submitter_.Stop();
+  HandOn();
+  Cancel(groups_.ReturnAll(ReturnReason::kDraining));
+  const Status status = Exchange().status();
+  if (!status.ok())
+    Log(kWarn, "leases could not be returned; they will expire", {{"error", status.ToString()}});
+}
+
+void Worker::Finish(std::int64_t budget_ms) {
+  const std::int64_t deadline = RealClock().MonotonicMs() + budget_ms;
   std::int64_t next_exchange = 0;
   std::uint64_t seen = 0;
   while (groups_.counts().held > 0 && RealClock().MonotonicMs() < deadline && !run_ended_) {
@@ -250,12 +267,6 @@ void Worker::Drain() {
     }
     seen = groups_.WaitForChange(seen, kGather);
   }
-  submitter_.Stop();
-  HandOn();
-  Cancel(groups_.ReturnAll(ReturnReason::kDraining));
-  const Status status = Exchange().status();
-  if (!status.ok())
-    Log(kWarn, "leases could not be returned; they will expire", {{"error", status.ToString()}});
 }
 
 // Reports all that the unfinished groups have, so that other workers continue them. The engine

@@ -117,6 +117,8 @@ class Worker {
   v1::WorkerTime Time() const;
   v1::WorkerTokens Tokens() const;
   void Drain();
+  // Goes on with the held groups until they are submitted, for `budget_ms` at most.
+  void Finish(std::int64_t budget_ms);
   void HandOn();
   void Cancel(const std::vector<SampleId>& samples);
 

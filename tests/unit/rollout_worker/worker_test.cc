@@ -381,6 +381,25 @@ TEST_F(WorkerTest, GroupsThatAreHeldBackAreSubmittedOnceTheEngineSleeps) {
   EXPECT_TRUE(Stop().ok());
 }
 
+TEST_F(WorkerTest, AWorkerThatLeavesSubmitsWhatItHasHeldBack) {
+  WorkerOptions options = DefaultOptions();
+  options.hold_back = true;
+  options.drain_ms = 1;
+  engine_.LetSleep(false);
+  coordinator_.Offer(LeaseOf(1));
+  Start(options);
+  ASSERT_TRUE(engine_.WaitForSleep());
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(2));
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
+  engine_.LetSleep(true);
+  EXPECT_TRUE(Stop().ok());
+  const Seen seen = coordinator_.seen();
+  EXPECT_TRUE(seen.accepted.contains({1, 1}));
+  EXPECT_FALSE(seen.returned.contains({1, 1}));
+  EXPECT_EQ(seen.returned.at({2, 1}), v1::RETURN_REASON_DRAINING);
+}
+
 TEST_F(WorkerTest, AnEngineWithoutGroupsSleeps) {
   WorkerOptions options = DefaultOptions();
   options.hold_back = true;
