@@ -18,7 +18,7 @@ namespace buttress {
 
 struct ServeOptions {
   std::string listen;
-  std::vector<std::string> keys;  // of those who may call; empty: everyone may
+  std::vector<std::string> keys = {};  // of those who may call; empty: everyone may
   bool weight_calls = false;
 };
 

@@ -16,7 +16,7 @@
 namespace buttress {
 
 struct ServedModel {
-  std::string name;  // that requests name it by
+  std::string name = {};  // that requests name it by
   const Tokenizer* tokenizer = nullptr;
   TextEncoder encoder;
   ModelConfig config = {};
