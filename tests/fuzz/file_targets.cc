@@ -13,6 +13,8 @@
 #include "lib/tokenizer/json/tokenizer_config.h"
 #include "lib/tokenizer/json/tokenizer_json.h"
 #include "lib/weights/safetensors.h"
+#include "rollout_worker/openai/request.h"
+#include "rollout_worker/openai/tokenize.h"
 #include "rollout_worker/vllm/protocol.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/fakes/byte_tokenizer.h"
@@ -55,6 +57,35 @@ constexpr std::string_view kReplyPieces[] = {"data: ",
                                              "}",
                                              "event: error",
                                              ":"};
+
+constexpr std::string_view kRequestPieces[] = {"{",
+                                               "}",
+                                               "[",
+                                               "]",
+                                               ":",
+                                               ",",
+                                               "\"",
+                                               "null",
+                                               "true",
+                                               "-1",
+                                               "1e999",
+                                               "\"prompt\"",
+                                               "\"stop\"",
+                                               "\"messages\"",
+                                               "\"role\"",
+                                               "\"content\"",
+                                               "\"type\"",
+                                               "\"text\"",
+                                               "\"tools\"",
+                                               "\"tool_calls\"",
+                                               "\"model\"",
+                                               "\"function\"",
+                                               "\"arguments\"",
+                                               "\"stream_options\"",
+                                               "\"tokens\"",
+                                               "\"logprobs\"",
+                                               "\"seed\"",
+                                               "\"tool_choice\""};
 
 std::string Golden(const std::string& name) { return *ReadFile(BUTTRESS_SOURCE_DIR "/" + name); }
 
@@ -170,6 +201,23 @@ void RunReply(std::string_view input) {
   (void)pieces.Finish();
 }
 
+std::vector<std::string> Requests() {
+  return {R"({"model": "m", "prompt": [[1, 2], [3]], "n": 2, "stop": ["a"], "seed": 5, )"
+          R"("stream": true, "stream_options": {"include_usage": true}, "logprobs": 0})",
+          R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}, )"
+          R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", )"
+          R"("arguments": "{\"a\": 1}"}}]}], "tools": [{"type": "function", )"
+          R"("function": {"name": "f"}}], "tool_choice": "auto", "top_logprobs": 1})",
+          R"({"prompt": "a", "add_special_tokens": false})", R"({"tokens": [1, 2]})"};
+}
+
+void RunRequest(std::string_view input) {
+  ParseCompletions(input).status().IgnoreError();
+  ParseChat(input).status().IgnoreError();
+  ParseTokenize(input).status().IgnoreError();
+  ParseDetokenize(input).status().IgnoreError();
+}
+
 }  // namespace
 
 std::vector<FuzzTarget> FileTargets() {
@@ -178,7 +226,8 @@ std::vector<FuzzTarget> FileTargets() {
           {"safetensors", Safetensors, kJsonPieces, 1 << 14, RunSafetensors},
           {"config", Configs, kYamlPieces, 1 << 14, RunConfigText},
           {"template", Templates, kTemplatePieces, 1 << 14, RunTemplate},
-          {"reply", Replies, kReplyPieces, 1 << 14, RunReply}};
+          {"reply", Replies, kReplyPieces, 1 << 14, RunReply},
+          {"request", Requests, kRequestPieces, 1 << 14, RunRequest}};
 }
 
 }  // namespace buttress
