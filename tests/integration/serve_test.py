@@ -23,7 +23,7 @@ TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "
 CALL = [{"role": "user", "content": "Add 1 and 2."},
         {"role": "assistant", "content":
          'I add.\n<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>'}]
-LONG = {"prompt": "How many", "max_tokens": 4000, "ignore_eos": True}
+LONG = {"prompt": "How many", "max_tokens": 12000, "ignore_eos": True}
 
 
 def setUpModule():
@@ -34,7 +34,7 @@ def setUpModule():
     text = FOLDER / "text.jsonl"
     text.write_text(json.dumps({"messages": CHAT}) + "\n")
     run("new-model", "--out", FOLDER / "new", "--text", text, "--tokens", "350", "--layers", "2",
-        "--hidden", "64", "--heads", "2", "--intermediate", "128", "--max-positions", "4096")
+        "--hidden", "64", "--heads", "2", "--intermediate", "128", "--max-positions", "16384")
     train(MODEL, CHAT, "--steps", "2")
 
 
@@ -42,11 +42,11 @@ def tearDownModule():
     directory.cleanup()
 
 
-def train(out, messages, *flags):
+def train(out, messages, *flags, start="new"):
     """Trains a model on one conversation."""
     data = FOLDER / "data.jsonl"
     data.write_text(json.dumps({"messages": messages}) + "\n")
-    run("sft", "--model", FOLDER / "new", "--data", data, "--out", out, "--batch", "1", *flags)
+    run("sft", "--model", FOLDER / start, "--data", data, "--out", out, "--batch", "1", *flags)
 
 
 def run(*command):
@@ -144,7 +144,7 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.server.call("GET", "/health")[0], 200)
         self.assertIn("version", self.server.call("GET", "/version")[1])
         model = self.server.call("GET", "/v1/models")[1]["data"][0]
-        self.assertEqual((model["id"], model["max_model_len"]), ("tiny", 4096))
+        self.assertEqual((model["id"], model["max_model_len"]), ("tiny", 16384))
 
     def test_a_seed_repeats_and_choices_differ(self):
         one = self.completion(model="tiny", max_tokens=20, n=3)
@@ -226,8 +226,8 @@ class ServeTest(unittest.TestCase):
             self.assertIn("not JSON", self.refused(400, path, "{"))
             self.assertIn("is not a field", self.refused(400, path, {"grammar": "x"}))
         self.assertIn("expected 'tiny'", self.refused(404, paths[0], {"model": "x", "prompt": "a"}))
-        self.assertIn("maximum context length is 4096",
-                      self.refused(400, paths[0], {"prompt": "a", "max_tokens": 4096}))
+        self.assertIn("maximum context length is 16384",
+                      self.refused(400, paths[0], {"prompt": "a", "max_tokens": 16384}))
         self.assertIn("is not a token", self.refused(400, paths[0], {"prompt": [1000]}))
         self.assertIn("is empty", self.refused(400, paths[0], {"prompt": ""}))
         self.assertIn("images", self.refused(400, paths[1], {"messages": [
@@ -304,6 +304,21 @@ class ToolsTest(unittest.TestCase):
             server.post(path, messages=after, tools=[TOOL], max_tokens=2)
 
 
+class AdapterTest(unittest.TestCase):
+
+    def test_completions_equal_those_of_generate_with_the_adapters(self):
+        adapter = str(FOLDER / "adapter")
+        train(adapter, CHAT, "--steps", "10", "--lr", "1e-1", "--lora-rank", "2",
+              start="model")
+        row = {"text": "How many", "max_tokens": 20, "temperature": 0}
+        expected = buttress("generate", [row], "--adapter", adapter)[0]["token_ids"]
+        self.assertNotEqual(buttress("generate", [row])[0]["token_ids"], expected)
+        with Server("--adapter", adapter) as server:
+            got = server.post("/v1/completions", prompt=row["text"], max_tokens=20, temperature=0,
+                              return_token_ids=True)["choices"][0]
+        self.assertEqual(got["token_ids"], expected)
+
+
 class AdmissionTest(unittest.TestCase):
 
     def test_keys(self):
@@ -344,7 +359,8 @@ class AdmissionTest(unittest.TestCase):
 
     def test_open_completions_end_after_sigterm_and_others_are_refused(self):
         with Server() as server:
-            connection, reply = server.send("POST", "/v1/completions", {**LONG, "stream": True})
+            body = {**LONG, "stream": True, "max_tokens": 3000, "n": 4}
+            connection, reply = server.send("POST", "/v1/completions", body)
             server.process.send_signal(signal.SIGTERM)
             server.wait_for(lambda: server.call("GET", "/health")[0] == 503)
             self.assertEqual(server.call("POST", "/v1/completions", {"prompt": "a"})[0], 503)
