@@ -87,12 +87,18 @@ TextFacts TextFactsOf(const v1::GroupHead& head, std::size_t i) {
   return facts;
 }
 
-// Returns the tokens that the policy sampled of the completions [begin, end) of an episode. Of one
-// that is unscorable the head does not tell them from what others wrote.
-std::int32_t SampledTokens(const v1::GroupHead& head, int begin, int end) {
-  const bool turns = !head.turns().empty() && IsScorable(head, begin);
-  const auto& lengths = turns ? head.trained_lengths() : head.lengths();
-  return std::accumulate(lengths.begin() + begin, lengths.begin() + end, 0);
+// Returns the setting at which an episode ended; empty for other ends.
+std::string LimitOf(v1::EpisodeEnd end) {
+  switch (end) {
+    case v1::EPISODE_END_TURNS:
+      return "run.env.max_turns";
+    case v1::EPISODE_END_TOKENS:
+      return "run.env.max_tokens";
+    case v1::EPISODE_END_TOOLS:
+      return "run.env.max_tool_calls";
+    default:
+      return "";
+  }
 }
 
 GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
@@ -112,8 +118,10 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
     c.deciding_reward = head.raw_rewards(i);
     c.outcome = OutcomeOf(head, i);
     MaskHugeReward(c);
-    c.tokens = SampledTokens(head, i, episodes[e + 1]);
+    c.tokens = std::accumulate(SampledLengthsOf(head).begin() + i,
+                               SampledLengthsOf(head).begin() + episodes[e + 1], 0);
     if (head.finish_reasons(i) != v1::FINISH_REASON_UNSPECIFIED) c.truncated = IsTruncated(head, i);
+    if (!head.episode_ends().empty()) c.limit = LimitOf(head.episode_ends(i));
     if (c.tokens == 0) continue;
     c.logprob = std::accumulate(head.logprob_sums().begin() + i,
                                 head.logprob_sums().begin() + episodes[e + 1], 0.0);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "lib/base/report/check.h"
 #include "lib/explain/rates.h"
@@ -58,6 +60,9 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
     {"against history", "all are wrong, although earlier visits of the prompt were mostly right",
      "score the stored completions again, and look for a verifier that fails now and then "
      "(timeouts, errors that are scored as 0) or a policy that broke"},
+    {"episode limit", "most episodes were ended at a limit of turns, tokens or tool calls",
+     "raise the setting that the evidence names, or reward episodes that end sooner; `buttress "
+     "samples` shows the conversations"},
 }};
 
 struct Range {
@@ -167,6 +172,24 @@ std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& 
                    fmt::format("{} of {} completions {}", truncated, n,
                                reported ? "ended at the token limit"
                                         : "end midway, at the greatest lengths of the run")};
+}
+
+// Returns a diagnosis if most episodes ended at a limit; it names the setting that ended the most.
+std::optional<Diagnosis> AtLimit(const GroupFacts& group, const CauseRules& rules) {
+  std::map<std::string, std::int64_t> ended;
+  std::int64_t all = 0;
+  for (const CompletionFacts& c : group.completions) {
+    if (c.limit.empty()) continue;
+    ++ended[c.limit];
+    ++all;
+  }
+  const auto n = static_cast<std::int64_t>(group.completions.size());
+  if (all == 0 || Share(all, n) < rules.limit_share) return std::nullopt;
+  const auto most =
+      std::ranges::max_element(ended, {}, [](const auto& limit) { return limit.second; });
+  std::string evidence = fmt::format("{} of {} episodes ended at a limit, {} of them at {}", all, n,
+                                     most->second, most->first);
+  return Diagnosis{Cause::kEpisodeLimit, evidence};
 }
 
 std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
@@ -336,6 +359,7 @@ Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const C
   if (auto found = Duplicates(copies, context, rules)) return *found;
   if (auto found = Repeated(copies, context, rules)) return *found;
   if (level != Level::kBest) {
+    if (auto found = AtLimit(group, rules)) return *found;
     if (auto found = Truncated(group, context, rules)) return *found;
   }
   if (auto found = ModeCollapsed(copies, level, rules)) return *found;

@@ -1,7 +1,7 @@
 // Names the cause for which a group gave no signal, with evidence. Pure.
 //
 // The first cause that applies is taken, in this order, because each makes the later ones
-// meaningless: float noise, unscorable, stale weights, duplicate samples, truncated,
+// meaningless: float noise, unscorable, stale weights, duplicate samples, episode limit, truncated,
 // mode-collapsed, verifier constant, never right, against history, too easy or too hard, easy
 // source or hard source (where the prompt has no recent visit), unknown. Where nothing says which
 // completions are right, equal rewards stands in the place of verifier constant and what follows.
@@ -36,9 +36,10 @@ enum class Cause : std::uint8_t {
   kEqualRewards,
   kNeverRight,
   kAgainstHistory,
+  kEpisodeLimit,
 };
 
-inline constexpr std::size_t kCauses = 15;
+inline constexpr std::size_t kCauses = 16;
 
 struct CauseInfo {
   std::string_view name;     // in text and JSON, for example "too easy"
@@ -62,10 +63,11 @@ struct CauseRules {
   std::int32_t room_words = 16;
 
   // Shares of a group's completions above which the whole group counts as copied, repeated from an
-  // earlier group, or truncated.
+  // earlier group, truncated, or ended at a limit of its episodes.
   double copied_share = 0.5;
   double repeated_share = 0.5;
   double truncated_share = 0.5;
+  double limit_share = 0.5;
 
   // Probability of the copies under the sampler's log-probs below which they are not accidental. A
   // run has 1e4 to 1e6 groups.

@@ -14,6 +14,7 @@ constexpr Cause kFaults[] = {
     Cause::kFloatNoise,       Cause::kUnscorable, Cause::kStaleWeights,
     Cause::kDuplicateSamples, Cause::kTruncated,  Cause::kModeCollapsed,
     Cause::kVerifierConstant, Cause::kNeverRight, Cause::kAgainstHistory,
+    Cause::kEpisodeLimit,
 };
 
 // Rarer faults cost less than what it takes to find them.

@@ -36,6 +36,7 @@ struct CompletionFacts {
   Outcome outcome = Outcome::kUnspecified;  // unspecified: the deciding reward decides
   bool judged = true;                       // false: nothing says whether the completion is right
   std::optional<bool> truncated;            // at the token limit
+  std::string limit;                        // setting at which its episode ended; empty: none
   std::optional<std::int32_t> tokens;
   std::optional<double> logprob;     // nats of the whole completion under the sampler
   std::optional<bool> states_truth;  // whether a second verifier finds the ground truth in it

@@ -224,6 +224,20 @@ TEST(CauseTest, CompletionsAtTheLimitAreTruncatedUnlessCorrect) {
   EXPECT_EQ(Named(group), Cause::kEasySource);
 }
 
+TEST(CauseTest, EpisodesAtALimitNameTheSettingUnlessCorrect) {
+  GroupFacts group = Constant(0);
+  for (std::size_t i = 0; i < 4; ++i) group.completions[i].limit = "run.env.max_turns";
+  group.completions[3].limit = "run.env.max_tokens";
+  const Diagnosis diagnosis = Diagnose(group, Ordinary(), kRules);
+  EXPECT_EQ(diagnosis.cause, Cause::kEpisodeLimit);
+  EXPECT_EQ(diagnosis.evidence, "4 of 8 episodes ended at a limit, 3 of them at run.env.max_turns");
+  for (CompletionFacts& c : group.completions) c.deciding_reward = 1;
+  EXPECT_EQ(Named(group), Cause::kEasySource);
+  group = Constant(0);
+  for (std::size_t i = 0; i < 3; ++i) group.completions[i].limit = "run.env.max_turns";
+  EXPECT_EQ(Named(group), Cause::kHardSource);
+}
+
 TEST(CauseTest, ATrustedSecondVerifierContradictsTheFirst) {
   GroupFacts group = Constant(0);
   for (std::size_t i = 0; i < 8; ++i) group.completions[i].states_truth = i < 3;

@@ -140,6 +140,17 @@ TEST(LedgerStepsTest, EveryFaultVisibleInALedgerIsNamed) {
          for (int& reason : *g.mutable_head()->mutable_finish_reasons())
            reason = v1::FINISH_REASON_LENGTH;
        }},
+      {Cause::kEpisodeLimit, 0,
+       [](v1::Group& g) {
+         for (int i = 0; i < kSize; ++i) {
+           v1::Turn& turn = *g.add_turns();
+           turn.set_completion(i);
+           turn.set_end(g.head().lengths(i));
+           g.mutable_head()->add_turns(1);
+           g.mutable_head()->add_turn_rewards(0);
+           g.mutable_head()->add_episode_ends(v1::EPISODE_END_TOOLS);
+         }
+       }},
       {Cause::kUnscorable, 0,
        [](v1::Group& g) {
          for (int i = 0; i < kSize; ++i) {
