@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
+#include "lib/experience/episode_ends.h"
 #include "lib/experience/group.h"
 #include "lib/samples/sample_reader.h"
 
@@ -57,6 +58,7 @@ ordered_json ContentJson(const AcceptedGroup& accepted) {
                          {"recent_scored", head.history().recent_scored()}}}};
   for (const v1::PolicyVersion& version : head.versions())
     json["versions"].push_back(ToString({version.learner_epoch(), version.step(), ""}));
+  int turn = 0;
   for (int i = 0; i < head.outcomes_size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const auto finish = static_cast<FinishReason>(head.finish_reasons(i));
@@ -65,6 +67,14 @@ ordered_json ContentJson(const AcceptedGroup& accepted) {
         {"deciding_reward", head.raw_rewards(i)},      {"raw_reward", head.rewards(i)},
         {"components", ComponentsJson(head, at)},      {"tokens", head.lengths(i)},
         {"trained_tokens", head.trained_lengths(i)},   {"logprob_sum", head.logprob_sums(i)}};
+    if (!head.parents().empty()) completion["parent"] = head.parents(i);
+    if (!head.turns().empty()) {
+      completion["sampled_tokens"] = head.sampled_lengths(i);
+      completion["end"] = EpisodeEndName(head.episode_ends(i));
+      const auto first = head.turn_rewards().begin() + turn;
+      completion["turn_rewards"] = std::vector<double>(first, first + head.turns(i));
+      turn += head.turns(i);
+    }
     json["completions"].push_back(std::move(completion));
   }
   return json;

@@ -15,6 +15,8 @@
 #include "cli/output.h"
 #include "cli/run_client.h"
 #include "lib/base/text/unicode.h"
+#include "lib/experience/episode_ends.h"
+#include "lib/experience/episodes.h"
 
 namespace buttress {
 namespace {
@@ -64,6 +66,29 @@ std::string SumText(const v1::GroupHead& head, std::size_t i) {
   return text;
 }
 
+// "turn 1: reward 0.250, asked after 3 ms, answered in 40 ms, calculator, 1 failed".
+std::string TurnText(const Sample& sample, std::size_t t) {
+  const v1::Turn& turn = sample.turns[t];
+  std::string text =
+      fmt::format("turn {}: reward {:.3f}, asked after {} ms, answered in {} ms", t + 1,
+                  sample.turn_rewards[t], turn.waited_ms(), turn.sampled_ms());
+  for (const std::string& tool : turn.tools()) text += ", " + Printable(tool);
+  if (turn.failed_tools() > 0) text += fmt::format(", {} failed", turn.failed_tools());
+  return text;
+}
+
+// The conversation behind the prompt: "|" for the policy, ":" for others.
+std::string ConversationText(const Sample& sample, std::size_t columns) {
+  std::string text;
+  for (const SamplePart& part : sample.parts) {
+    text += Wrapped(Printable(part.text), part.turn < 0 ? "     : " : "     | ", columns);
+    if (part.turn >= 0) {
+      text += Wrapped(TurnText(sample, static_cast<std::size_t>(part.turn)), "       ", columns);
+    }
+  }
+  return text;
+}
+
 std::string HeadOf(const SampledGroup& group, std::size_t i) {
   const v1::GroupHead& columns = *group.head;
   const Sample& sample = group.samples[i];
@@ -71,6 +96,10 @@ std::string HeadOf(const SampledGroup& group, std::size_t i) {
                                  OutcomeName(OutcomeOf(columns, i)), RewardsOf(columns)[i]);
   head += fmt::format("  {} tokens", columns.lengths(static_cast<int>(i)));
   if (IsTruncated(columns, i)) head += "  truncated";
+  const auto at = static_cast<int>(i);
+  if (!columns.episode_ends().empty())
+    head += fmt::format("  end {}", EpisodeEndName(columns.episode_ends(at)));
+  if (!IsRoot(columns, i)) head += fmt::format("  branch of {}", columns.parents(at));
   if (!sample.answer.empty()) head += "  answer " + Printable(sample.answer);
   if (!sample.unscorable.empty()) head += "  (" + Printable(sample.unscorable) + ")";
   return head;
@@ -202,11 +231,11 @@ std::string Wrapped(std::string_view text, std::string_view indent, std::size_t 
 }
 
 std::string SamplesText(const SampledGroup& group, const SamplesLayout& layout) {
-  const auto correct = std::ranges::count(group.head->outcomes(), v1::OUTCOME_CORRECT);
+  const auto correct = OwnHistoryOf(*group.head).correct;
   std::string head =
       fmt::format("step {}, group {}: {}, {} of {} correct; prompt {}", group.group.step,
                   group.group.group_id, CollapseClassName(ClassOf(*group.head)), correct,
-                  group.samples.size(), Printable(group.group.prompt.prompt_id));
+                  Episodes(*group.head), Printable(group.group.prompt.prompt_id));
   if (!group.group.prompt.source.empty()) head += " of " + Printable(group.group.prompt.source);
   std::string text = Wrapped(head, "", layout.columns);
   if (!group.why_no_texts.empty()) text += Wrapped(group.why_no_texts, "  ", layout.columns);
@@ -219,7 +248,11 @@ std::string SamplesText(const SampledGroup& group, const SamplesLayout& layout) 
     text += Wrapped(HeadOf(group, i), "", layout.columns);
     const std::string sum = SumText(*group.head, i);
     if (!sum.empty()) text += Wrapped(sum, "     ", layout.columns);
-    if (sample.text) text += Wrapped(Printable(*sample.text), "     | ", layout.columns);
+    if (!sample.parts.empty()) {
+      text += ConversationText(sample, layout.columns);
+    } else if (sample.text) {
+      text += Wrapped(Printable(*sample.text), "     | ", layout.columns);
+    }
   }
   if (shown < group.samples.size())
     text += fmt::format("  ... {} more; --completions 0 shows all\n", group.samples.size() - shown);
@@ -250,6 +283,7 @@ ordered_json SamplesJson(const SampledGroup& group) {
                         {"truncated", IsTruncated(head, i)},
                         {"text", nullptr}};
     if (sample.text) row["text"] = *sample.text;
+    AddEpisodeJson(group, i, row);
     if (!sample.answer.empty()) row["answer"] = sample.answer;
     if (!sample.unscorable.empty()) row["unscorable"] = sample.unscorable;
     json["completions"].push_back(std::move(row));

@@ -8,6 +8,8 @@
 #include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
+#include "lib/experience/episode_ends.h"
+#include "lib/experience/episodes.h"
 
 namespace buttress {
 
@@ -24,6 +26,28 @@ nlohmann::ordered_json ComponentsJson(const v1::GroupHead& head, std::size_t i) 
   for (std::size_t c = 0; c < values.size(); ++c)
     json[head.component_names(static_cast<int>(c))] = values[c];
   return json;
+}
+
+void AddEpisodeJson(const SampledGroup& group, std::size_t i, nlohmann::ordered_json& json) {
+  const v1::GroupHead& head = *group.head;
+  if (head.turns().empty()) return;
+  const auto at = static_cast<int>(i);
+  const Sample& sample = group.samples[i];
+  if (!IsRoot(head, i)) json["parent"] = head.parents(at);
+  json["end"] = EpisodeEndName(head.episode_ends(at));
+  json["turns"] = nlohmann::ordered_json::array();
+  for (std::size_t t = 0; t < sample.turns.size(); ++t) {
+    const v1::Turn& turn = sample.turns[t];
+    json["turns"].push_back({{"reward", sample.turn_rewards[t]},
+                             {"waited_ms", turn.waited_ms()},
+                             {"sampled_ms", turn.sampled_ms()},
+                             {"tools", std::vector(turn.tools().begin(), turn.tools().end())},
+                             {"failed_tools", turn.failed_tools()}});
+  }
+  json["parts"] = nlohmann::ordered_json::array();
+  for (const SamplePart& part : sample.parts)
+    json["parts"].push_back(
+        {{"by", part.turn < 0 ? "environment" : "policy"}, {"text", part.text}});
 }
 
 std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std::string& model) {
@@ -96,12 +120,32 @@ void SampleReader::AddTexts(const AcceptedGroup& accepted, SampledGroup& sampled
     return;
   }
   sampled.prompt = TextOf(PromptOf(*group));
+  for (int t = 0; t < group->turns_size(); ++t) {
+    Sample& sample = sampled.samples[static_cast<std::size_t>(group->turns(t).completion())];
+    sample.turns.push_back(group->turns(t));
+    sample.turn_rewards.push_back(group->head().turn_rewards(t));
+  }
   for (int i = 0; i < Completions(group->head()); ++i) {
     Sample& sample = sampled.samples[static_cast<std::size_t>(i)];
+    AddParts(*group, i, sample);
     sample.text = TextOf(TokensOf(*group, i));
     sample.answer = ExtractedAnswerOf(*group, i);
     sample.unscorable = UnscorableReasonOf(*group, i);
   }
+}
+
+void SampleReader::AddParts(const v1::Group& group, int i, Sample& sample) const {
+  const std::span<const std::int32_t> tokens = TokensOf(group, i);
+  std::size_t at = 0;
+  const auto add = [&](std::size_t end, int turn) {
+    if (end > at) sample.parts.push_back({TextOf(tokens.subspan(at, end - at)), turn});
+    at = end;
+  };
+  for (std::size_t t = 0; t < sample.turns.size(); ++t) {
+    add(static_cast<std::size_t>(sample.turns[t].begin()), -1);
+    add(static_cast<std::size_t>(sample.turns[t].end()), static_cast<int>(t));
+  }
+  if (!sample.turns.empty()) add(tokens.size(), -1);
 }
 
 std::string SampleReader::TextOf(std::span<const std::int32_t> tokens) const {

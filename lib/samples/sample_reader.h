@@ -34,11 +34,20 @@ nlohmann::ordered_json ComponentsJson(const v1::GroupHead& head, std::size_t i);
 // is damaged.
 Result<v1::Group> ReadPayload(const PayloadReader& payloads, const AcceptedGroup& accepted);
 
+// A part of an episode's conversation.
+struct SamplePart {
+  std::string text;
+  int turn = -1;  // index into Sample::turns of the answer that it is; -1: what others wrote
+};
+
 // What the payload adds to a completion of a head.
 struct Sample {
-  std::optional<std::string> text;  // with special tokens; absent where `why_no_texts` says so
-  std::string answer;               // that the verifier read; may be empty
-  std::string unscorable;           // why it has no verdict; may be empty
+  std::optional<std::string> text;   // with special tokens; absent where `why_no_texts` says so
+  std::string answer;                // that the verifier read; may be empty
+  std::string unscorable;            // why it has no verdict; may be empty
+  std::vector<v1::Turn> turns = {};  // of an episode
+  std::vector<double> turn_rewards = {};
+  std::vector<SamplePart> parts = {};  // of `text`, in order; empty outside of run.env
 };
 
 struct SampledGroup {
@@ -48,6 +57,10 @@ struct SampledGroup {
   std::vector<Sample> samples;        // by index
   std::string why_no_texts;           // empty where there are texts
 };
+
+// Adds what an episode has to the JSON of its completion `i`: parent (of a branch), end, turns, and
+// the parts of its conversation. Adds nothing outside of run.env.
+void AddEpisodeJson(const SampledGroup& group, std::size_t i, nlohmann::ordered_json& json);
 
 // Not thread-safe.
 class SampleReader {
@@ -67,6 +80,7 @@ class SampleReader {
                const Tokenizer* tokenizer);
   SampledGroup SampledFrom(GroupRecord record) const;
   void AddTexts(const AcceptedGroup& accepted, SampledGroup& sampled) const;
+  void AddParts(const v1::Group& group, int i, Sample& sample) const;
   std::string TextOf(std::span<const std::int32_t> tokens) const;
 
   const std::unique_ptr<LedgerReader> ledger_;

@@ -58,11 +58,27 @@ class SampleReaderTest : public ::testing::Test {
     EXPECT_TRUE(written.ok()) << written.ToString();
   }
 
+  // "<" and "4" are of the policy, "b>" between them is of a tool.
+  static void MakeEpisode(v1::Group& group) {
+    for (const TokenSpan& tokens : {TokenSpan{0, 1}, TokenSpan{3, 4}}) {
+      v1::Turn& turn = *group.add_turns();
+      turn.set_begin(tokens.begin);
+      turn.set_end(tokens.end);
+      turn.set_sampled_ms(40);
+      group.mutable_head()->add_turn_rewards(0);
+    }
+    group.mutable_turns(0)->add_tools("calculator");
+    group.mutable_turns(0)->set_failed_tools(1);
+    group.mutable_head()->add_turns(2);
+    group.mutable_head()->add_episode_ends(v1::EPISODE_END_TURNS);
+  }
+
   static AcceptedGroup Accepted(std::uint64_t id, Outcome outcome, PayloadStore& payloads) {
     v1::Group group = NewGroup(id, {'1', '+', '1'}, {1, 0, std::string(32, 'a')});
     AppendCompletion(group, {'<', 'b', '>', static_cast<std::int32_t>('0' + id)}, outcome,
                      outcome == Outcome::kCorrect ? 1 : 0, FinishReason::kLength);
     group.add_extracted_answers("7");
+    if (id == 4) MakeEpisode(group);
     const std::string bytes = group.SerializeAsString();
     AcceptedGroup row = MakeAccepted(SummarizeGroup(group));
     row.content_sha256 = Sha256Of(bytes);
@@ -77,6 +93,22 @@ class SampleReaderTest : public ::testing::Test {
   TempDir dir_;
   const ByteTokenizer tokenizer_;
 };
+
+TEST_F(SampleReaderTest, AnEpisodeIsAConversation) {
+  const std::uint64_t ids[] = {4, 2};
+  const auto groups = Open(&tokenizer_)->Groups(ids);
+  ASSERT_TRUE(groups.ok()) << groups.status().ToString();
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  AddEpisodeJson((*groups)[0], 0, json);
+  EXPECT_EQ(json.dump(),
+            R"({"end":"turns","turns":[{"reward":0.0,"waited_ms":0,"sampled_ms":40,)"
+            R"("tools":["calculator"],"failed_tools":1},{"reward":0.0,"waited_ms":0,)"
+            R"("sampled_ms":40,"tools":[],"failed_tools":0}],"parts":[{"by":"policy",)"
+            R"("text":"<"},{"by":"environment","text":"b>"},{"by":"policy","text":"4"}]})");
+  json = nlohmann::ordered_json::object();
+  AddEpisodeJson((*groups)[1], 0, json);
+  EXPECT_TRUE(json.empty()) << "no episode";
+}
 
 TEST_F(SampleReaderTest, AGroupHasItsTextsInTheOrderThatWasAskedFor) {
   const std::uint64_t ids[] = {4, 2, 99};

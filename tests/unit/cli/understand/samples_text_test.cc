@@ -37,6 +37,32 @@ TEST(SamplesTextTest, ACompletionCannotCommandTheTerminal) {
   EXPECT_THAT(text, HasSubstr("<U+001B>]0;title<U+0007>"));
 }
 
+TEST(SamplesTextTest, AnEpisodeShowsWhoWroteWhatAndWhatItsTurnsWereWorth) {
+  SampledGroup group = GroupOf({"<4>", "5"});
+  v1::GroupHead head = *group.head;
+  for (const std::int32_t parent : {-1, 0}) {
+    head.add_parents(parent);
+    head.add_turns(1);
+    head.add_turn_rewards(0);
+    head.add_episode_ends(v1::EPISODE_END_TOOLS);
+  }
+  group.head = std::make_shared<const v1::GroupHead>(head);
+  v1::Turn turn;
+  turn.set_waited_ms(3);
+  turn.set_sampled_ms(40);
+  turn.add_tools("calculator\x1b");
+  turn.set_failed_tools(1);
+  group.samples[0].turns = {turn};
+  group.samples[0].turn_rewards = {0.25};
+  group.samples[0].parts = {{"<", -1}, {"4>", 0}};
+  const std::string text = SamplesText(group, {.columns = 80});
+  EXPECT_THAT(text, HasSubstr("mixed, 0 of 1 correct"));
+  EXPECT_THAT(text, HasSubstr("  0  wrong  raw reward 0.000  2 tokens  end tools\n     : <\n"
+                              "     | 4>\n       turn 1: reward 0.250, asked after 3 ms, answered "
+                              "in 40 ms, \n       calculator<U+001B>, 1 failed\n"));
+  EXPECT_THAT(text, HasSubstr("  1  wrong  raw reward 0.000  2 tokens  end tools  branch of 0\n"));
+}
+
 TEST(SamplesTextTest, LinesBreakAtSpacesAndWithinLongWords) {
   EXPECT_EQ(Wrapped("aaaa bbbb cccc dddd eeee ffff", "> ", 24),
             "> aaaa bbbb cccc dddd \n> eeee ffff\n");
