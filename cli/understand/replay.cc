@@ -35,12 +35,13 @@ Status CheckOverrides(const std::vector<std::string>& overrides) {
           text));
     }
     if (key.starts_with("run.algorithm.") || key.starts_with("run.data.selection.") ||
-        key == "run.batch.zero_variance" || key == "run.batch.denominator")
+        key == "run.batch.zero_variance" || key == "run.batch.denominator" ||
+        key == "run.env.credit")
       continue;
     return InvalidArgument(
-        fmt::format("--set {}: a replay changes run.algorithm.*, run.data.selection.* and "
-                    "run.batch.zero_variance or denominator; every other setting would have led to "
-                    "other completions",
+        fmt::format("--set {}: a replay changes run.algorithm.*, run.data.selection.*, "
+                    "run.env.credit and run.batch.zero_variance or denominator; every other "
+                    "setting would have led to other completions",
                     text));
   }
   return OkStatus();

@@ -145,8 +145,9 @@ TEST(RunReplayTest, AStepThatMissesAGroupWasNotTrained) {
 TEST(RunReplayTest, WhatAReplayCannotAnswerIsRefused) {
   ReplayedRun run;
   run.AddStep({{1, 0, 0, 1}});
-  EXPECT_THAT(run.Open({"run.sampling.temperature=0.7"}).status().message(),
-              HasSubstr("a replay changes run.algorithm.*, run.data.selection.* and"));
+  EXPECT_THAT(
+      run.Open({"run.sampling.temperature=0.7"}).status().message(),
+      HasSubstr("a replay changes run.algorithm.*, run.data.selection.*, run.env.credit and"));
   EXPECT_THAT(run.Open({"run.algorithm.avspo.prior.decay=0.9"}).status().message(),
               HasSubstr("the ledger keeps the moving averages of the run"));
   EXPECT_THAT(run.Open({"run.algorithm.advantage=gpro"}).status().message(), HasSubstr("grpo"));
