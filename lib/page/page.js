@@ -389,6 +389,22 @@ function components(completion) {
   return parts.length ? ` (${parts.join(', ')})` : '';
 }
 
+// The text of a completion; of an episode, what the policy wrote apart from what others did.
+function conversation(completion) {
+  if (!completion.parts || !completion.parts.length)
+    return [element('pre', {}, completion.text !== null ? completion.text : completion.unscorable || '')];
+  let turn = 0;
+  return completion.parts.flatMap(part => {
+    if (part.by !== 'policy') return [element('pre', {className: 'environment'}, part.text)];
+    const of = completion.turns[turn++];
+    const tools = of.tools.length ? `, ${of.tools.join(', ')}` : '';
+    const failed = of.failed_tools ? `, ${of.failed_tools} failed` : '';
+    return [element('pre', {}, part.text), element('div', {className: 'muted'},
+      `turn ${turn}: reward ${number(of.reward)}, asked after ${of.waited_ms} ms, ` +
+      `answered in ${of.sampled_ms} ms${tools}${failed}`)];
+  });
+}
+
 function group(data) {
   const node = element('div', {className: 'group'}, element('b', {}, data.class.replace('_', ' ')),
     element('span', {className: 'muted'}, ` step ${data.step}, group ${data.group}, prompt ` +
@@ -399,10 +415,10 @@ function group(data) {
   for (const c of data.completions) {
     const note = element('div', {}, element('span', {className: c.outcome}, c.outcome),
       element('span', {className: 'muted'}, ` raw reward ${number(c.raw_reward)}`, components(c),
-        `, ${c.tokens} tok`),
+        `, ${c.tokens} tok`, c.end ? `, end ${c.end}` : '',
+        c.parent === undefined ? '' : `, branch of ${c.parent}`),
       c.truncated ? element('span', {className: 'truncated'}, ' truncated') : null);
-    node.append(element('div', {className: 'completion'}, note,
-      element('pre', {}, c.text !== null ? c.text : c.unscorable || '')));
+    node.append(element('div', {className: 'completion'}, note, ...conversation(c)));
   }
   const more = data.completions_total - data.completions.length;
   if (more > 0) node.append(element('p', {className: 'muted'}, `${more} more`));

@@ -70,6 +70,10 @@ ordered_json SampleJson(const SampledGroup& group, std::size_t i) {
                        {"truncated", IsTruncated(*group.head, i)},
                        {"text", nullptr}};
   if (sample.text) json["text"] = Cut(*sample.text);
+  AddEpisodeJson(group, i, json);
+  if (json.contains("parts")) {
+    for (ordered_json& part : json["parts"]) part["text"] = Cut(part["text"].get<std::string>());
+  }
   if (!sample.unscorable.empty()) json["unscorable"] = Cut(sample.unscorable);
   return json;
 }
