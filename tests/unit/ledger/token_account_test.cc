@@ -45,6 +45,24 @@ TEST(WorkerTokenTableTest, AnOlderReportChangesNothing) {
   EXPECT_EQ(AccountOf(table, true), account);
 }
 
+// Two episodes of 5 tokens, of which the policy sampled 3 and 2; the second has no verdict.
+TEST(TokenAccountTest, WhatOthersWroteInAnEpisodeWasNotSampled) {
+  v1::GroupHead head = MakeHead(1, {Outcome::kCorrect, Outcome::kUnscorable});
+  for (const std::int32_t sampled : {3, 2}) {
+    head.add_turns(1);
+    head.add_sampled_lengths(sampled);
+  }
+  head.set_trained_lengths(0, 3);
+  GroupRow row;
+  row.state = GroupState::kTrained;
+  TokenAccount account;
+  AddGroup(row, head, account);
+  EXPECT_EQ(account, (TokenAccount{.trained = 3, .masked = 2}));
+  row.state = GroupState::kReady;
+  AddGroup(row, head, account);
+  EXPECT_EQ(account, (TokenAccount{.trained = 3, .masked = 2, .parked = 5}));
+}
+
 // Each process counts from 0.
 TEST(WorkerTokenTableTest, ProcessesOfOneWorkerAddUp) {
   WorkerTokenTable table;
