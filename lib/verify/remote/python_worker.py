@@ -132,7 +132,14 @@ def say(reply):
 told = set()
 
 def why(error):
-    return type(error).__name__ + ": " + str(error)[:300]
+    text = type(error).__name__ + ": " + str(error)[:300]
+    frames = traceback.extract_tb(error.__traceback__)
+    if (isinstance(error, OSError) and not os.access("/dev/shm", os.W_OK)
+            and any("multiprocessing" in frame.filename for frame in frames)):
+        text += (" (the sandbox has no shared memory, which multiprocessing.Value, Lock, Queue and "
+                 "Pool need: use threads, subprocess or os.fork with os.pipe, or set "
+                 "run.reward.python.sandbox: false)")
+    return text
 
 def why_unusable(error, path):
     """With the last line of the file, or of what it imports, that ran."""

@@ -84,6 +84,22 @@ int Listen(const OwnedFd& server) {
   return ntohs(address.sin_port);
 }
 
+TEST_F(PythonSandboxTest, AFunctionThatNeedsSharedMemoryIsToldWhyItFails) {
+  constexpr std::string_view kShares = R"(
+import multiprocessing
+
+def shared(data_source, solution_str, ground_truth, extra_info=None):
+    return float(multiprocessing.Value("d", 1.0).value)
+)";
+  ASSERT_TRUE(WriteFileAtomic(JoinPath(dir_.path(), "rewards.py"), kShares).ok());
+  const auto verifier = Make("shared");
+  ASSERT_NE(verifier, nullptr);
+  const std::vector<Verdict> verdicts = Score(*verifier, {"x"});
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kUnscorable);
+  EXPECT_THAT(verdicts[0].unscorable_reason, HasSubstr("the sandbox has no shared memory"));
+  EXPECT_THAT(verdicts[0].unscorable_reason, HasSubstr("run.reward.python.sandbox: false"));
+}
+
 TEST_F(PythonSandboxTest, WhatTheModelWroteReachesNothingAndItsNeighboursKeepTheirRewards) {
   const OwnedFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const std::string port = std::to_string(Listen(server));
