@@ -16,6 +16,7 @@ class LeftReader {
   Assertion Clause(std::size_t end) const {
     const bool computed = IsComputed(tokens_.first(std::min(end + 1, tokens_.size())));
     std::size_t begin = end;
+    bool joined = false;
     for (std::size_t i = end; i > 0; --i) {
       const ProseToken& token = tokens_[i - 1];
       if (IsSign(token, ",") || IsSign(token, ":") || IsWord(token, "but")) break;
@@ -24,14 +25,18 @@ class LeftReader {
         break;
       }
       begin = i - 1;
-      if (!computed && IsSign(token, "=")) return Assertion::kNone;  // "= 40 to fill 240"
+      joined = joined || IsWord(token, "and");
+      if (!computed && IsSign(token, "=")) {
+        if (joined) break;        // "so x = 3 and the sum is 5"
+        return Assertion::kNone;  // "= 40 to fill 240"
+      }
       if (Denies(tokens_, i - 1) && !DescribesSubject(i - 1, end, computed))
         return Assertion::kDenied;
       if (Has(token, kHedgeWord) || IsOneOfSeveral(i - 1)) return Assertion::kOpen;
       const bool condition =
           Has(token, kConditionWord) || OneOf(token, {"since", "because", "bound"});
       if (condition && !computed) return Assertion::kNone;
-      if (Has(token, kModalWord) && DoubtsBehind(i, end)) return Assertion::kOpen;
+      if (!computed && Has(token, kModalWord) && DoubtsBehind(i, end)) return Assertion::kOpen;
     }
     const ProseSpan clause = tokens_.subspan(begin, end - begin);
     if (end < tokens_.size() && IsSign(tokens_[end], "=") && LeavesOperand(clause, /*words=*/false))
@@ -219,7 +224,12 @@ class LeftReader {
     const auto relates = [&](std::size_t back) {
       return i >= back && OneOf(tokens_[i - back], {"who", "that", "which"});
     };
-    if (!relates(1) && !relates(2)) return false;
+    if (!relates(1) && !relates(2)) {
+      const ProseToken& next = tokens_[std::min(i + 1, end - 1)];
+      return i > 0 && i + 2 < end && !Has(tokens_[i - 1], kVerbWord | kModalWord) &&
+             (next.text.ends_with("ing") || next.text.ends_with("ed")) &&
+             Has(tokens_[end - 1], kVerbWord);  // "the boxes not opened are"
+    }
     constexpr std::size_t kFar = 4;  // "those that do not fit in the box give"
     return computed ||
            std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(i) + 1,

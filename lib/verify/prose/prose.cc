@@ -50,6 +50,7 @@ bool EndsSentence(std::string_view text, std::size_t at) {
   if (at > 0 && text.substr(at - 1).starts_with(".. ") && at + 2 < text.size() &&
       absl::ascii_islower(text[at + 2]))
     return false;  // an ellipsis
+  if (text.substr(at + 1).starts_with("\\]") && text[at] == '.') return true;
   const bool spaced = at + 1 == text.size() || absl::ascii_isspace(text[at + 1]) ||
                       std::string_view("*\"')$").find(text[at + 1]) != std::string_view::npos;
   return spaced && !(text[at] == '.' && IsAbbreviation(text, at));
