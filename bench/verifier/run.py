@@ -11,6 +11,10 @@ Cases:
                       correct
   math near misses    responses are these answers with one digit changed: all wrong
   gsm8k completions   outputs of four models, references GSM8K's solutions
+  gsm8k prose         GSM8K's solutions without the last line, references their answers: all correct
+  math prose          MATH's solutions without the box command: all correct
+
+On stderr stands how often both judge alike, and whom the others were correct for.
 """
 import argparse
 import json
@@ -67,6 +71,10 @@ def cases(count):
     rows = rows_of("gsm8k/example_model_solutions.jsonl")
     outputs = [(r[m]["solution"], r["ground_truth"]) for r in rows for m in models]
     yield "gsm8k completions", draw.sample(outputs, count)
+    solved = [r["answer"].rsplit("####", 1) for r in rows_of("gsm8k/test.jsonl")]
+    yield "gsm8k prose", [(text.strip(), answer.strip()) for text, answer in solved][:count]
+    plain = [s.replace(f"\\boxed{{{boxed(s)}}}", boxed(s)) for s in solutions]
+    yield "math prose", list(zip(plain, answers))
 
 
 def run_ours(rows):
@@ -106,6 +114,10 @@ def main():
         ours, peer = run_ours(rows), run_peer(rows)
         print(f"{case}: judged correct {sum(s for s, _ in ours)}, "
               f"by Math-Verify {sum(bool(s) for s, _ in peer)}", file=sys.stderr)
+        both = [(a, bool(b)) for (a, _), (b, _) in zip(ours, peer)]
+        print(f"{case}: alike {sum(a == b for a, b in both) / len(both):.1%}, correct here alone "
+              f"{both.count((True, False))}, for Math-Verify alone {both.count((False, True))}",
+              file=sys.stderr)
         speeds = [len(r) / sum(seconds for _, seconds in r) for r in (ours, peer)]
         slowest = [1e3 * p999(r) for r in (ours, peer)]
         for unit, (a, b), ratio in (("answers/s", speeds, speeds[0] / speeds[1]),
