@@ -147,7 +147,7 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
     for (std::size_t i = 0; i < CompletionsOf(*group); ++i, ++row) {
       const bool root = IsRoot(*group, i);
       summary.completions += root ? 1 : 0;
-      summary.generated_tokens += group->lengths(static_cast<int>(i));
+      summary.generated_tokens += SampledLengthsOf(*group)[static_cast<int>(i)];
       truncated += root && IsTruncated(*group, i) ? 1 : 0;
       const Outcome outcome = OutcomeOf(*group, i);
       if (outcome == Outcome::kUnscorable) {
