@@ -144,8 +144,8 @@ TEST(EpisodeRunTest, AnAgentIsTrainedAndAKilledWorkerLosesOnlyItsLeases) {
 
 TEST(EpisodeRunTest, AGameOfTheWorkerIsTrained) {
   ASSERT_EQ(SumsTask::Get().error(), "");
-  LaunchedRun run(kSteps,
-                  With({"run.env.kind=builtin", "run.env.name=guess", "run.env.guess_max=9"}));
+  LaunchedRun run(kSteps, With({"run.env.kind=builtin", "run.env.name=guess", "run.env.guess_max=9",
+                                "run.env.credit=turn"}));
   ASSERT_NO_FATAL_FAILURE(ExpectTheRunEnds(run));
 }
 
