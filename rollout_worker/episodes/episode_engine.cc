@@ -85,6 +85,15 @@ class EpisodeEngine : public InferenceEngine {
 
   void StopUpdates() override { below_->StopUpdates(); }
 
+  // An episode asks again, even while no answer is being sampled.
+  bool Sleep() override {
+    {
+      MutexLock lock(mutex_);
+      if (!live_.empty() || !waiting_.empty()) return false;
+    }
+    return below_->Sleep();
+  }
+
   PolicyVersion version() const override { return below_->version(); }
 
   EngineStats stats() const override {

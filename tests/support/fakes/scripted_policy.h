@@ -75,6 +75,17 @@ class ScriptedPolicy : public InferenceEngine {
     return OkStatus();
   }
 
+  bool Sleep() override {
+    MutexLock lock(mutex_);
+    ++sleeps_;
+    return true;
+  }
+
+  int sleeps() const {
+    MutexLock lock(mutex_);
+    return sleeps_;
+  }
+
   PolicyVersion version() const override {
     MutexLock lock(mutex_);
     return version_;
@@ -121,6 +132,7 @@ class ScriptedPolicy : public InferenceEngine {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stalled_ GUARDED_BY(mutex_) = false;
+  int sleeps_ GUARDED_BY(mutex_) = 0;
   Status failure_ GUARDED_BY(mutex_);
   PolicyVersion version_ GUARDED_BY(mutex_);
   std::int64_t generated_ GUARDED_BY(mutex_) = 0;

@@ -149,6 +149,18 @@ TEST_F(EpisodeEngineTest, MoreEpisodesThanMayRunWait) {
   ExpectTokens(Poll(4));
 }
 
+TEST_F(EpisodeEngineTest, TheEngineBelowSleepsOnceNoEpisodeMayAskAgain) {
+  Start();
+  policy_->Stall(true);
+  Submit(0);
+  EXPECT_FALSE(engine_->Sleep());
+  EXPECT_EQ(policy_->sleeps(), 0);
+  policy_->Stall(false);
+  Poll(1);
+  EXPECT_TRUE(engine_->Sleep());
+  EXPECT_EQ(policy_->sleeps(), 1);
+}
+
 TEST_F(EpisodeEngineTest, ACancelledEpisodeEndsAtOnceAndItsTokensAreCut) {
   Start();
   Submit(1, "slow");
