@@ -9,7 +9,7 @@ namespace buttress {
 
 void DrawnTotals::Add(const v1::GroupHead& group) {
   for (std::size_t i = 0; i < CompletionsOf(group); ++i) {
-    tokens += group.lengths(static_cast<int>(i));
+    tokens += SampledLengthsOf(group)[static_cast<int>(i)];
     if (!IsRoot(group, i)) continue;
     ++completions;
     if (!IsScorable(group, i)) continue;

@@ -73,8 +73,8 @@ TEST(EpisodesTest, StatisticsCountAnEpisodeOnce) {
   EXPECT_EQ(TokensOf(derived.head()), 6);
   EXPECT_THAT(derived.head().logprob_sums(), ElementsAre(-3, -1, -2, 0));
   DrawnTotals drawn;
-  drawn.Add(group.head());
-  EXPECT_EQ(drawn, (DrawnTotals{.completions = 3, .scorable = 2, .tokens = 12, .raw_reward = 1}));
+  drawn.Add(derived.head());
+  EXPECT_EQ(drawn, (DrawnTotals{.completions = 3, .scorable = 2, .tokens = 6, .raw_reward = 1}));
   v1::GroupHead plain = group.head();
   plain.clear_parents();
   EXPECT_EQ(Episodes(plain), 4);
