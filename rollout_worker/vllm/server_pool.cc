@@ -124,23 +124,25 @@ bool ServerPool::BeginUpdate(std::size_t server) {
 
 bool ServerPool::Serve(std::size_t server, ServerInfo info, const PolicyVersion& version) {
   MutexLock lock(mutex_);
+  if (!EnterLocked(server, std::move(info), Phase::kServing)) return false;
+  servers_[server].version = version;
+  return true;
+}
+
+bool ServerPool::FallAsleep(std::size_t server, ServerInfo info) {
+  MutexLock lock(mutex_);
+  return EnterLocked(server, std::move(info), Phase::kAsleep);
+}
+
+bool ServerPool::EnterLocked(std::size_t server, ServerInfo info, Phase phase) {
   Server& s = servers_[server];
   if (s.phase != Phase::kUpdating) return false;
   const std::int64_t before = s.info.started_at_ms;
   if (before != 0 && info.started_at_ms != before) ++s.counts.restarts;
   s.info = std::move(info);
-  s.version = version;
-  s.phase = Phase::kServing;
+  s.phase = phase;
   s.healthy = true;
   s.failures_in_a_row = 0;
-  return true;
-}
-
-bool ServerPool::FallAsleep(std::size_t server) {
-  MutexLock lock(mutex_);
-  Server& s = servers_[server];
-  if (s.phase != Phase::kUpdating) return false;
-  s.phase = Phase::kAsleep;
   return true;
 }
 

@@ -75,7 +75,7 @@ class ServerPool {
   bool Serve(std::size_t server, ServerInfo info, const PolicyVersion& version);
 
   // Notes that the server has given its GPU memory back. As Serve.
-  bool FallAsleep(std::size_t server);
+  bool FallAsleep(std::size_t server, ServerInfo info);
 
   // Whether the server serves; is loading weights or falling asleep; sleeps.
   bool Serves(std::size_t server) const;
@@ -127,6 +127,7 @@ class ServerPool {
     ServerState counts;  // losses, restarts, completions, tokens
   };
 
+  bool EnterLocked(std::size_t server, ServerInfo info, Phase phase) REQUIRES(mutex_);
   void MarkLostLocked(std::size_t server, const Status& why) REQUIRES(mutex_);
 
   const std::size_t size_;

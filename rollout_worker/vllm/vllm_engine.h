@@ -15,7 +15,8 @@ namespace buttress {
 // server must not be shared with another worker. Returns once every server serves or has failed,
 // and waits for a first one for `config.launch.ready_ms` where the run starts them; servers that
 // are down follow when they come up, if one serves. A server whose settings are wrong
-// is refused with what to set.
+// is refused with what to set. With launch.colocate they sleep until the first sample, because the
+// learner may train.
 //
 // Each server is brought to new weights by itself, and gets completions under them only once its
 // canary completions are within a bound of the learner's, which are in the manifest. Completions in

@@ -47,7 +47,7 @@ WeightPusher::WeightPusher(const VllmConfig& config, const std::string& api_key,
       pool_(pool),
       runner_(runner),
       baselines_(pool.size()),
-      goal_{std::make_shared<PushedWeights>(std::move(initial)), false, 1},
+      goal_{std::make_shared<PushedWeights>(std::move(initial)), config.launch.colocate, 1},
       version_(goal_.target->version),
       outcomes_(pool.size()),
       differences_(pool.size()) {
@@ -161,14 +161,13 @@ void WeightPusher::Run(std::size_t server) {
   while (const std::optional<Goal> goal = NextGoal(seen, wait_ms)) {
     seen = goal->number;
     wait_ms = config_.revive_ms;
-    if (goal->sleep) {
-      PutToSleep(server, *goal->target);
-    } else if (pool_.NeedsWeights(server, goal->target->version)) {
-      const Status status = Bring(server, *goal->target);
-      Record(server, *goal->target, status);
+    if (IsDue(server, *goal)) {
+      const Status status =
+          goal->sleep ? PutToSleep(server, *goal->target) : Bring(server, *goal->target);
+      Record(server, *goal, status);
       if (status.ok()) backoff.Reset();
       if (!status.ok()) wait_ms = backoff.NextMs();
-    } else if (!pool_.Serves(server)) {
+    } else if (!pool_.Serves(server) && !pool_.Sleeps(server)) {
       RecordLost(server, *goal->target);
     }
   }
@@ -182,19 +181,31 @@ std::optional<WeightPusher::Goal> WeightPusher::NextGoal(std::uint64_t seen, std
   return goal_;
 }
 
-// vLLM can bring no weights below its adapters, so that a server with adapters keeps them.
-void WeightPusher::PutToSleep(std::size_t server, const PushedWeights& weights) {
-  if (pool_.Sleeps(server) || !pool_.BeginUpdate(server)) return;
-  const std::string url = pool_.Info(server).url;
-  const Status asleep =
-      controls_[server]->Sleep(url, /*keeps_weights=*/weights.kind != WeightsKind::kModel);
-  if (asleep.code() == StatusCode::kCancelled) return;
-  if (!asleep.ok()) {
-    RestartStuck(url);
-    pool_.MarkLost(server, asleep);
-  } else if (pool_.FallAsleep(server)) {
-    Log(kInfo, "a vLLM server sleeps", {{"server", url}});
+bool WeightPusher::IsDue(std::size_t server, const Goal& goal) const {
+  const bool needs_weights = pool_.NeedsWeights(server, goal.target->version);
+  if (!goal.sleep) return needs_weights;
+  return pool_.Serves(server) || (needs_weights && !pool_.Sleeps(server));
+}
+
+// A server that was lost may be another process. vLLM can bring no weights below its adapters, so
+// that a server with adapters keeps them.
+Status WeightPusher::PutToSleep(std::size_t server, const PushedWeights& weights) {
+  ServerInfo info = pool_.Info(server);
+  if (!pool_.Serves(server)) {
+    BUTTRESS_ASSIGN_OR_RETURN(info, controls_[server]->Probe(info.url));
   }
+  if (!pool_.BeginUpdate(server)) return Unavailable(info.url + " failed again before it slept");
+  const Status asleep =
+      controls_[server]->Sleep(info.url, /*keeps_weights=*/weights.kind != WeightsKind::kModel);
+  if (asleep.code() == StatusCode::kCancelled) return asleep;
+  if (!asleep.ok()) {
+    RestartStuck(info.url);
+    pool_.MarkLost(server, asleep);
+    return asleep;
+  }
+  if (!pool_.FallAsleep(server, info)) return Unavailable(info.url + " failed as it fell asleep");
+  Log(kInfo, "a vLLM server sleeps", {{"server", info.url}});
+  return OkStatus();
 }
 
 // Probes a lost server before anything else, so that a server that hangs is found out while it is
@@ -287,17 +298,20 @@ double WeightPusher::Bound(const ServerInfo& info, const PushedWeights& weights)
   return info.float32 && weights.float32 ? kFloat32Bound : kBfloat16Bound;
 }
 
-void WeightPusher::Record(std::size_t server, const PushedWeights& weights, const Status& status) {
+void WeightPusher::Record(std::size_t server, const Goal& goal, const Status& status) {
+  const PushedWeights& weights = *goal.target;
   const std::string url = pool_.Info(server).url;
   MutexLock lock(mutex_);
   outcomes_[server] = Outcome{weights.version, status};
   if (status.ok()) {
     if (OlderThan(version_, weights.version)) version_ = weights.version;
     served_ = served_ || weights.version == goal_.target->version;
-    Log(kInfo, "vLLM serves new weights",
-        {{"policy", ToString(weights.version)},
-         {"server", url},
-         {"canary_difference", differences_[server]}});
+    if (!goal.sleep) {
+      Log(kInfo, "vLLM serves new weights",
+          {{"policy", ToString(weights.version)},
+           {"server", url},
+           {"canary_difference", differences_[server]}});
+    }
   } else if (!stopped_) {
     Log(kWarn, "a vLLM server does not serve the newest weights yet",
         {{"server", url}, {"error", status.ToString()}});

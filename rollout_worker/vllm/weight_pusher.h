@@ -40,16 +40,17 @@ struct PushedWeights {
 // have proven it. Servers that sleep are brought to the target when they wake up. Thread-safe.
 class WeightPusher {
  public:
-  // Starts with `initial` as the target.
+  // Starts with `initial` as the target. With launch.colocate the servers are to sleep at first.
   WeightPusher(const VllmConfig& config, const std::string& api_key, ServerPool& pool,
                SampleRunner& runner, PushedWeights initial, InFlight in_flight, std::string out);
   ~WeightPusher();
   WeightPusher(const WeightPusher&) = delete;
   WeightPusher& operator=(const WeightPusher&) = delete;
 
-  // Waits until every server serves the first target or has failed, but at most `patience_ms` once
-  // one serves it. Returns the first failure if none does within `ready_ms`, and that of a server
-  // whose settings are wrong in any case. kCancelled if a shutdown is requested meanwhile.
+  // Waits until every server serves the first target, or sleeps, or has failed, but at most
+  // `patience_ms` once one does. Returns the first failure if none does within `ready_ms`, and that
+  // of a server whose settings are wrong in any case. kCancelled if a shutdown is requested
+  // meanwhile.
   Status WaitForStart(std::int64_t patience_ms, std::int64_t ready_ms);
 
   // Makes `weights` the target. Returns once a server serves them, or with the first failure once
@@ -99,7 +100,9 @@ class WeightPusher {
   // Waits at most `wait_ms` for another goal than number `seen`. Returns the newest one, or nullopt
   // once stopped.
   std::optional<Goal> NextGoal(std::uint64_t seen, std::int64_t wait_ms);
-  void PutToSleep(std::size_t server, const PushedWeights& weights);
+  // Whether the server is to be brought to the goal, and may be tried.
+  bool IsDue(std::size_t server, const Goal& goal) const;
+  Status PutToSleep(std::size_t server, const PushedWeights& weights);
   Status Bring(std::size_t server, const PushedWeights& weights);
   // Loads weights into a server that gets no new completions.
   Status Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights,
@@ -109,7 +112,7 @@ class WeightPusher {
   Status Prove(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
   double Bound(const ServerInfo& info, const PushedWeights& weights) const;
   void SetGoal(Target target, bool sleep) REQUIRES(mutex_);
-  void Record(std::size_t server, const PushedWeights& weights, const Status& status);
+  void Record(std::size_t server, const Goal& goal, const Status& status);
   // Notes that a lost server cannot try the target.
   void RecordLost(std::size_t server, const PushedWeights& weights);
   bool AllTried() const REQUIRES(mutex_);
@@ -129,7 +132,7 @@ class WeightPusher {
   bool interrupted_ GUARDED_BY(mutex_) = false;
   Goal goal_ GUARDED_BY(mutex_);
   bool pushing_ GUARDED_BY(mutex_) = false;  // a Push waits
-  bool served_ GUARDED_BY(mutex_) = false;   // whether a server has proven the target
+  bool served_ GUARDED_BY(mutex_) = false;   // whether a server has proven the target, or sleeps
   PolicyVersion version_ GUARDED_BY(mutex_);
   std::vector<std::optional<Outcome>> outcomes_ GUARDED_BY(mutex_);  // by server
   std::vector<double> differences_ GUARDED_BY(mutex_);               // by server, of the last proof
