@@ -19,7 +19,8 @@ class LeftReader {
     bool joined = false;
     for (std::size_t i = end; i > 0; --i) {
       const ProseToken& token = tokens_[i - 1];
-      if (IsSign(token, ",") || IsSign(token, ":") || IsWord(token, "but")) break;
+      if (IsSign(token, ",") || IsSign(token, ":") || IsSign(token, "|") || IsWord(token, "but"))
+        break;
       if (i < end && Has(token, kSoWord)) {
         if (IsWord(token, "which")) begin = i - 1;
         break;
