@@ -212,6 +212,11 @@ TEST_F(RunChecksTest, FewPromptsAreAWarning) {
                               "50 % has an interval of +-49 points")));
 }
 
+TEST_F(RunChecksTest, EpisodesMayShareAPrompt) {
+  run_.env.kind = EnvKind::kBuiltin;
+  EXPECT_EQ(Warnings(Rows(100, 1) + Rows(100, 1, "4"), Rows(300, 60)), "");
+}
+
 TEST_F(RunChecksTest, ChatPromptsNeedAChatTemplate) {
   Write(R"({"prompt": [{"role": "user", "content": "12>"}], "answer": "3"})");
   EXPECT_THAT(Errors(), HasSubstr("the model has no chat template"));
