@@ -73,6 +73,8 @@ class AnswerReader {
     switch (format) {
       case ToolFormat::kAuto:
       case ToolFormat::kHermes:
+      case ToolFormat::kQwen:
+      case ToolFormat::kGlm:
         return Hermes(text);
       case ToolFormat::kLlama:
         return Llama(text);

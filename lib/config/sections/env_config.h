@@ -31,7 +31,7 @@ inline constexpr ChoiceRow<BuiltinEnv> kChoices<BuiltinEnv>[] = {
 };
 
 // How a policy writes tool calls.
-enum class ToolFormat : std::uint8_t { kAuto, kHermes, kLlama, kMistral, kPythonic };
+enum class ToolFormat : std::uint8_t { kAuto, kHermes, kLlama, kMistral, kPythonic, kQwen, kGlm };
 
 template <>
 inline constexpr ChoiceRow<ToolFormat> kChoices<ToolFormat>[] = {
@@ -40,6 +40,10 @@ inline constexpr ChoiceRow<ToolFormat> kChoices<ToolFormat>[] = {
     {ToolFormat::kLlama, "llama", "{\"name\": ..., \"parameters\": {...}}"},
     {ToolFormat::kMistral, "mistral", "[TOOL_CALLS][{\"name\": ..., \"arguments\": {...}}]"},
     {ToolFormat::kPythonic, "pythonic", "[name(argument=value)]"},
+    {ToolFormat::kQwen, "qwen",
+     "<tool_call><function=name><parameter=argument>value</parameter></function></tool_call>"},
+    {ToolFormat::kGlm, "glm",
+     "<tool_call>name<arg_key>argument</arg_key><arg_value>value</arg_value></tool_call>"},
 };
 
 // What estimators compare.
@@ -59,6 +63,7 @@ struct EnvConfig {
   BuiltinEnv name = BuiltinEnv::kTools;
   std::vector<std::string> tools = {"calculator"};
   std::string search_file;
+  std::string recorded_results;
   std::int64_t guess_max = 16;
   std::vector<std::string> command;
   std::string url;
@@ -79,6 +84,9 @@ struct EnvConfig {
     v("tools", tools, "name: tools: those of calculator, python, search that the policy has");
     v("search_file", search_file,
       "tool search: a text file, whose paragraphs are searched; empty: none");
+    v("recorded_results", recorded_results,
+      "name: tools: results of an earlier run, written by `buttress samples --tool-results`; a call "
+      "that is among them is answered from there and no tool runs; empty: none");
     v("guess_max", guess_max, "name: guess: the number is 1 to this", Between(2, 1000000));
     v("command", command,
       "kind: exec: the program and its arguments; OPENAI_BASE_URL, OPENAI_API_KEY and "

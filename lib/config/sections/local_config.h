@@ -115,6 +115,7 @@ struct CoordinatorConfig {
   std::string page = "127.0.0.1:0";
   std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
   bool keep_payloads = false;
+  std::int64_t archive_steps = 1000;
 
   void Visit(auto& v) {
     v("listen", listen,
@@ -133,6 +134,10 @@ struct CoordinatorConfig {
     v("keep_payloads", keep_payloads,
       "keep the completions of settled groups; false: a payload file is deleted once no group in "
       "it is needed");
+    v("archive_steps", archive_steps,
+      "steps after which settled groups move from the ledger's database to a file of "
+      "<out>/archive; 0: they stay in the database",
+      AtLeast(0));
   }
 };
 
@@ -396,6 +401,7 @@ struct LaunchConfig {
   std::int64_t workers = 1;
   std::int64_t learner_ranks = 1;
   std::int64_t max_restarts = 5;
+  std::int64_t forgive_ms = 3600000;
   std::int64_t stop_timeout_ms = 20000;
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_args;
@@ -404,6 +410,9 @@ struct LaunchConfig {
     v("workers", workers, "rollout workers that `buttress launch` starts", AtLeast(1));
     v("learner_ranks", learner_ranks, "ranks of the learner job", AtLeast(1));
     v("max_restarts", max_restarts, "restarts of a role before the run is given up", AtLeast(0));
+    v("forgive_ms", forgive_ms,
+      "time without a death after which the restarts of a role are counted from 0 again",
+      AtLeast(1000));
     v("stop_timeout_ms", stop_timeout_ms, "time for a clean stop before processes are killed");
     v("mpirun", mpirun, "program that starts the learner ranks");
     v("mpirun_args", mpirun_args, "further arguments of it: hostfile, interfaces");
