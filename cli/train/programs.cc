@@ -50,8 +50,10 @@ RunPrograms::RunPrograms(const RunFile& file, const RunConfig& config, std::opti
     : file_(file),
       config_(config),
       fleet_(std::move(fleet)),
-      supervisor_(JoinPath(config.local.out, "logs"),
-                  static_cast<int>(config.local.launch.max_restarts), std::move(say)) {}
+      supervisor_(
+          JoinPath(config.local.out, "logs"),
+          {static_cast<int>(config.local.launch.max_restarts), config.local.launch.forgive_ms},
+          std::move(say)) {}
 
 Result<std::vector<std::string>> RunPrograms::Prepare() {
   std::vector<std::string> warnings;

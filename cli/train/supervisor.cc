@@ -88,11 +88,12 @@ std::string Shortened(std::string_view error) {
 
 }  // namespace
 
-Supervisor::Supervisor(std::string log_folder, int max_restarts,
-                       std::function<void(const std::string&)> say)
+Supervisor::Supervisor(std::string log_folder, RestartBound bound,
+                       std::function<void(const std::string&)> say, const Clock& clock)
     : log_folder_(std::move(log_folder)),
-      max_restarts_(max_restarts),
+      bound_(bound),
       say_(std::move(say)),
+      clock_(clock),
       backoff_({.initial_ms = 200, .max_ms = 5000},
                static_cast<std::uint64_t>(RealClock().UnixMs())) {}
 
@@ -112,6 +113,7 @@ Status Supervisor::StartNow(const std::string& name, Role& role) {
   BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(role.argv, LogPath(name)));
   role.process = process;
   role.oom_kills = OomKills();
+  role.started_ms = clock_.MonotonicMs();
   role.start_at_ms = 0;
   role.had_ranks = false;
   role.without_ranks_ms = 0;
@@ -121,7 +123,7 @@ Status Supervisor::StartNow(const std::string& name, Role& role) {
 Status Supervisor::Tick() {
   for (auto& [name, role] : roles_) {
     if (role.process && !role.process->Running()) BUTTRESS_RETURN_IF_ERROR(Reap(name, role));
-    if (role.start_at_ms != 0 && RealClock().MonotonicMs() >= role.start_at_ms) {
+    if (role.start_at_ms != 0 && clock_.MonotonicMs() >= role.start_at_ms) {
       BUTTRESS_RETURN_IF_ERROR(StartNow(name, role));
     }
   }
@@ -163,15 +165,16 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
                        "local.learner.micro_batch_tokens, or raise the limit" +
                        why);
   }
-  if (role.restarts >= max_restarts_) {
+  const std::int64_t now_ms = clock_.MonotonicMs();
+  if (now_ms - role.started_ms >= bound_.forgive_ms) role.restarts = 0;
+  if (role.restarts >= bound_.most) {
     return Unavailable(fmt::format("{} after {} restarts (local.launch.max_restarts){}", what,
                                    role.restarts, why));
   }
   ++role.restarts;
   ++restarts_;
-  const std::int64_t wait_ms = backoff_.NextMs();
-  role.start_at_ms = RealClock().MonotonicMs() + wait_ms;
-  say_(fmt::format("launch: {}; restart {} of {}{}", what, role.restarts, max_restarts_, why));
+  role.start_at_ms = now_ms + backoff_.NextMs();
+  say_(fmt::format("launch: {}; restart {} of {}{}", what, role.restarts, bound_.most, why));
   return OkStatus();
 }
 

@@ -1,5 +1,6 @@
-// Keeps a set of processes running: restarts them with backoff up to a bound, reports the first
-// failure in one line, and records the peak memory of each process.
+// Keeps a set of processes running: restarts them with backoff up to a bound, which a long time of
+// health renews, reports the first failure in one line, and records the peak memory of each
+// process.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,24 @@
 
 #include "cli/process.h"
 #include "lib/base/net/retry.h"
+#include "lib/base/os/clock.h"
 #include "lib/base/report/status.h"
 
 namespace buttress {
+
+// How often a role is restarted. A role whose process ran for `forgive_ms` has none of its earlier
+// restarts counted: what ends it once in hours is no reason to end a run of weeks.
+struct RestartBound {
+  int most = 0;
+  std::int64_t forgive_ms = 3600000;
+};
 
 // Not thread-safe.
 class Supervisor {
  public:
   // `say` is given what happens to the roles, in a line or several without the last line feed.
-  Supervisor(std::string log_folder, int max_restarts,
-             std::function<void(const std::string&)> say = Print);
+  Supervisor(std::string log_folder, RestartBound bound,
+             std::function<void(const std::string&)> say = Print, const Clock& clock = RealClock());
 
   // Whether the run ends when a role cannot be restarted, or continues without it.
   enum class Need : std::uint8_t { kRun, kOptional };
@@ -65,7 +74,8 @@ class Supervisor {
     std::vector<std::string> argv;
     std::optional<Process> process;
     std::int64_t oom_kills = 0;  // of this control group when the process started
-    int restarts = 0;
+    int restarts = 0;            // since it last ran for forgive_ms
+    std::int64_t started_ms = 0;
     std::int64_t start_at_ms = 0;
     bool done = false;
     Need need = Need::kRun;
@@ -85,8 +95,9 @@ class Supervisor {
   std::string LogPath(const std::string& role) const;
 
   std::string log_folder_;
-  int max_restarts_;
+  RestartBound bound_;
   std::function<void(const std::string&)> say_;
+  const Clock& clock_;
   std::map<std::string, Role> roles_;
   Backoff backoff_;
   bool expect_exits_ = false;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
@@ -26,7 +28,7 @@ Status TickToTheEnd(Supervisor& supervisor) {
 TEST(SupervisorTest, AnExitThatARestartCannotMendIsNotRestarted) {
   for (const int code : {2, 4, 6}) {
     const TempDir dir;
-    Supervisor supervisor(dir.path(), 3);
+    Supervisor supervisor(dir.path(), {.most = 3});
     const std::string script =
         std::string("echo \"learner: the reason\"; exit ") + std::to_string(code);
     ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", script}).ok());
@@ -39,7 +41,7 @@ TEST(SupervisorTest, AnExitThatARestartCannotMendIsNotRestarted) {
 
 TEST(SupervisorTest, TheRunGoesOnWithoutAnOptionalRole) {
   const TempDir dir;
-  Supervisor supervisor(dir.path(), 0);
+  Supervisor supervisor(dir.path(), {.most = 0});
   ASSERT_TRUE(
       supervisor.Start("evaluator", {"sh", "-c", "exit 3"}, Supervisor::Need::kOptional).ok());
   EXPECT_FALSE(supervisor.GivenUp("evaluator"));
@@ -53,7 +55,7 @@ TEST(SupervisorTest, TheRunGoesOnWithoutAnOptionalRole) {
 
 TEST(SupervisorTest, ARunThatLearnsNothingIsNotRestartedAndItsCauseIsTheError) {
   const TempDir dir;
-  Supervisor supervisor(dir.path(), 3);
+  Supervisor supervisor(dir.path(), {.most = 3});
   const std::string script =
       "echo '2026-01-01T00:00:00.000Z E learner/0 learner leaves why=\"nothing to learn: the "
       "\\\"x\\\" is missing; fix it\"'; echo 'Primary job terminated'; exit 5";
@@ -104,16 +106,86 @@ TEST(SupervisorTest, ALongErrorKeepsItsLastLine) {
 
 TEST(SupervisorTest, AnotherFailureIsRestartedUpToTheBound) {
   const TempDir dir;
-  Supervisor supervisor(dir.path(), 1);
+  Supervisor supervisor(dir.path(), {.most = 1});
   ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", "exit 3"}).ok());
   EXPECT_EQ(TickToTheEnd(supervisor).code(), StatusCode::kUnavailable);
   EXPECT_EQ(supervisor.restarts(), 1);
 }
 
+class SetClock : public Clock {
+ public:
+  std::int64_t MonotonicMs() const override { return now_ms_; }
+
+  std::int64_t UnixMs() const override { return now_ms_; }
+
+  void Pass(std::int64_t ms) { now_ms_ += ms; }
+
+ private:
+  std::int64_t now_ms_ = 1000;
+};
+
+// A role that lives until its file `die` is there, and fails then.
+class MortalRole {
+ public:
+  static constexpr std::int64_t kForgiveMs = 60000;
+
+  MortalRole() { EXPECT_TRUE(supervisor_.Start("learner", {"sh", "-c", script_}).ok()); }
+
+  // Lets it live for `ms`, and returns what the supervisor says of its death: OK if the role was
+  // started again.
+  Status DieAfter(std::int64_t ms) {
+    EXPECT_TRUE(supervisor_.Tick().ok());
+    clock_.Pass(ms);
+    EXPECT_TRUE(WriteFileAtomic(die_, "").ok());
+    const std::size_t said = said_.size();
+    Status status;
+    EXPECT_TRUE(WaitUntil(kPatienceMs, [&] {
+      status = supervisor_.Tick();
+      return !status.ok() || said_.size() > said;
+    }));
+    std::filesystem::remove(die_);
+    clock_.Pass(10000);  // longer than any backoff
+    return status.ok() ? supervisor_.Tick() : status;
+  }
+
+  const std::vector<std::string>& said() const { return said_; }
+
+  int restarts() const { return supervisor_.restarts(); }
+
+ private:
+  const TempDir dir_;
+  const std::string die_ = JoinPath(dir_.path(), "die");
+  const std::string script_ =
+      "until [ -e " + die_ + " ]; do sleep 0.02; done; echo learner: bad luck; exit 3";
+  SetClock clock_;
+  std::vector<std::string> said_;
+  Supervisor supervisor_{dir_.path(),
+                         {.most = 2, .forgive_ms = kForgiveMs},
+                         [this](const std::string& line) { said_.push_back(line); },
+                         clock_};
+};
+
+TEST(SupervisorTest, ATimeOfHealthForgivesEarlierRestarts) {
+  MortalRole role;
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(role.DieAfter(0).ok());
+    ASSERT_TRUE(role.DieAfter(MortalRole::kForgiveMs).ok());
+    EXPECT_THAT(role.said().back(), HasSubstr("restart 1 of 2"));
+  }
+  EXPECT_EQ(role.restarts(), 6);  // all of them are reported
+}
+
+TEST(SupervisorTest, AShorterTimeForgivesNothing) {
+  MortalRole role;
+  ASSERT_TRUE(role.DieAfter(MortalRole::kForgiveMs - 1).ok());
+  ASSERT_TRUE(role.DieAfter(MortalRole::kForgiveMs - 1).ok());
+  EXPECT_EQ(role.DieAfter(MortalRole::kForgiveMs - 1).code(), StatusCode::kUnavailable);
+}
+
 TEST(SupervisorTest, AStopWaitsAsLongAsItsProcessIsBusy) {
   const Supervisor::Patience none;
   const TempDir dir;
-  Supervisor supervisor(dir.path(), 0);
+  Supervisor supervisor(dir.path(), {.most = 0});
   const std::string gate = JoinPath(dir.path(), "gate");
   const std::string script = "until [ -e " + gate + " ]; do sleep 0.05; done";
   ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", script}).ok());
