@@ -1,8 +1,6 @@
-// RPCs of the learner.
+// RPCs of the learner. fetch_groups.cc has FetchGroups.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -18,25 +16,10 @@ namespace {
 
 constexpr std::size_t kSha256Bytes = 32;
 
-// Counts calls of a learner that another learner has replaced, and returns `status`.
-Status CountFenced(const Turn& turn, Status status) {
-  if (status.code() == StatusCode::kFailedPrecondition) turn.metrics.learner_fenced.Increment();
-  return status;
-}
-
-// Checks the run that a learner's call names.
-Status CheckRun(const Turn& turn, const std::string& run_id) {
-  const std::string& own = turn.scheduler.run().run_id;
-  if (run_id == own) return OkStatus();
-  return FailedPrecondition(fmt::format(
-      "the call is of run '{}', and this coordinator has run {}: this learner must exit", run_id,
-      own));
-}
-
 // Applies `handler` to a call that changes the run, if its run, epoch and secret are right.
 template <class Request, class Handler>
 Status ApplyOfLearner(Turn& turn, const Request& request, const Handler& handler) {
-  Status status = CheckRun(turn, request.run_id());
+  Status status = CheckLearnerRun(turn, request.run_id());
   if (status.ok())
     status = turn.scheduler.CheckLearner(request.learner_epoch(), request.learner_secret());
   if (status.ok()) status = handler(turn);
@@ -63,109 +46,20 @@ void ObserveStaleness(const Turn& turn, const Plan& plan) {
   }
 }
 
-// Writes chunks of at most 1 MiB, each after the one before it has left, so that a slow reader
-// holds one payload in memory. Payloads are read on gRPC's threads, not by the loop. A call that
-// finds damaged groups is posted again, to give them up, and ends with kAborted.
-class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGroupsResponse>> {
- public:
-  FetchGroupsCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const PayloadStore& payloads,
-                  const v1::FetchGroupsRequest& request)
-      : Call(loop, metrics, "FetchGroups", {.bytes = request.SpaceUsedLong()}),
-        payloads_(payloads),
-        request_(request) {
-    Post();
-  }
-
-  std::optional<Status> Apply(Turn& turn, bool) override {
-    Status status = CheckRun(turn, request_.run_id());
-    if (status.ok()) status = damaged_.empty() ? Locate(turn) : GiveUp(turn);
-    return CountFenced(turn, std::move(status));
-  }
-
-  void Answer(const Status& status) override { status.ok() ? WriteNext() : FinishCall(status); }
-
-  void OnWriteDone(bool ok) override {
-    ok ? WriteNext() : FinishCall(Cancelled("the reader has left"));
-  }
-
- private:
-  Status Locate(Turn& turn) {
-    BUTTRESS_ASSIGN_OR_RETURN(
-        refs_, turn.scheduler.Payloads(request_.learner_epoch(), request_.step(),
-                                       {request_.group_ids().data(),
-                                        static_cast<std::size_t>(request_.group_ids_size())}));
-    return OkStatus();
-  }
-
-  Status GiveUp(Turn& turn) {
-    for (const auto& [index, why] : damaged_) {
-      const std::size_t drops = turn.changes.drops.size();
-      BUTTRESS_RETURN_IF_ERROR(turn.scheduler.GiveUpDamaged(
-          request_.learner_epoch(), request_.step(), IdOf(index), why, turn.changes));
-      if (turn.changes.drops.size() > drops)
-        Log(kError, "a damaged group is given up; another takes its place in the plan",
-            {{"group", IdOf(index)}, {"step", request_.step()}, {"why", why}});
-    }
-    return Aborted(fmt::format(
-        "group {} of step {} is damaged, and another takes its place; ask for the plan again",
-        IdOf(damaged_.begin()->first), request_.step()));
-  }
-
-  void WriteNext() {
-    if (sent_ == payload_.size()) {
-      if (next_group_ == refs_.size()) return FinishCall(OkStatus());
-      auto payload = payloads_.Read(refs_[next_group_]);
-      if (IsDamage(payload.status())) return ReportDamage();
-      if (!payload.ok()) return FinishCall(payload.status().Annotate(NameOf(next_group_)));
-      payload_ = std::move(*payload);
-      sent_ = 0;
-      ++next_group_;
-    }
-    const std::size_t size = std::min(payload_.size() - sent_, kChunkBytes);
-    chunk_.set_group_id(IdOf(next_group_ - 1));
-    chunk_.set_data(payload_.data() + sent_, size);
-    sent_ += size;
-    chunk_.set_last(sent_ == payload_.size());
-    StartWrite(&chunk_);
-  }
-
-  // Finds all other damaged groups of the request as well, so that the plan is asked for once.
-  void ReportDamage() {
-    for (std::size_t i = next_group_; i < refs_.size(); ++i) {
-      const Status status = payloads_.Read(refs_[i]).status();
-      if (!IsDamage(status)) continue;
-      damaged_[i] = status.message();
-      const auto evidence = payloads_.KeepEvidence(IdOf(i), refs_[i]);
-      if (!evidence.ok())
-        Log(kWarn, "a damaged record could not be copied",
-            {{"error", evidence.status().message()}});
-    }
-    Post();
-  }
-
-  static bool IsDamage(const Status& status) {
-    return status.code() == StatusCode::kDataLoss || status.code() == StatusCode::kNotFound;
-  }
-
-  std::uint64_t IdOf(std::size_t index) const {
-    return request_.group_ids(static_cast<int>(index));
-  }
-
-  std::string NameOf(std::size_t index) const {
-    return fmt::format("group {} of step {}", IdOf(index), request_.step());
-  }
-
-  const PayloadStore& payloads_;
-  const v1::FetchGroupsRequest& request_;
-  std::vector<PayloadRef> refs_;
-  std::map<std::size_t, std::string> damaged_;  // what is wrong, by index into refs_
-  v1::FetchGroupsResponse chunk_;
-  std::string payload_;         // of refs_[next_group_ - 1]
-  std::size_t next_group_ = 0;  // index into refs_
-  std::size_t sent_ = 0;        // bytes of payload_
-};
-
 }  // namespace
+
+Status CountFenced(const Turn& turn, Status status) {
+  if (status.code() == StatusCode::kFailedPrecondition) turn.metrics.learner_fenced.Increment();
+  return status;
+}
+
+Status CheckLearnerRun(const Turn& turn, const std::string& run_id) {
+  const std::string& own = turn.scheduler.run().run_id;
+  if (run_id == own) return OkStatus();
+  return FailedPrecondition(fmt::format(
+      "the call is of run '{}', and this coordinator has run {}: this learner must exit", run_id,
+      own));
+}
 
 grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
     grpc::CallbackServerContext*, const v1::RegisterLearnerRequest* request,
@@ -204,7 +98,7 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
                                                         const v1::PlanBatchRequest* request,
                                                         v1::PlanBatchResponse* response) {
   const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
-    if (Status own = CheckRun(turn, request->run_id()); !own.ok())
+    if (Status own = CheckLearnerRun(turn, request->run_id()); !own.ok())
       return CountFenced(turn, std::move(own));
     const std::size_t plans_before = turn.changes.plans.size();
     const auto reply =
@@ -233,11 +127,6 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
   return Poll({.method = "PlanBatch", .terms = {.hold_ms = request->wait_ms()}}, *request, handler);
 }
 
-grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGroups(
-    grpc::CallbackServerContext*, const v1::FetchGroupsRequest* request) {
-  return new FetchGroupsCall(loop_, metrics_, payloads_, *request);
-}
-
 grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext*,
                                                      const v1::CommitRequest* request,
                                                      v1::CommitResponse*) {
@@ -264,7 +153,7 @@ grpc::ServerUnaryReactor* CoordinatorService::AnnounceWeights(
   constexpr std::size_t kMaxManifestBytes = 8 * static_cast<std::size_t>(kMaxMessageBytes);
   const auto announce = [request](Turn& turn) -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, CheckedManifest(request->manifest()));
-    BUTTRESS_RETURN_IF_ERROR(CheckRun(turn, manifest.run_id).Annotate("the manifest"));
+    BUTTRESS_RETURN_IF_ERROR(CheckLearnerRun(turn, manifest.run_id).Annotate("the manifest"));
     return turn.scheduler.Announce(request->learner_epoch(),
                                    {manifest.version, request->manifest().SerializeAsString()},
                                    turn.changes);

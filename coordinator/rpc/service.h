@@ -2,8 +2,8 @@
 //
 //   worker_rpcs.cc    RegisterWorker, Exchange
 //   submit_groups.cc  SubmitGroups
-//   learner_rpcs.cc   RegisterLearner, PlanBatch, FetchGroups, Commit, AnnounceWeights,
-//                     Checkpointed
+//   learner_rpcs.cc   RegisterLearner, PlanBatch, Commit, AnnounceWeights, Checkpointed
+//   fetch_groups.cc   FetchGroups
 //   operator_rpcs.cc  GetRunStatus, OrderWorker, OrderMaxAge, StopRun
 //
 // The handler inside the function runs on the loop's thread; gRPC's threads never wait for it.
@@ -114,6 +114,12 @@ bool IsPlainName(const std::string& text);
 // Checks the run that a worker's call names. kNotFound if it names none: the worker must register.
 // kAborted if it is another run: the worker drops what it holds and starts anew.
 Status CheckWorkerRun(const Turn& turn, const std::string& run_id);
+
+// Checks the run that a learner's call names.
+Status CheckLearnerRun(const Turn& turn, const std::string& run_id);
+
+// Counts calls of a learner that another learner has replaced, and returns `status`.
+Status CountFenced(const Turn& turn, Status status);
 
 // SHA-256 of the tokens.
 std::string PromptDigest(std::span<const std::int32_t> token_ids);

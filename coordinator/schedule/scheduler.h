@@ -164,6 +164,9 @@ class Scheduler {
   Result<std::vector<PayloadRef>> Payloads(std::uint64_t learner_epoch, std::uint64_t step,
                                            std::span<const std::uint64_t> group_ids) const;
 
+  // Returns where the payloads of all groups of the plan of `step` are stored; empty without one.
+  std::vector<PayloadRef> PlanPayloads(std::uint64_t step) const;
+
   // Gives up a group of the plan of `step`, because its payload is damaged as `why` says: its place
   // goes to the first groups that are ready. Repeating it changes nothing. kDataLoss if the run is
   // deterministic or the step is trained.

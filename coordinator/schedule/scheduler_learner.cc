@@ -357,6 +357,15 @@ Result<std::vector<PayloadRef>> Scheduler::Payloads(
   return payloads;
 }
 
+std::vector<PayloadRef> Scheduler::PlanPayloads(std::uint64_t step) const {
+  std::vector<PayloadRef> payloads;
+  const auto plan = plans_.find(step);
+  if (plan == plans_.end()) return payloads;
+  for (const std::uint64_t id : plan->second.group_ids)
+    if (id != 0) payloads.push_back(groups_.accepted(id).payload);
+  return payloads;
+}
+
 Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
   if (step <= run_.committed_step) return OkStatus();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <utility>
@@ -71,8 +72,13 @@ PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
 
 Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder, PayloadEnd end,
                                                          std::uint64_t segment_bytes) {
-  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   std::error_code unknown;
+  if (end.segment != 0 && !std::filesystem::exists(folder, unknown)) {
+    return Unavailable(
+        fmt::format("{} is not there, and the ledger names {}; mount the folder or move it back",
+                    folder, SegmentPath(folder, end.segment)));
+  }
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   if (std::filesystem::is_symlink(folder, unknown))
     return InvalidArgument(folder + " is a link; make it a folder, or move the whole run folder");
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder));
@@ -114,7 +120,10 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
 }
 
 Status PayloadStore::StartSegment(std::uint64_t segment) {
-  if (current_ != nullptr) BUTTRESS_RETURN_IF_ERROR(Sync());
+  if (current_ != nullptr) {
+    BUTTRESS_RETURN_IF_ERROR(Sync());
+    BUTTRESS_RETURN_IF_ERROR(KeepError(CheckFolder()));
+  }
   if (!PassFailpoint("payload_roll")) return KeepError(SegmentError(folder_, errno));
   BUTTRESS_ASSIGN_OR_RETURN(
       current_, SegmentFile::Open(SegmentPath(folder_, segment), O_RDWR | O_CREAT | O_TRUNC));
@@ -147,6 +156,16 @@ Status PayloadStore::WriteAtEnd(const PayloadHeader& header, std::string_view by
   if (status.ok()) return status;
   BUTTRESS_RETURN_IF_ERROR(KeepError(current_->Truncate(end_)));
   return status.code() == StatusCode::kResourceExhausted ? status : KeepError(status);
+}
+
+// Another folder, or the mount point under an unmounted one, does not have the present segment.
+Status PayloadStore::CheckFolder() const {
+  const std::string path = SegmentPath(folder_, segment_);
+  if (access(path.c_str(), F_OK) == 0) return OkStatus();
+  return Unavailable(
+      fmt::format("the folder of payloads {} is not there, or another one is in its place ({}: "
+                  "{}); mount it or move it back",
+                  folder_, path, std::strerror(errno)));
 }
 
 Status PayloadStore::CheckRoom() {

@@ -12,6 +12,7 @@
 // record, so a damaged one costs its own group and no other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,8 +37,10 @@ class PayloadReader {
   PayloadReader(const PayloadReader&) = delete;
   PayloadReader& operator=(const PayloadReader&) = delete;
 
-  // Returns the payload. kDataLoss if it is not what was appended; kNotFound if the segment was
-  // deleted.
+  const std::string& folder() const { return folder_; }
+
+  // Returns the payload. kDataLoss if it is not what was appended; kNotFound if there is nothing to
+  // read: the segment is not there, or the disk cannot read it.
   Result<std::string> Read(const PayloadRef& ref) const;
 
   // Copies what is where the record of a damaged group was written, because the segment holds
@@ -67,7 +70,8 @@ class PayloadStore : public PayloadReader {
  public:
   // Opens or creates `folder` and cuts off everything behind `end` (Ledger::payload_end()). A
   // segment that ends before it stays as it is, and the store continues in the next one; reading
-  // what is missing is kDataLoss or kNotFound. kDataLoss if no segment is there at all.
+  // what is missing is kDataLoss or kNotFound. kDataLoss if no segment is there at all,
+  // kUnavailable if the folder is not and `end` names a segment of it.
   static Result<std::unique_ptr<PayloadStore>> Open(const std::string& folder, PayloadEnd end,
                                                     std::uint64_t segment_bytes = kSegmentBytes);
 
@@ -75,6 +79,10 @@ class PayloadStore : public PayloadReader {
   // makes it durable. kResourceExhausted if the disk is full: the record is removed and the store
   // stays usable. After any other error the store is broken.
   Result<PayloadRef> Append(const LeaseRef& lease, std::string_view bytes, std::string_view sha256);
+
+  // Returns OK if the folder is the one that this store writes to; kUnavailable while it is moved
+  // away or not mounted, so that what Read does not find may come back. Thread-safe.
+  Status CheckFolder() const;
 
   // Returns OK if the disk takes a mebibyte more, which is written and removed again. Other errors
   // are those of Append.
@@ -98,7 +106,7 @@ class PayloadStore : public PayloadReader {
 
   const std::uint64_t segment_bytes_;
   std::shared_ptr<SegmentFile> current_;
-  std::uint64_t segment_ = 0;
+  std::atomic<std::uint64_t> segment_ = 0;
   std::uint64_t end_ = 0;  // bytes of the current segment
   Status broken_;
 };

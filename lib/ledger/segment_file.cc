@@ -121,7 +121,7 @@ Result<std::string> SegmentFile::Read(std::uint64_t offset, std::size_t size) co
     const ssize_t count =
         pread(descriptor_, bytes.data() + got, size - got, static_cast<off_t>(offset + got));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EIO) return DataLoss(path_ + ": " + std::strerror(EIO));
+    if (count < 0 && errno == EIO) return NotFound(path_ + ": " + std::strerror(EIO));
     if (count < 0) return SegmentError(path_, errno);
     if (count == 0) break;
     got += static_cast<std::size_t>(count);

@@ -58,7 +58,7 @@ class SegmentFile {
   // Writes a record at `offset`.
   Status Write(const PayloadHeader& header, std::string_view bytes, std::uint64_t offset);
 
-  // Reads `size` bytes, or fewer at the end of the file. kDataLoss if the disk cannot read them.
+  // Reads `size` bytes, or fewer at the end of the file. kNotFound if the disk cannot read them.
   Result<std::string> Read(std::uint64_t offset, std::size_t size) const;
 
   Status Truncate(std::uint64_t size);

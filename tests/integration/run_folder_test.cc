@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "lib/ledger/reader.h"
 #include "lib/ledger/segment_file.h"
@@ -19,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kSteps = 20;
 constexpr std::int64_t kRunMs = 120000;
@@ -111,6 +114,27 @@ TEST(RunFolderTest, DamagedGroupsOfAPlanAreReplacedAndTheRunEnds) {
   ASSERT_EQ(Buttress({"explain", run.out(), "--html", "none"}, &text), 0) << text;
   EXPECT_THAT(text, AllOf(HasSubstr(by_hand + " was dropped: a flipped byte"),
                           HasSubstr(by_itself + " was dropped: ")));
+}
+
+// The segments are so small that each of them is opened while the folder is away.
+TEST(RunFolderTest, AFolderOfPayloadsThatIsAwayForASecondCostsNoGroup) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(kSteps, {"--no-eval", "--set", "local.coordinator.payload_segment_bytes=8192",
+                           "--set", "local.launch.max_restarts=50"});
+  const std::string payloads = JoinPath(run.out(), "payloads");
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(3, kRunMs)) << run.Text();
+  std::filesystem::rename(payloads, payloads + "-away");
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::filesystem::rename(payloads + "-away", payloads);
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * 8);
+  EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/coordinator.log")),
+              AllOf(HasSubstr(payloads + " is not there"), Not(HasSubstr("is given up;"))));
+  std::string text;
+  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
+  EXPECT_THAT(text, Not(HasSubstr("was dropped")));
 }
 
 // Returns the name of the newest checkpoint's folder.

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <thread>
 
@@ -1147,6 +1148,40 @@ TEST_F(ServiceTest, DamagedGroupsOfAPlanAreReplacedOnceTheyAreRead) {
   const std::string id = std::to_string(plan->plan().groups(0).group_id());
   EXPECT_TRUE(std::filesystem::exists(
       JoinPath(config_.local.out, "damaged/group-" + id + "-segment-1-byte-0.record")));
+}
+
+TEST_F(ServiceTest, AFolderOfPayloadsThatIsAwayForAWhileCostsNoGroup) {
+  Begin();
+  FillBatch();
+  const auto plan = Plan(1);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const std::string payloads = JoinPath(config_.local.out, "payloads");
+  std::filesystem::rename(payloads, payloads + "-away");
+  std::future<Result<std::vector<v1::Group>>> fetched =
+      std::async(std::launch::async, [&] { return Fetch(plan->plan()); });
+  EXPECT_EQ(fetched.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
+  std::filesystem::rename(payloads + "-away", payloads);
+  EXPECT_EQ(fetched.get()->size(), kPrompts);
+  EXPECT_EQ(GroupsByState().at("dropped"), 0U);
+  EXPECT_TRUE(Commit(1).ok());
+}
+
+TEST_F(ServiceTest, APlanOfWhichNothingIsWholeStopsTheRunAndCostsNoGroup) {
+  Begin();
+  FillBatch();
+  const auto plan = Plan(1);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const std::string segment = JoinPath(config_.local.out, "payloads/00000001.seg");
+  const std::string whole = *ReadFile(segment);
+  ASSERT_TRUE(WriteFileAtomic(segment, std::string(whole.size(), '!')).ok());
+  const Status fetched = Fetch(plan->plan()).status();
+  EXPECT_EQ(fetched.code(), StatusCode::kDataLoss) << "a code that no restart can mend";
+  EXPECT_THAT(fetched.message(), HasSubstr("none of the 2 groups of the plan of step 1"));
+  EXPECT_THAT(fetched.message(), HasSubstr(JoinPath(config_.local.out, "payloads")));
+  EXPECT_EQ(GroupsByState().at("dropped"), 0U);
+  ASSERT_TRUE(WriteFileAtomic(segment, whole).ok());
+  Restart();
+  EXPECT_TRUE(Fetch(plan->plan()).ok());
 }
 
 TEST_F(ServiceTest, MetricsAfterARestartEqualARecountFromTheLedger) {

@@ -124,7 +124,33 @@ TEST_F(PayloadStoreTest, ASegmentThatEndsEarlyIsKeptAndTheStoreGoesOnInTheNextOn
 }
 
 TEST_F(PayloadStoreTest, AFolderWithoutSegmentsIsDataLoss) {
+  std::filesystem::create_directories(path_);
   EXPECT_EQ(PayloadStore::Open(path_, {7, 1}).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(PayloadStoreTest, AFolderThatIsNotMountedIsNoLossAndIsNotMade) {
+  EXPECT_EQ(PayloadStore::Open(path_, {7, 1}).status().code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "it would be in the way of a folder moved back";
+}
+
+TEST_F(PayloadStoreTest, AFolderThatIsAwayIsToldFromALostSegmentAndGetsNoNewOne) {
+  const std::unique_ptr<PayloadStore> store = Open({}, 64);
+  const PayloadRef first = *Append(*store, std::string(40, 'a'));
+  ASSERT_TRUE(Append(*store, std::string(40, 'b')).ok());
+  std::filesystem::rename(path_, path_ + "-away");
+  EXPECT_EQ(store->Read(first).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(store->CheckFolder().code(), StatusCode::kUnavailable);
+  std::filesystem::create_directories(path_);  // the mount point
+  EXPECT_EQ(store->CheckFolder().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Append(*store, std::string(40, 'c')).status().message(),
+              HasSubstr("is not there, or another one is in its place"));
+  EXPECT_TRUE(std::filesystem::is_empty(path_));
+  std::filesystem::remove(path_);
+  std::filesystem::rename(path_ + "-away", path_);
+  EXPECT_TRUE(store->CheckFolder().ok());
+  EXPECT_EQ(*store->Read(first), std::string(40, 'a'));
+  std::filesystem::remove(first_segment_);
+  EXPECT_TRUE(store->CheckFolder().ok()) << "a segment is lost, and the folder is there";
 }
 
 // The second fdatasync of a file returns 0 although the first has lost the bytes.
