@@ -44,8 +44,10 @@ Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha25
   return LearnerStart{learner_epoch_, response.next_step()};
 }
 
-void CoordinatorSource::Adopt(std::uint64_t learner_epoch, std::string run_id, std::int64_t steps) {
+void CoordinatorSource::Adopt(std::uint64_t learner_epoch, std::string secret, std::string run_id,
+                              std::int64_t steps) {
   learner_epoch_ = learner_epoch;
+  learner_secret_ = std::move(secret);
   run_id_ = std::move(run_id);
   steps_ = steps;
 }
@@ -56,6 +58,7 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
   v1::PlanBatchRequest request;
   request.set_run_id(run_id_);
   request.set_learner_epoch(learner_epoch_);
+  request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.set_wait_ms(static_cast<std::uint32_t>(wait.count()));
   BUTTRESS_ASSIGN_OR_RETURN(auto response, client_->PlanBatch(request));
@@ -82,6 +85,7 @@ Result<std::vector<v1::Group>> CoordinatorSource::Fetch(std::int64_t step,
   v1::FetchGroupsRequest request;
   request.set_run_id(run_id_);
   request.set_learner_epoch(learner_epoch_);
+  request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.mutable_group_ids()->Assign(group_ids.begin(), group_ids.end());
   return client_->FetchGroups(request);

@@ -35,14 +35,17 @@ class CoordinatorSource : public BatchSource {
   Result<LearnerStart> Register(const std::string& config_sha256, int world_size,
                                 const Origin& checkpoint);
 
-  // Sets the epoch, the run and its length that rank 0 was given. The other ranks call it before
-  // any other function.
-  void Adopt(std::uint64_t learner_epoch, std::string run_id, std::int64_t steps);
+  // Sets the epoch, its secret, the run and its length that rank 0 was given. The other ranks call
+  // it before any other function.
+  void Adopt(std::uint64_t learner_epoch, std::string secret, std::string run_id,
+             std::int64_t steps);
 
   // Random id of the run, once the job has registered.
   const std::string& run_id() const { return run_id_; }
 
-  // SHA-256 of the secret of this job (32 bytes); on rank 0.
+  // The secret that the calls of this job carry, and its SHA-256 (32 bytes).
+  const std::string& learner_secret() const { return learner_secret_; }
+
   std::string learner_sha256() const;
 
   // Length of the run, once the job has registered.
@@ -71,8 +74,8 @@ class CoordinatorSource : public BatchSource {
   std::uint64_t learner_epoch_ = 0;
   std::string run_id_;
   std::int64_t steps_ = 0;
-  std::string learner_secret_;  // on rank 0, which alone calls what needs it
-  std::string newest_step_;     // the same
+  std::string learner_secret_;
+  std::string newest_step_;  // on rank 0, which alone calls what needs it
   std::int64_t misjudged_sources_ = 0;
 };
 

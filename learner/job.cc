@@ -88,8 +88,9 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
   return OkStatus();
 }
 
-// Broadcasts what rank 0 alone knows: epoch, id and length of the run; and the weights and
-// optimizer state that a run starts with. Those of a checkpoint have been read by every rank.
+// Broadcasts what rank 0 alone knows: epoch and secret of the job, id and length of the run; and
+// the weights and optimizer state that a run starts with. Those of a checkpoint have been read by
+// every rank.
 Status LearnerJob::ShareState(CheckpointState& state) {
   std::int64_t numbers[] = {static_cast<std::int64_t>(state.learner_epoch), source_.steps()};
   BUTTRESS_RETURN_IF_ERROR(
@@ -98,7 +99,9 @@ Status LearnerJob::ShareState(CheckpointState& state) {
   trainer_.SetSteps(numbers[1]);
   BUTTRESS_ASSIGN_OR_RETURN(std::string run_id,
                             BroadcastBytes(control_, source_.run_id(), 0, timeout()));
-  source_.Adopt(state.learner_epoch, std::move(run_id), numbers[1]);
+  BUTTRESS_ASSIGN_OR_RETURN(std::string secret,
+                            BroadcastBytes(control_, source_.learner_secret(), 0, timeout()));
+  source_.Adopt(state.learner_epoch, std::move(secret), std::move(run_id), numbers[1]);
   if (checkpoints_.any()) return OkStatus();
   NamedTensors shared;
   if (!trainer_.optimizer().of_parts()) shared = trainer_.optimizer().state();

@@ -230,6 +230,7 @@ class LiveRun {
     v1::PlanBatchRequest request;
     request.set_run_id(job_.run_id);
     request.set_learner_epoch(job_.epoch);
+    request.set_learner_secret(job_.secret);
     request.set_step(step);
     request.set_wait_ms(500);
     while (!stopping_) {

@@ -31,7 +31,7 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
   }
 
   std::optional<Status> Apply(Turn& turn, bool) override {
-    Status status = CheckLearnerRun(turn, request_.run_id());
+    Status status = CheckLearnerCall(turn, request_);
     if (status.ok()) status = damaged_.empty() ? Locate(turn) : GiveUp(turn);
     return CountFenced(turn, std::move(status));
   }

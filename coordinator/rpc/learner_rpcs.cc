@@ -19,9 +19,7 @@ constexpr std::size_t kSha256Bytes = 32;
 // Applies `handler` to a call that changes the run, if its run, epoch and secret are right.
 template <class Request, class Handler>
 Status ApplyOfLearner(Turn& turn, const Request& request, const Handler& handler) {
-  Status status = CheckLearnerRun(turn, request.run_id());
-  if (status.ok())
-    status = turn.scheduler.CheckLearner(request.learner_epoch(), request.learner_secret());
+  Status status = CheckLearnerCall(turn, request);
   if (status.ok()) status = handler(turn);
   return CountFenced(turn, std::move(status));
 }
@@ -98,7 +96,7 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
                                                         const v1::PlanBatchRequest* request,
                                                         v1::PlanBatchResponse* response) {
   const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
-    if (Status own = CheckLearnerRun(turn, request->run_id()); !own.ok())
+    if (Status own = CheckLearnerCall(turn, *request); !own.ok())
       return CountFenced(turn, std::move(own));
     const std::size_t plans_before = turn.changes.plans.size();
     const auto reply =

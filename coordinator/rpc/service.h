@@ -118,6 +118,13 @@ Status CheckWorkerRun(const Turn& turn, const std::string& run_id);
 // Checks the run that a learner's call names.
 Status CheckLearnerRun(const Turn& turn, const std::string& run_id);
 
+// Checks run, epoch and secret of a learner's call.
+template <class Request>
+Status CheckLearnerCall(const Turn& turn, const Request& request) {
+  BUTTRESS_RETURN_IF_ERROR(CheckLearnerRun(turn, request.run_id()));
+  return turn.scheduler.CheckLearner(request.learner_epoch(), request.learner_secret());
+}
+
 // Counts calls of a learner that another learner has replaced, and returns `status`.
 Status CountFenced(const Turn& turn, Status status);
 

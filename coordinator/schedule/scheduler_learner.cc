@@ -34,8 +34,8 @@ Status Scheduler::CheckLearner(std::uint64_t learner_epoch, std::string_view sec
   return {
       StatusCode::kPermissionDenied,
       fmt::format("the call names learner epoch {} but not the secret that RegisterLearner gave "
-                  "to its job; only that job may commit, announce and checkpoint: start a "
-                  "learner, which registers itself",
+                  "to its job; only that job may plan, fetch, commit, announce and checkpoint: "
+                  "start a learner, which registers itself",
                   learner_epoch)};
 }
 

@@ -69,8 +69,7 @@ class Player {
     Request request;
     request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
-    if constexpr (requires { request.set_learner_secret(secret_); })
-      request.set_learner_secret(secret_);
+    request.set_learner_secret(secret_);
     return request;
   }
 

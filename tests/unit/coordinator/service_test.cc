@@ -187,6 +187,7 @@ class ServiceTest : public testing::Test {
     v1::PlanBatchRequest request;
     request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
+    request.set_learner_secret(secret_);
     request.set_step(step);
     request.set_wait_ms(wait_ms);
     return client_.PlanBatch(request);
@@ -202,6 +203,7 @@ class ServiceTest : public testing::Test {
     v1::FetchGroupsRequest request;
     request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
+    request.set_learner_secret(secret_);
     request.set_step(plan.step());
     for (const v1::GroupHead& group : plan.groups()) request.add_group_ids(group.group_id());
     return client_.FetchGroups(request);
@@ -883,10 +885,11 @@ TEST_F(ServiceTest, NoOtherWorkerSpeaksForAWorker) {
   EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
 }
 
-TEST_F(ServiceTest, ALearnerWithoutItsSecretChangesNothing) {
+TEST_F(ServiceTest, ALearnerWithoutItsSecretChangesAndReadsNothing) {
   Begin();
   FillBatch();
-  ASSERT_TRUE(Plan(1)->has_plan());
+  const auto plan = Plan(1);
+  ASSERT_TRUE(plan->has_plan());
   const std::string secret = secret_;
   EXPECT_EQ(secret.size(), 32U);
   for (const std::string& guess : {std::string(), std::string(32, 'x'), secret.substr(0, 31)}) {
@@ -894,6 +897,9 @@ TEST_F(ServiceTest, ALearnerWithoutItsSecretChangesNothing) {
     EXPECT_EQ(Commit(1).code(), StatusCode::kPermissionDenied);
     EXPECT_EQ(Announce(0).code(), StatusCode::kPermissionDenied);
     EXPECT_EQ(Checkpoint(0).code(), StatusCode::kPermissionDenied);
+    EXPECT_EQ(Plan(1).status().code(), StatusCode::kPermissionDenied);
+    EXPECT_EQ(Plan(2).status().code(), StatusCode::kPermissionDenied);
+    EXPECT_EQ(Fetch(plan->plan()).status().code(), StatusCode::kPermissionDenied);
     EXPECT_THAT(Commit(1).message(), HasSubstr("not the secret that RegisterLearner gave"));
   }
   EXPECT_EQ(client_.GetRunStatus()->step(), 0U);
