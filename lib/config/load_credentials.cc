@@ -162,6 +162,7 @@ Status OpenTokens(const std::string& folder, Program program, Credentials& crede
 Result<Credentials> LoadCredentials(const SecurityConfig& config, Program program) {
   Credentials credentials;
   if (config.certificate.empty()) return credentials;
+  credentials.files = {config.certificate, config.key, config.ca};
   BUTTRESS_ASSIGN_OR_RETURN(credentials.certificate,
                             ReadSetting("local.security.certificate", config.certificate));
   BUTTRESS_ASSIGN_OR_RETURN(credentials.key,

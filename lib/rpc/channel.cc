@@ -6,11 +6,14 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <string_view>
+
+#include "lib/base/thread/sync.h"
 
 namespace buttress {
 namespace {
@@ -135,9 +138,31 @@ class TokenSender : public grpc::MetadataCredentialsPlugin {
   const std::shared_ptr<TokenFile> token_;
 };
 
+using CertificateProvider = std::shared_ptr<grpc::experimental::CertificateProviderInterface>;
+
+// Returns what reads the files again. All ports and channels of a process share it, because each
+// has a thread.
+CertificateProvider ProviderOf(const CertificateFiles& files) {
+  static Mutex mutex;
+  static auto& providers = *new std::map<CertificateFiles, CertificateProvider>;
+  MutexLock lock(mutex);
+  CertificateProvider& provider = providers[files];
+  if (provider == nullptr) {
+    provider = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+        files.key, files.certificate, files.ca, kCertificateRefreshSeconds);
+  }
+  return provider;
+}
+
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Credentials& credentials) {
   if (credentials.empty()) return grpc::InsecureChannelCredentials();
-  auto tls = grpc::SslCredentials({credentials.ca, credentials.key, credentials.certificate});
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(ProviderOf(credentials.files));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_certificate_verifier(
+      std::make_shared<grpc::experimental::HostNameCertificateVerifier>());
+  auto tls = grpc::experimental::TlsCredentials(options);
   if (credentials.token == nullptr) return tls;
   return grpc::CompositeChannelCredentials(
       tls, grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenSender>(credentials.token)));
@@ -175,11 +200,11 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
 
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials) {
   if (credentials.empty()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(
-      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = credentials.ca;
-  options.pem_key_cert_pairs = {{credentials.key, credentials.certificate}};
-  auto made = grpc::SslServerCredentials(options);
+  grpc::experimental::TlsServerCredentialsOptions options(ProviderOf(credentials.files));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  auto made = grpc::experimental::TlsServerCredentials(options);
   made->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(credentials));
   return made;
 }

@@ -35,7 +35,8 @@ inline constexpr int kMaxStreams = 128;
 
 // Returns a channel with keepalive, quick reconnection and no proxy, which connects on first use.
 // With credentials it presents certificate and token, and requires a server certificate of the same
-// authority that names `address`. While a token file changes it sends the tokens of before and
+// authority that names `address`; new connections read files that were replaced
+// (CertificateFiles). While a token file changes it sends the tokens of before and
 // after, so that the two sides need not change at one moment.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials = {});

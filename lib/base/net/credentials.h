@@ -70,18 +70,33 @@ inline constexpr std::array kRoles = {Role::kWorker, Role::kLearner, Role::kOper
 // "worker", "learner", "operator", "monitor"; with ".token", the name of the role's file.
 std::string_view RoleName(Role role);
 
-// Either the first three fields are set, or none: ports without credentials speak plain text and
-// ask for no token, which is meant for the loopback interface. Copies share the token files.
-// LoadCredentials in lib/config reads the files.
+// How soon a connection that begins uses files that were replaced.
+inline constexpr int kCertificateRefreshSeconds = 5;
+
+// The files of a certificate, in PEM. Ports and connections read them again while they are used;
+// connections that exist stay. A key and its certificate are replaced together: while they do not
+// match, no connection begins.
+struct CertificateFiles {
+  std::string certificate;  // the chain from the certificate of this machine up to `ca`
+  std::string key;          // the private key of the certificate
+  std::string ca;           // the authorities, one of which signs every certificate of the run
+
+  auto operator<=>(const CertificateFiles&) const = default;
+};
+
+// Either files and the fields after them are set, or none: ports without credentials speak plain
+// text and ask for no token, which is meant for the loopback interface. Copies share the token
+// files. LoadCredentials in lib/config reads the files.
 struct Credentials {
-  std::string certificate;  // PEM: the chain from the certificate of this machine up to `ca`
-  std::string key;          // PEM: the private key of the certificate
-  std::string ca;           // PEM: the authority that signs every certificate of the run
+  CertificateFiles files;
+  std::string certificate;  // as the files were when the program started
+  std::string key;
+  std::string ca;
   std::shared_ptr<TokenFile> token;  // sent as "authorization: Bearer <token>"; null: none
   std::map<Role, std::shared_ptr<TokenFile>> admitted;  // of the callers of this program's ports
   std::string name;  // that a server's certificate has; empty: the host of its address
 
-  bool empty() const { return certificate.empty(); }
+  bool empty() const { return files.certificate.empty(); }
 
   // Returns the role whose token an authorization header carries; nullopt if it is none of
   // `admitted`. The time that it takes does not depend on the header's content.

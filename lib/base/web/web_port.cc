@@ -3,11 +3,15 @@
 #include <fmt/core.h>
 #include <microhttpd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "lib/base/net/address.h"
+#include "lib/base/os/file.h"
+#include "lib/base/report/log.h"
 
 namespace buttress {
 namespace {
@@ -16,6 +20,7 @@ namespace {
 constexpr unsigned kConnections = 128;
 constexpr unsigned kConnectionsOfAddress = 32;
 constexpr unsigned kIdleSeconds = 10;
+constexpr std::int64_t kMaxFileBytes = 1 << 20;
 constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
 MHD_Result Send(MHD_Connection* connection, const WebReply& reply) {
@@ -69,37 +74,80 @@ Result<std::unique_ptr<WebPort>> WebPort::Start(const std::string& address,
 }
 
 WebPort::~WebPort() {
+  stop_.Stop();
+  if (watch_.joinable()) watch_.join();
   if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
 }
 
 Status WebPort::Listen(const std::string& address, const Credentials& credentials,
                        const std::string& what) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto resolved, ResolveListen(address));
-  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD;
-  if (resolved->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
-  std::vector<MHD_OptionItem> options = {
-      {MHD_OPTION_SOCK_ADDR, 0, resolved->ai_addr},
-      {MHD_OPTION_CONNECTION_LIMIT, kConnections, nullptr},
-      {MHD_OPTION_PER_IP_CONNECTION_LIMIT, kConnectionsOfAddress, nullptr},
-      {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, nullptr}};
-  if (!credentials.empty()) {
-    flags |= MHD_USE_TLS;
-    options.push_back(
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, const_cast<char*>(credentials.certificate.c_str())});
-    options.push_back({MHD_OPTION_HTTPS_MEM_KEY, 0, const_cast<char*>(credentials.key.c_str())});
-    options.push_back({MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsVersions)});
-  }
-  options.push_back({MHD_OPTION_END, 0, nullptr});
-  errno = 0;
-  daemon_ = MHD_start_daemon(flags, 0, nullptr, nullptr, &WebAnswer::Answer, this, MHD_OPTION_ARRAY,
-                             options.data(), MHD_OPTION_END);
-  if (daemon_ == nullptr) {
+  // The channel between threads (ITC) is what lets a socket go from one daemon to the next.
+  flags_ = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC;
+  if (resolved->ai_family == AF_INET6) flags_ |= MHD_USE_IPv6;
+  if (!credentials.empty()) flags_ |= MHD_USE_TLS;
+  pair_ = {credentials.certificate, credentials.key};
+  if (!Serve(resolved->ai_addr, -1)) {
     return Unavailable(fmt::format(
         "cannot serve {} on {}: {}; choose another port, or 0 for any", what, address,
         errno != 0 ? std::strerror(errno) : "the certificate or its key cannot be used"));
   }
   port_ = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_BIND_PORT)->port;
+  if (!credentials.empty())
+    watch_ = std::thread([this, files = credentials.files] { WatchFiles(files); });
   return OkStatus();
+}
+
+bool WebPort::Serve(const sockaddr* address, int socket) {
+  std::vector<MHD_OptionItem> options = {
+      {MHD_OPTION_CONNECTION_LIMIT, kConnections, nullptr},
+      {MHD_OPTION_PER_IP_CONNECTION_LIMIT, kConnectionsOfAddress, nullptr},
+      {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, nullptr}};
+  if (address == nullptr) {
+    options.push_back({MHD_OPTION_LISTEN_SOCKET, socket, nullptr});
+  } else {
+    options.push_back({MHD_OPTION_SOCK_ADDR, 0, const_cast<sockaddr*>(address)});
+  }
+  if ((flags_ & MHD_USE_TLS) != 0) {
+    options.push_back({MHD_OPTION_HTTPS_MEM_CERT, 0, pair_.certificate.data()});
+    options.push_back({MHD_OPTION_HTTPS_MEM_KEY, 0, pair_.key.data()});
+    options.push_back({MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsVersions)});
+  }
+  options.push_back({MHD_OPTION_END, 0, nullptr});
+  errno = 0;
+  daemon_ = MHD_start_daemon(flags_, 0, nullptr, nullptr, &WebAnswer::Answer, this,
+                             MHD_OPTION_ARRAY, options.data(), MHD_OPTION_END);
+  return daemon_ != nullptr;
+}
+
+void WebPort::WatchFiles(const CertificateFiles& files) {
+  KeyPair seen = pair_;
+  while (daemon_ != nullptr && !stop_.WaitFor(std::chrono::seconds(kCertificateRefreshSeconds))) {
+    const auto certificate = ReadFile(files.certificate, kMaxFileBytes);
+    const auto key = ReadFile(files.key, kMaxFileBytes);
+    if (!certificate.ok() || !key.ok()) continue;
+    KeyPair found = {*certificate, *key};
+    if (found == seen) continue;
+    seen = found;
+    if (found != pair_) Renew(found);
+  }
+}
+
+// A daemon closes the socket that it was given, also when it cannot start.
+void WebPort::Renew(const KeyPair& pair) {
+  const int socket = MHD_quiesce_daemon(daemon_);
+  MHD_stop_daemon(daemon_);
+  const KeyPair before = std::exchange(pair_, pair);
+  if (Serve(nullptr, ::dup(socket))) {
+    Log(kInfo, "a port serves with a certificate that was replaced", {{"port", port_}});
+  } else {
+    Log(kWarn, "the certificate or its key cannot be used; a port keeps those before",
+        {{"port", port_}});
+    pair_ = before;
+    if (!Serve(nullptr, ::dup(socket)))
+      Log(kError, "a port cannot be served any more", {{"port", port_}});
+  }
+  ::close(socket);
 }
 
 }  // namespace buttress

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <thread>
@@ -134,6 +135,44 @@ TEST_F(SecurePortTest, ATokenIsReplacedWithoutARestart) {
   EXPECT_EQ(Call(MakeChannel(Address(), old)).error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
+// Both sides get certificates of another authority, and the server is started again in between, so
+// that the client connects once more.
+TEST_F(SecurePortTest, CertificatesAreReplacedWithoutARestart) {
+  const MadeCertificates copy(MadeCertificates::CopyOf{made_.folder()});
+  const MadeCertificates renewed;
+  const auto replace = [&](const MadeCertificates& side) {
+    for (const char* name : {"ca.pem", "here.key", "here.pem"}) {
+      std::filesystem::copy_file(renewed.Path(name), side.Path("new"));
+      std::filesystem::rename(side.Path("new"), side.Path(name));
+    }
+  };
+  const auto wait = [] {
+    std::this_thread::sleep_for(std::chrono::seconds(kCertificateRefreshSeconds + 2));
+  };
+  const Credentials of_client = copy.Load(Program::kStatus);
+  const auto channel = MakeChannel(Address(), of_client);
+  const auto answered = [&] { return Call(channel).error_code(); };
+  const auto from_anew = [&] { return Call(MakeChannel(Address(), of_client)).error_code(); };
+  ASSERT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED);
+  replace(made_);
+  wait();
+  EXPECT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED) << "a connection stays";
+  EXPECT_EQ(from_anew(), grpc::StatusCode::UNAVAILABLE) << "the authorities differ";
+  replace(copy);
+  wait();
+  EXPECT_EQ(from_anew(), grpc::StatusCode::UNIMPLEMENTED);
+  const std::string listen = "0.0.0.0:" + std::to_string(server_->port());
+  server_.reset();
+  server_ =
+      *RpcServer::Start(listen, made_.Load(Program::kCoordinator), {&coordinator_, &weights_});
+  grpc::StatusCode code = grpc::StatusCode::UNAVAILABLE;
+  for (int i = 0; i < 100 && code == grpc::StatusCode::UNAVAILABLE; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    code = answered();
+  }
+  EXPECT_EQ(code, grpc::StatusCode::UNIMPLEMENTED) << "the channel reads the files again";
+}
+
 TEST_F(SecurePortTest, NoClientConnectsWithoutACertificateOfTheRun) {
   EXPECT_EQ(Call(MakeChannel(Address())).error_code(), grpc::StatusCode::UNAVAILABLE)
       << "plain text";
@@ -141,7 +180,7 @@ TEST_F(SecurePortTest, NoClientConnectsWithoutACertificateOfTheRun) {
   Credentials foreign = other.Load(Program::kStatus);
   EXPECT_EQ(Call(MakeChannel(Address(), foreign)).error_code(), grpc::StatusCode::UNAVAILABLE)
       << "another authority on both sides";
-  foreign.ca = made_.Load(Program::kStatus).ca;
+  foreign.files.ca = made_.Path("ca.pem");
   EXPECT_EQ(Call(MakeChannel(Address(), foreign)).error_code(), grpc::StatusCode::UNAVAILABLE)
       << "a client of another authority";
   grpc::SslCredentialsOptions no_certificate;
@@ -229,6 +268,27 @@ TEST(MetricsPortTest, MetricsRequireHttpsAndTheTokenWithCredentials) {
   EXPECT_THAT(Curl(trust + "https://" + host + "/livez"), "ok\n200");
   EXPECT_THAT(Curl(bearer + "https://" + host + "/metrics"), HasSubstr("certificate"));
   EXPECT_THAT(Curl(bearer + "http://" + host + "/metrics"), testing::Not(HasSubstr("buttress_")));
+}
+
+TEST(MetricsPortTest, ACertificateIsReplacedOnceItsKeyIsThere) {
+  const MadeCertificates made, renewed;
+  Metrics metrics("coordinator");
+  ASSERT_TRUE(metrics.Serve("127.0.0.1:0", made.Load(Program::kCoordinator)).ok());
+  const auto alive = [&](const MadeCertificates& trusted) {
+    return Curl("--cacert " + trusted.Path("ca.pem") +
+                " https://localhost:" + std::to_string(metrics.port()) + "/livez");
+  };
+  const auto replace = [&](const std::string& name) {
+    std::filesystem::copy_file(renewed.Path(name), made.Path("new"));
+    std::filesystem::rename(made.Path("new"), made.Path(name));
+    std::this_thread::sleep_for(std::chrono::seconds(kCertificateRefreshSeconds + 2));
+  };
+  ASSERT_EQ(alive(made), "ok\n200");
+  replace("here.pem");
+  EXPECT_EQ(alive(made), "ok\n200") << "the key is of the certificate before";
+  replace("here.key");
+  EXPECT_EQ(alive(renewed), "ok\n200");
+  EXPECT_THAT(alive(made), HasSubstr("certificate"));
 }
 
 TEST(MetricsPortTest, PlainMetricsAreNotDelayedByIdleConnections) {
