@@ -182,7 +182,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
       std::move(mix), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
       config.local.coordinator.keep_payloads,
       RunDisk{config.local.out, [folder = config.local.out] { return FreeBytes(folder); }},
-      config.local.out});
+      config.local.out, static_cast<std::uint64_t>(config.local.coordinator.archive_steps)});
   return OkStatus();
 }
 

@@ -108,6 +108,7 @@ class Copier {
     BUTTRESS_RETURN_IF_ERROR(CopyLedger(JoinPath(folder_, "ledger.db"), In("ledger.db")));
     PinSegments();  // those that began while the ledger was copied
     BUTTRESS_RETURN_IF_ERROR(AddLedgerAndRead());
+    BUTTRESS_RETURN_IF_ERROR(CopyArchives());
     BUTTRESS_RETURN_IF_ERROR(CopyCheckpoint());
     BUTTRESS_RETURN_IF_ERROR(CopySegments());
     BUTTRESS_RETURN_IF_ERROR(Add("config.yaml"));
@@ -164,10 +165,19 @@ class Copier {
         return FailedPrecondition(folder_ + ": the coordinator has not started the run yet");
       run_ = *run;
       BUTTRESS_ASSIGN_OR_RETURN(end_, reader->EndOfPayloads());
+      BUTTRESS_ASSIGN_OR_RETURN(archives_, reader->Archives());
     }
     BUTTRESS_ASSIGN_OR_RETURN(std::ifstream copy, OpenForCopy(In("ledger.db")));
     files_["ledger.db"] = HashAndCopy(copy, kWholeFile, nullptr);
     bytes_ += static_cast<std::int64_t>(files_["ledger.db"].bytes);
+    return OkStatus();
+  }
+
+  Status CopyArchives() {
+    for (const ArchiveRow& row : archives_) {
+      const fs::path name = ArchivePath("ledger.db", row.number);
+      BUTTRESS_RETURN_IF_ERROR(Add(name.lexically_normal().string()));
+    }
     return OkStatus();
   }
 
@@ -207,6 +217,7 @@ class Copier {
   std::int64_t bytes_ = 0;
   RunRow run_;
   PayloadEnd end_;
+  std::vector<ArchiveRow> archives_;
 };
 
 Result<BackupSummary> CopyOnce(const std::string& folder, const std::string& part) {

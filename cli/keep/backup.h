@@ -2,7 +2,8 @@
 //
 // <target>/ is a run folder with these files alone, and backup.json, which lists the size and
 // SHA-256 of each:
-//   ledger.db  payloads/*.seg  checkpoint/step-<N>/*  config.yaml  steps.jsonl  eval_before.json
+//   ledger.db  archive/*.db  payloads/*.seg  checkpoint/step-<N>/*  config.yaml  steps.jsonl
+//   eval_before.json  versions.json
 #pragma once
 
 #include <cstdint>

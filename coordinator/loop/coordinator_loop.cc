@@ -38,7 +38,7 @@ CoordinatorLoop::CoordinatorLoop(Parts parts)
       payloads_(parts.payloads),
       metrics_(parts.metrics),
       store_({parts.ledger, parts.payloads, scheduler_, parts.metrics, parts.clock,
-              std::move(parts.disk), parts.keep_payloads, parts.last_plan}),
+              std::move(parts.disk), parts.keep_payloads, parts.last_plan, parts.archive_steps}),
       clock_(parts.clock),
       queue_(kMostCalls + 1),
       reports_(std::move(parts.out), terms_.controls) {
@@ -117,6 +117,7 @@ void CoordinatorLoop::RunTurn(LoopRequest* first) {
     for (auto& [request, answer] : answers) answer = status;
   }
   for (const auto& [request, answer] : answers) Reply(request, answer);
+  if (status.ok()) store_.ArchiveEnded();
 }
 
 Status CoordinatorLoop::MayChange() {

@@ -87,7 +87,8 @@ class CoordinatorLoop {
     CollapseCounts last_plan;  // collapse of the newest plan in the ledger
     bool keep_payloads = false;
     RunDisk disk;
-    std::string out = {};  // the run's folder; empty: the learner's steps are not kept
+    std::string out = {};             // the run's folder; empty: the learner's steps are not kept
+    std::uint64_t archive_steps = 0;  // as TurnStore's
   };
 
   // Starts the thread.

@@ -14,6 +14,8 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kRetryMs = 1000;
+// Groups that go to an archive in a turn. It takes a few tenths of a second.
+constexpr std::int64_t kArchivedAtOnce = 16384;
 
 double MiB(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -107,7 +109,24 @@ void TurnStore::NoteWritten(const LedgerChanges& changes) {
          {"reason", order.reason}});
   }
   if (!changes.plans.empty()) parts_.last_plan = changes.plans.back().collapse.step;
-  if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
+  if (changes.checkpoints.empty()) return;
+  may_archive_ = parts_.archive_steps > 0;
+  if (!parts_.keep_payloads) DeleteSettledPayloads();
+}
+
+void TurnStore::ArchiveEnded() {
+  if (!may_archive_ || paused()) return;
+  const double begin = MonotonicSeconds();
+  const auto archived =
+      parts_.ledger.Archive(is_archiving_ ? 0 : parts_.archive_steps, kArchivedAtOnce);
+  is_archiving_ = may_archive_ = archived.ok() && *archived == kArchivedAtOnce;
+  if (!archived.ok()) {
+    Log(kWarn, "groups that have ended could not be archived; they stay in the database",
+        {{"error", archived.status().ToString()}});
+  } else if (*archived > 0) {
+    Log(kInfo, "groups that have ended are in an archive",
+        {{"groups", *archived}, {"seconds", MonotonicSeconds() - begin}});
+  }
 }
 
 void TurnStore::DeleteSettledPayloads() {

@@ -41,8 +41,9 @@ class TurnStore {
     CoordinatorMetrics& metrics;
     const Clock& clock;
     RunDisk disk;
-    bool keep_payloads = false;  // of settled groups
-    CollapseCounts last_plan;    // collapse of the newest plan in the ledger
+    bool keep_payloads = false;       // of settled groups
+    CollapseCounts last_plan;         // collapse of the newest plan in the ledger
+    std::uint64_t archive_steps = 0;  // steps of which the groups go to archives together; 0: never
   };
 
   explicit TurnStore(Parts parts) : parts_(std::move(parts)) {}
@@ -63,6 +64,10 @@ class TurnStore {
   // other error must end the process.
   Status Write(Turn& turn);
 
+  // Moves groups that have ended to an archive, after a checkpoint: as many as one turn has time
+  // for. What fails is tried again after the next checkpoint. Call it when the turn is answered.
+  void ArchiveEnded();
+
   const CollapseCounts& last_plan() const { return parts_.last_plan; }
 
  private:
@@ -81,6 +86,8 @@ class TurnStore {
   std::string error_;             // of the write that found the disk full
   std::int64_t paused_ms_ = 0;    // when the pause began
   std::int64_t next_try_ms_ = 0;  // of a write
+  bool may_archive_ = false;      // since the last checkpoint
+  bool is_archiving_ = false;     // more groups of the same steps are to follow
 };
 
 }  // namespace buttress

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -52,6 +53,25 @@ bool AddsUp(const std::map<std::string, CollapseCounts>& reported,
          });
 }
 
+// The prompts that were drawn, and those drawn or passed over, by the position of their source (-1:
+// of no source) and its pass.
+struct PassCounts {
+  std::int64_t drawn = 0;
+  std::int64_t used = 0;
+};
+
+using CountsOfPasses = std::map<std::pair<std::int64_t, std::uint64_t>, PassCounts>;
+
+// The position of the source that has a row of the dataset, -1 if none has.
+std::int64_t SourceOf(const RunRow& run, std::uint64_t dataset_row) {
+  std::uint64_t behind = 0;
+  for (std::size_t i = 0; i < run.sources.size(); ++i) {
+    behind += run.sources[i].dataset.rows;
+    if (dataset_row < behind) return static_cast<std::int64_t>(i);
+  }
+  return -1;
+}
+
 // The results of a walk over all groups.
 struct Walk {
   Walk(RunRow of, OriginRow from) : run(std::move(of)), origin(std::move(from)) {}
@@ -65,6 +85,7 @@ struct Walk {
   std::map<std::uint64_t, std::vector<std::uint64_t>> ids_by_step;         // by position
   std::map<std::uint64_t, PromptHistory> histories;                        // by row of the dataset
   EndedTokens tokens;  // of the accepted groups that have ended
+  CountsOfPasses passes;
   Hidden hidden;
 
   void Add(const char* kind, std::string what, std::vector<std::uint64_t> group_ids = {}) {
@@ -80,6 +101,9 @@ struct Walk {
     if (group.group_id != last_id + 1)
       Add("groups", fmt::format("no group {} before group {}", last_id + 1, group.group_id));
     last_id = group.group_id;
+    PassCounts& pass = passes[{SourceOf(run, group.prompt.row), group.prompt.pass}];
+    ++pass.drawn;
+    ++pass.used;
     ++audit.groups[std::string(GroupStateName(group.state))];
     const bool dropped = group.state == GroupState::kDropped;
     if (dropped) ++audit.dropped[std::string(DropReasonName(group.reason))];
@@ -246,30 +270,6 @@ Status ListDrops(LedgerReader& reader, Walk& walk) {
   return OkStatus();
 }
 
-// The prompts that were drawn, and those drawn or passed over, by the position of their source (-1:
-// of no source) and its pass.
-struct PassCounts {
-  std::int64_t drawn = 0;
-  std::int64_t used = 0;
-};
-
-using CountsOfPasses = std::map<std::pair<std::int64_t, std::uint64_t>, PassCounts>;
-
-Result<CountsOfPasses> DrawnByPass(Database& database) {
-  CountsOfPasses counts;
-  BUTTRESS_RETURN_IF_ERROR(database.ForEach(
-      "WITH ends AS (SELECT position, dataset_rows, SUM(dataset_rows) OVER (ORDER BY position) AS "
-      "behind FROM sources), used AS (SELECT pass, dataset_row, 1 AS drawn FROM groups UNION ALL "
-      "SELECT pass, dataset_row, 0 FROM skipped) SELECT IFNULL(position, -1), pass, SUM(drawn), "
-      "COUNT(*) FROM used LEFT JOIN ends ON dataset_row < behind AND dataset_row >= behind - "
-      "dataset_rows GROUP BY 1, 2",
-      [&](const Statement& row) {
-        counts[{row.Int(0), row.Unsigned(1)}] = {row.Int(2), row.Int(3)};
-        return OkStatus();
-      }));
-  return counts;
-}
-
 // In a pass over a source that has ended every row was drawn or passed over; in the present one,
 // all up to the cursor.
 void CheckSource(const SourceRow& source, std::int64_t position, const CountsOfPasses& counts,
@@ -295,16 +295,20 @@ void CheckSource(const SourceRow& source, std::int64_t position, const CountsOfP
                                     drawn, of, source.cursor.drawn));
 }
 
-Status CheckPrompts(LedgerReader& reader, Walk& walk) {
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const std::int64_t twice,
-      reader.database().QueryInt(
-          "SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)"));
+Status AddSkipped(Database& database, Walk& walk) {
+  return database.ForEach("SELECT pass, dataset_row FROM skipped", [&](const Statement& row) {
+    ++walk.passes[{SourceOf(walk.run, row.Unsigned(1)), row.Unsigned(0)}].used;
+    return OkStatus();
+  });
+}
+
+Status CheckPrompts(LedgerReader& reader, std::int64_t twice, Walk& walk) {
   if (twice != 0) {
     walk.Add("prompts",
              fmt::format("{} prompts were drawn and passed over in the same pass", twice));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(const auto counts, DrawnByPass(reader.database()));
+  BUTTRESS_RETURN_IF_ERROR(AddSkipped(reader.database(), walk));
+  const CountsOfPasses& counts = walk.passes;
   const std::vector<SourceRow>& sources = walk.run.sources;
   for (const auto& [place, count] : counts) {
     const auto& [position, pass] = place;
@@ -399,6 +403,35 @@ Status CheckLineage(LedgerReader& reader, Walk& walk) {
   return OkStatus();
 }
 
+// Counts the drawn prompts that were passed over as well.
+class SkippedPrompts {
+ public:
+  static Result<SkippedPrompts> Open(Database& database) {
+    SkippedPrompts skipped;
+    BUTTRESS_ASSIGN_OR_RETURN(
+        skipped.find_,
+        database.Prepare("SELECT 1 FROM skipped WHERE pass = ? AND dataset_row = ?"));
+    return skipped;
+  }
+
+  void Look(const DrawnPrompt& prompt) {
+    find_->Bind(prompt.pass, prompt.row);
+    const Result<bool> found = find_->Next();
+    if (!found.ok()) status_ = found.status();
+    found_ += found.ok() && *found ? 1 : 0;
+  }
+
+  // The first error of a look, if there was one.
+  const Status& status() const { return status_; }
+
+  std::int64_t found() const { return found_; }
+
+ private:
+  std::unique_ptr<Statement> find_;
+  std::int64_t found_ = 0;
+  Status status_;
+};
+
 void CheckEnd(Walk& walk) {
   if (walk.run.next_group_id != walk.last_id + 1)
     walk.Add("groups", "the last admitted group is missing");
@@ -445,18 +478,24 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
         if (row.Text(0) != "ok") walk.Add("file", "SQLite finds: " + row.Text(0));
         return OkStatus();
       }));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> archives, reader.DamagedArchives());
+  for (const std::string& what : archives) walk.Add("file", what);
+  if (!walk.audit.findings.empty()) return std::move(walk.audit);
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> rows, reader.DamagedRows());
   for (const std::string& row : rows)
     if (!row.ends_with(" of accepted")) walk.Add("file", row + " does not have its checksum");
   if (!walk.audit.findings.empty()) return std::move(walk.audit);  // the rest cannot be read
+  BUTTRESS_ASSIGN_OR_RETURN(SkippedPrompts skipped, SkippedPrompts::Open(reader.database()));
   BUTTRESS_RETURN_IF_ERROR(reader.ForEachGroup([&](const GroupRecord& record) {
     walk.Visit(record);
+    skipped.Look(record.group.prompt);
     if (visit) visit(record);
   }));
+  BUTTRESS_RETURN_IF_ERROR(skipped.status());
   BUTTRESS_ASSIGN_OR_RETURN(const auto plans, reader.Plans());
   CheckPlans(plans, walk);
   BUTTRESS_RETURN_IF_ERROR(ListDrops(reader, walk));
-  BUTTRESS_RETURN_IF_ERROR(CheckPrompts(reader, walk));
+  BUTTRESS_RETURN_IF_ERROR(CheckPrompts(reader, skipped.found(), walk));
   BUTTRESS_RETURN_IF_ERROR(CheckKeptCounts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckLineage(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckTokens(reader, walk));

@@ -35,13 +35,13 @@ struct LedgerAudit {
   std::vector<std::string> violations() const;
 };
 
-// Checks what holds of every ledger, at any time and after any crash: group ids 1 ... n are
-// complete; groups, leases, plans and contents agree; no group is in two plans; no prompt is both
-// drawn and passed over in one pass, and every prompt up to the cursor is one of them; commits
-// follow one another and the states of planned groups follow from them; replaced groups have no
-// signal; the reported collapse of the run and of each step equals a recount from the outcomes, and
-// the counts that a restart reads, those of tokens too, equal a recount of the groups; a finished
-// run has only settled and dropped groups. `visit` sees every group.
+// Checks what holds of every ledger, at any time and after any crash: archives are whole; group ids
+// 1 ... n are complete; groups, leases, plans and contents agree; no group is in two plans; no
+// prompt is both drawn and passed over in one pass, and every prompt up to the cursor is one of
+// them; commits follow one another and the states of planned groups follow from them; replaced
+// groups have no signal; the reported collapse of the run and of each step equals a recount from
+// the outcomes, and the counts that a restart reads, those of tokens too, equal a recount of the
+// groups; a finished run has only settled and dropped groups. `visit` sees every group.
 Result<LedgerAudit> AuditLedger(LedgerReader& reader,
                                 const std::function<void(const GroupRecord&)>& visit = {});
 

@@ -17,6 +17,7 @@
 #include "lib/base/report/check.h"
 #include "lib/base/report/log.h"
 #include "lib/experience/codec.h"
+#include "lib/ledger/archive.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/schema.h"
 
@@ -81,6 +82,9 @@ constexpr Insert kPlan = {"INSERT INTO plans",
 
 }  // namespace
 
+// Of the newest groups of a source, by id.
+using TrialsBySource = std::map<std::string, std::map<std::uint64_t, GroupTrials>>;
+
 // Writes the rows of each table: every column but row_check in the order of the schema. Keeps the
 // statements, so that each is prepared once.
 class Ledger::Writer {
@@ -127,6 +131,31 @@ class Ledger::Writer {
       }
     }
     return WriteLearnerSide(changes);
+  }
+
+  // Names the archive `row`, whose file is durable, and deletes the rows of its groups. `trials`
+  // are those of its groups that a restart would read.
+  Status MoveToArchive(const ArchiveRow& row, const TrialsBySource& trials) {
+    BUTTRESS_RETURN_IF_ERROR(Put({"INSERT INTO archives"}, row.number, row.first_group,
+                                 row.last_group, row.first_step, row.last_step, row.bytes,
+                                 Blob{row.sha256}, row.payload_end.segment,
+                                 row.payload_end.offset));
+    for (const auto& [source, newest] : trials) {
+      for (const auto& [id, group] : newest) {
+        BUTTRESS_RETURN_IF_ERROR(Put({"INSERT INTO archived_trials"}, source, id,
+                                     group.before.correct, group.before.scored, group.own.correct,
+                                     group.own.scored));
+      }
+      BUTTRESS_RETURN_IF_ERROR(
+          Run("DELETE FROM archived_trials WHERE source = ?1 AND group_id < (SELECT group_id FROM "
+              "archived_trials WHERE source = ?1 ORDER BY group_id DESC LIMIT 1 OFFSET ?2)",
+              source, RecentDifficulty::kGroups - 1));
+    }
+    for (const std::string table : {"plan_groups", "accepted", "groups"}) {
+      BUTTRESS_RETURN_IF_ERROR(Run("DELETE FROM " + table + " WHERE group_id BETWEEN ? AND ?",
+                                   row.first_group, row.last_group));
+    }
+    return OkStatus();
   }
 
  private:
@@ -251,8 +280,8 @@ class Ledger::Writer {
   std::map<std::string, std::unique_ptr<Statement>> statements_;  // by SQL
 };
 
-Ledger::Ledger(int lock, std::unique_ptr<Database> database)
-    : LedgerReader(std::move(database)),
+Ledger::Ledger(int lock, const std::string& path, std::unique_ptr<Database> database)
+    : LedgerReader(path, std::move(database), ReaderView::kEachCall),
       lock_(lock),
       writer_(std::make_unique<Writer>(*database_)) {}
 
@@ -269,7 +298,7 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
     close(lock);
     return database.status();
   }
-  std::unique_ptr<Ledger> ledger(new Ledger(lock, *std::move(database)));
+  std::unique_ptr<Ledger> ledger(new Ledger(lock, path, *std::move(database)));
   if (Status status = ledger->Prepare(path); !status.ok()) return status.Annotate(path);
   const std::size_t slash = path.rfind('/');
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash)));
@@ -291,21 +320,74 @@ Status Ledger::Prepare(const std::string& path) {
   return OkStatus();
 }
 
-Status Ledger::Write(const LedgerChanges& changes) {
-  if (changes.empty()) return OkStatus();
+template <class Body>
+Status Ledger::Transact(const Body& body) {
   BUTTRESS_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
-  Status status = writer_->Write(changes);
+  Status status = body();
   Failpoint("ledger_commit");
   if (status.ok()) status = database_->Execute("COMMIT");
   Failpoint("ledger_committed");
-  if (!status.ok()) {
-    // SQLite itself rolls back after some errors; ROLLBACK then fails, which does not matter.
-    database_->Execute("ROLLBACK").IgnoreError();
-    return status;
-  }
+  // SQLite itself rolls back after some errors; ROLLBACK then fails, which does not matter.
+  if (!status.ok()) database_->Execute("ROLLBACK").IgnoreError();
+  return status;
+}
+
+Status Ledger::Write(const LedgerChanges& changes) {
+  if (changes.empty()) return OkStatus();
+  BUTTRESS_RETURN_IF_ERROR(Transact([&] { return writer_->Write(changes); }));
   if (!changes.accepted.empty())
     payload_end_ = std::max(payload_end_, changes.accepted.back().payload.end());
   return OkStatus();
+}
+
+// A restart reads what is under way, what ended after the first ready group came in, what was
+// replaced since the last plan, and the newest ended groups (LedgerReader::Load).
+Result<std::uint64_t> Ledger::LastToArchive() {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, Run());
+  if (!run) return std::uint64_t{0};
+  std::uint64_t first_kept = FirstEndedTag(run->next_group_id);
+  BUTTRESS_RETURN_IF_ERROR(database_->ForEach(
+      "SELECT MIN(group_id) FROM groups WHERE under_way UNION ALL "
+      "SELECT MIN(group_id) FROM groups WHERE reason = 'no_signal' AND step = ?1 UNION ALL "
+      "SELECT MIN(group_id) FROM accepted WHERE (segment, offset) > (SELECT segment, offset FROM "
+      "groups CROSS JOIN accepted USING (group_id) WHERE under_way AND state = 'ready' ORDER BY "
+      "segment, offset LIMIT 1)",
+      [&](const Statement& row) {
+        if (!row.Null(0)) first_kept = std::min(first_kept, row.Unsigned(0));
+        return OkStatus();
+      },
+      run->planned_step + 1));
+  return first_kept - 1;
+}
+
+Result<std::int64_t> Ledger::Archive(std::uint64_t min_steps, std::int64_t most) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::uint64_t last, LastToArchive());
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<ArchiveRow> newest, NewestArchive());
+  ArchiveRow row = newest.value_or(ArchiveRow());
+  if (last <= row.last_group) return 0;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::int64_t step,
+      database_->QueryInt(fmt::format("SELECT IFNULL(MAX(step), 0) FROM (SELECT step FROM groups "
+                                      "WHERE group_id <= {} AND state = 'settled' ORDER BY "
+                                      "group_id DESC LIMIT 1)",
+                                      last)));
+  if (static_cast<std::uint64_t>(step) < row.last_step + min_steps) return 0;
+  ++row.number;
+  row.first_group = row.last_group + 1;
+  row.last_group = std::min(last, row.last_group + static_cast<std::uint64_t>(most));
+  TrialsBySource trials;
+  BUTTRESS_ASSIGN_OR_RETURN(const auto accepted, AcceptedBetween(row.first_group, row.last_group));
+  for (const auto& [id, group] : accepted) {
+    if (group.damaged) continue;
+    row.payload_end = std::max(row.payload_end, group.payload.end());
+    if (group.trials().own.scored == 0) continue;
+    auto& newest_of = trials[group.head->source()];
+    newest_of[id] = group.trials();
+    if (newest_of.size() > RecentDifficulty::kGroups) newest_of.erase(newest_of.begin());
+  }
+  BUTTRESS_RETURN_IF_ERROR(WriteArchive(*database_, path_, row));
+  BUTTRESS_RETURN_IF_ERROR(Transact([&] { return writer_->MoveToArchive(row, trials); }));
+  return static_cast<std::int64_t>(row.last_group - row.first_group + 1);
 }
 
 }  // namespace buttress

@@ -27,14 +27,25 @@ class Ledger : public LedgerReader {
   // from the file. REQUIRES: the payloads that `changes` names are durable (PayloadStore::Sync).
   Status Write(const LedgerChanges& changes);
 
+  // Moves the oldest groups, which have ended, to a new archive (archive.h): at most `most` of
+  // them, and none before those of `min_steps` steps may go. Groups stay that a restart may need:
+  // those from FirstEndedTag on, and those that count with a group under way. Returns how many
+  // went. An error leaves rows and archives as they were.
+  Result<std::int64_t> Archive(std::uint64_t min_steps, std::int64_t most);
+
   // Returns the end of the last payload that is referenced, for PayloadStore::Open.
   const PayloadEnd& payload_end() const { return payload_end_; }
 
  private:
   class Writer;
 
-  Ledger(int lock, std::unique_ptr<Database> database);
+  Ledger(int lock, const std::string& path, std::unique_ptr<Database> database);
   Status Prepare(const std::string& path);
+  // The last of the groups, from the first on, of which a restart reads none.
+  Result<std::uint64_t> LastToArchive();
+  // Calls `body`, which returns a Status, in a transaction.
+  template <class Body>
+  Status Transact(const Body& body);
 
   const int lock_;  // flock on <path>.lock, held as long as this object lives
   std::unique_ptr<Writer> writer_;

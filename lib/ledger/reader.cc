@@ -5,246 +5,45 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "lib/experience/codec.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/schema.h"
+#include "lib/ledger/table_reader.h"
 
 namespace buttress {
 namespace {
 
-using Groups = std::map<std::uint64_t, GroupRow>;
-using AcceptedGroups = std::map<std::uint64_t, AcceptedGroup>;
-
-Status Damaged(const std::string& what, const std::string& value) {
-  return DataLoss(
-      fmt::format("ledger has unknown {} '{}'; restore ledger.db from a copy", what, value));
-}
-
 // A dataset of more rows than this would not fit into PromptSource either.
 constexpr std::uint64_t kMaxDatasetRows = std::uint64_t{1} << 32;
 
-// Sets `out` to the value below `count` that has this name.
-template <class Enum>
-Status FromName(std::string_view (*name_of)(Enum), std::size_t count, const std::string& name,
-                Enum& out) {
-  for (std::size_t i = 0; i < count; ++i) {
-    out = static_cast<Enum>(i);
-    if (name_of(out) == name) return OkStatus();
-  }
-  return Damaged("name", name);
-}
-
-Status DamagedRow(std::string_view table, const Statement& row) {
-  return DataLoss(fmt::format(
-      "ledger.db is damaged: row '{}' of table {} does not have its checksum; restore a backup of "
-      "the run, or start a new run from its newest checkpoint",
-      row.Text(0), table));
-}
-
-// Calls `visit(row)` for the whole rows of a checked table; `rest` is the SQL behind the table's
-// name, written in this library, never text from outside. kDataLoss for a row without its checksum.
-template <class Visit>
-Status ForEachRow(Database& database, std::string_view table, std::string_view rest, Visit visit) {
-  return database.ForEach(fmt::format("SELECT * FROM {} {}", table, rest),
-                          [&](const Statement& row) -> Status {
-                            if (!row.Intact()) return DamagedRow(table, row);
-                            return visit(row);
-                          });
-}
-
-// Returns the whole rows of a checked table, with its columns in `members`.
-template <class Row, class... Members>
-Result<std::vector<Row>> ReadTable(Database& database, std::string_view table,
-                                   std::string_view rest, Members Row::*... members) {
-  std::vector<Row> rows;
-  const auto add = [&](const Statement& row) {
-    Row& read = rows.emplace_back();
-    row.Read(read.*members...);
-    return OkStatus();
-  };
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, table, rest, add));
-  return rows;
-}
-
-Result<Groups> ReadGroups(Database& database, const std::string& where) {
-  Groups groups;
-  const auto add = [&](const Statement& row) -> Status {
-    GroupRow& g = groups[row.Unsigned(0)];
-    std::string state, reason;
-    row.Read(g.group_id, g.prompt.prompt_id, g.prompt.source, g.prompt.pass, g.prompt.row,
-             g.prompt.completions, g.prompt.probability, state, reason, g.attempts, g.lease_epoch,
-             g.worker_id, g.incarnation, g.min_version.learner_epoch, g.min_version.step,
-             g.granted_version.learner_epoch, g.granted_version.step, g.step, g.position, g.passed,
-             g.holds_slot);
-    BUTTRESS_RETURN_IF_ERROR(FromName(GroupStateName, kGroupStates, state, g.state));
-    return FromName(DropReasonName, kDropReasons, reason, g.reason);
-  };
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "groups", "WHERE " + where, add));
-  return groups;
-}
-
-// A row without its checksum gives a group of which only the id is known.
-AcceptedGroup AcceptedFrom(const Statement& row) {
-  AcceptedGroup accepted;
-  v1::GroupHead head;
-  accepted.damaged =
-      !row.Intact() || !head.ParseFromString(row.Text(7)) || head.group_id() != row.Unsigned(0);
-  if (accepted.damaged) {
-    head.Clear();
-    head.set_group_id(row.Unsigned(0));
-  } else {
-    std::uint64_t id = 0;
-    row.Read(id, accepted.lease_epoch, accepted.content_sha256, accepted.payload.segment,
-             accepted.payload.offset, accepted.payload.bytes, accepted.payload.check);
-  }
-  accepted.head = std::make_shared<const v1::GroupHead>(std::move(head));
-  return accepted;
-}
-
-// `where` may name columns of `groups`. CROSS JOIN makes SQLite begin with the few groups of it
-// instead of all contents.
-Result<AcceptedGroups> ReadAccepted(Database& database, const std::string& where) {
-  AcceptedGroups accepted;
-  BUTTRESS_RETURN_IF_ERROR(database.ForEach(
-      "SELECT accepted.* FROM groups CROSS JOIN accepted USING (group_id) WHERE " + where,
-      [&](const Statement& row) {
-        accepted[row.Unsigned(0)] = AcceptedFrom(row);
-        return OkStatus();
-      }));
-  return accepted;
-}
-
-// LedgerSnapshot::followers.
-Result<std::map<std::uint64_t, EndedGroup>> ReadFollowers(Database& database) {
-  // The index of places leads to what came in after the first ready group, which is little.
-  const std::string where =
-      "group_id IN (SELECT group_id FROM accepted WHERE (segment, offset) > (SELECT segment, "
-      "offset FROM groups CROSS JOIN accepted USING (group_id) WHERE under_way AND state = 'ready' "
-      "ORDER BY segment, offset LIMIT 1)) AND NOT under_way AND dataset_row IN (SELECT dataset_row "
-      "FROM groups WHERE under_way AND state = 'ready')";
-  std::map<std::uint64_t, EndedGroup> followers;
-  BUTTRESS_ASSIGN_OR_RETURN(auto groups, ReadGroups(database, where));
-  if (groups.empty()) return followers;
-  BUTTRESS_ASSIGN_OR_RETURN(auto accepted, ReadAccepted(database, where));
-  for (auto& [id, row] : accepted) followers[id] = {std::move(groups.at(id)), std::move(row)};
-  return followers;
-}
-
-Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where) {
-  std::map<std::uint64_t, PlanRow> plans;
-  const auto add_plan = [&](const Statement& row) -> Status {
-    PlanRow& plan = plans[row.Unsigned(0)];
-    plan.step = row.Unsigned(0);
-    v1::PlanSummary summary;
-    if (!summary.ParseFromString(row.Text(1))) return DamagedRow("plans", row);
-    return FromProto(summary, plan.collapse, plan.drawn);
-  };
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "plans", "WHERE " + where, add_plan));
-  const auto place = [&](std::uint64_t step, std::uint64_t position) -> std::uint64_t& {
-    std::vector<std::uint64_t>& ids = plans[step].group_ids;
-    ids.resize(std::max<std::size_t>(ids.size(), position + 1));
-    return ids[position];
-  };
-  const auto add_group = [&](const Statement& row) {
-    place(row.Unsigned(0), row.Unsigned(1)) = row.Unsigned(2);
-    return OkStatus();
-  };
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "plan_groups", "WHERE " + where, add_group));
-  // A place that a dropped group has left stays, with id 0, until another group takes it.
-  const auto add_place = [&](const Statement& row) {
-    place(row.Unsigned(1), row.Unsigned(2));
-    return OkStatus();
-  };
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "drops", "WHERE step > 0 AND " + where, add_place));
-  return plans;
-}
-
-// Of the newest accepted groups of a source.
-Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& source) {
-  RecentDifficulty difficulty;
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Statement> rows,
-      database.Prepare("SELECT accepted.* FROM groups INDEXED BY groups_by_source CROSS JOIN "
-                       "accepted USING (group_id) WHERE source = ? ORDER BY groups.group_id DESC"));
-  rows->Bind(source);
-  while (difficulty.groups() < RecentDifficulty::kGroups) {
-    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
-    if (!found) break;
-    const AcceptedGroup group = AcceptedFrom(*rows);
-    if (!group.damaged) difficulty.Add(group.id(), group.trials());
-  }
-  return difficulty;
-}
-
-// By row of the dataset.
-Result<std::map<std::uint64_t, PromptRecord>> ReadRecords(Database& database,
-                                                          const std::string& where) {
-  std::map<std::uint64_t, PromptRecord> records;
-  const auto add = [&](const Statement& row) {
-    std::uint64_t dataset_row = row.Unsigned(0);
-    PromptRecord& r = records[dataset_row];
-    row.Read(dataset_row, r.easy_in_a_row, r.hard_in_a_row, r.last_constant, r.last_pass, r.correct,
-             r.wrong);
-    return OkStatus();
-  };
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "prompt_records", "WHERE " + where, add));
-  return records;
-}
-
-// The newest `limit` announced versions, oldest first.
-Result<std::vector<PolicyVersion>> ReadVersions(Database& database, std::uint64_t limit) {
-  BUTTRESS_ASSIGN_OR_RETURN(
-      auto versions,
-      ReadTable(database, "manifests",
-                fmt::format("ORDER BY learner_epoch DESC, step DESC LIMIT {}", limit),
-                &PolicyVersion::learner_epoch, &PolicyVersion::step, &PolicyVersion::digest));
-  std::ranges::reverse(versions);
-  return versions;
-}
-
-Result<std::map<std::string, WorkerOrderRow>> ReadWorkerOrders(Database& database) {
-  std::map<std::string, WorkerOrderRow> orders;
-  const auto add = [&](const Statement& row) {
-    WorkerOrderRow& order = orders[row.Text(0)];
-    std::string name;
-    row.Read(order.worker_id, name, order.reason);
-    return FromName(WorkerOrderName, kWorkerOrders, name, order.order);
-  };
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "worker_orders", "", add));
-  return orders;
-}
-
-// The version that was announced last; nullopt before the first.
-Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {
-  std::optional<ManifestRow> manifest;
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<PolicyVersion> newest, ReadVersions(database, 1));
-  if (newest.empty()) return manifest;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "newest_manifest", "", [&](const Statement& row) {
-    manifest = ManifestRow{newest.back(), row.Text(1)};
-    return OkStatus();
-  }));
-  return manifest;
-}
-
-// ContentTag of the settled and the replaced groups with ids from `first_id` on, by id.
-Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database,
-                                                             std::uint64_t first_id) {
-  std::map<std::uint64_t, std::uint64_t> tags;
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const auto ended, ReadAccepted(database, fmt::format("group_id >= {} AND (state = 'settled' "
-                                                           "OR reason = 'no_signal')",
-                                                           first_id)));
-  for (const auto& [id, group] : ended) {
-    if (!group.damaged) tags.emplace_hint(tags.end(), id, ContentTag(group.content_sha256));
-  }
-  return tags;
-}
-
 }  // namespace
 
-LedgerReader::LedgerReader(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+class LedgerReader::Moment {
+ public:
+  explicit Moment(LedgerReader& reader)
+      : database_(reader.view_ == ReaderView::kEachCall ? reader.database_.get() : nullptr) {
+    if (database_ != nullptr) status_ = database_->Execute("BEGIN");
+  }
+
+  ~Moment() {
+    if (database_ != nullptr && status_.ok()) database_->Execute("END").IgnoreError();
+  }
+
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+
+  const Status& status() const { return status_; }
+
+ private:
+  Database* const database_;
+  Status status_;
+};
+
+LedgerReader::LedgerReader(std::string path, std::unique_ptr<Database> database, ReaderView view)
+    : path_(std::move(path)), database_(std::move(database)), view_(view) {}
 
 LedgerReader::~LedgerReader() = default;
 
@@ -255,7 +54,7 @@ Result<std::unique_ptr<LedgerReader>> LedgerReader::Open(const std::string& path
                             Database::Open(path, DatabaseMode::kReadOnly));
   // A read transaction that all calls share begins with the first read.
   if (view == ReaderView::kOneMoment) BUTTRESS_RETURN_IF_ERROR(database->Execute("BEGIN"));
-  std::unique_ptr<LedgerReader> reader(new LedgerReader(std::move(database)));
+  std::unique_ptr<LedgerReader> reader(new LedgerReader(path, std::move(database), view));
   BUTTRESS_RETURN_IF_ERROR(reader->CheckVersion(path));
   return reader;
 }
@@ -355,62 +154,127 @@ Result<std::optional<RunRow>> LedgerReader::Run() {
   return run;
 }
 
-Result<std::vector<GroupRecord>> LedgerReader::Join(const std::string& where) {
-  BUTTRESS_ASSIGN_OR_RETURN(auto groups, ReadGroups(*database_, where));
-  BUTTRESS_ASSIGN_OR_RETURN(auto accepted, ReadAccepted(*database_, where));
-  std::vector<GroupRecord> records;
-  for (auto& [id, group] : groups) {
-    GroupRecord& record = records.emplace_back();
-    record.group = std::move(group);
-    const auto content = accepted.find(id);
-    if (content != accepted.end()) record.accepted = std::move(content->second);
+Result<std::vector<ArchiveRow>> LedgerReader::Archives() {
+  return ReadArchives(*database_, "ORDER BY number");
+}
+
+Result<std::optional<ArchiveRow>> LedgerReader::NewestArchive() {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto newest,
+                            ReadArchives(*database_, "ORDER BY number DESC LIMIT 1"));
+  return newest.empty() ? std::optional<ArchiveRow>() : newest.front();
+}
+
+Result<std::optional<ArchiveRow>> LedgerReader::ArchiveFrom(std::uint64_t group_id) {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto first,
+      ReadArchives(*database_,
+                   fmt::format("WHERE last_group >= {} ORDER BY last_group LIMIT 1", group_id)));
+  return first.empty() ? std::optional<ArchiveRow>() : first.front();
+}
+
+Result<Database*> LedgerReader::OpenedArchive(const ArchiveRow& row) {
+  if (opened_number_ != row.number) {
+    BUTTRESS_ASSIGN_OR_RETURN(opened_, OpenArchive(path_, row));
+    opened_number_ = row.number;
   }
-  return records;
+  return opened_.get();
+}
+
+template <class Visit>
+Status LedgerReader::ForEachArchive(const std::string& where, Visit visit) {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto archives,
+      ReadArchives(*database_, fmt::format("WHERE {} ORDER BY number", where)));
+  for (const ArchiveRow& row : archives) {
+    BUTTRESS_ASSIGN_OR_RETURN(Database* const archive, OpenedArchive(row));
+    BUTTRESS_RETURN_IF_ERROR(visit(*archive).Annotate(ArchivePath(path_, row.number)));
+  }
+  return OkStatus();
+}
+
+Result<std::map<std::uint64_t, AcceptedGroup>> LedgerReader::AcceptedBetween(std::uint64_t first,
+                                                                             std::uint64_t last) {
+  return ReadAccepted(*database_, fmt::format("group_id BETWEEN {} AND {}", first, last));
 }
 
 Result<std::vector<GroupRecord>> LedgerReader::Groups(std::uint64_t first_id, std::int64_t limit) {
-  return Join(
-      fmt::format("group_id IN (SELECT group_id FROM groups WHERE group_id >= {} ORDER BY group_id "
-                  "LIMIT {})",
-                  first_id, limit));
+  const std::string page = fmt::format(
+      "group_id IN (SELECT group_id FROM groups WHERE group_id >= {} ORDER BY group_id "
+      "LIMIT {})",
+      first_id, limit);
+  const Moment moment(*this);
+  BUTTRESS_RETURN_IF_ERROR(moment.status());
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<ArchiveRow> archive, ArchiveFrom(first_id));
+  if (!archive) return JoinGroups(*database_, page);
+  BUTTRESS_ASSIGN_OR_RETURN(Database* const database, OpenedArchive(*archive));
+  return JoinGroups(*database, page);
 }
 
 Result<std::vector<GroupRecord>> LedgerReader::GroupsById(std::span<const std::uint64_t> ids) {
   constexpr std::size_t kPage = 4096;
+  std::vector<std::uint64_t> sorted(ids.begin(), ids.end());
+  std::ranges::sort(sorted);
   std::vector<GroupRecord> records;
-  for (; !ids.empty(); ids = ids.subspan(std::min(kPage, ids.size()))) {
-    const std::string list =
-        fmt::format("{}", fmt::join(ids.first(std::min(kPage, ids.size())), ", "));
-    BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupRecord> page, Join("group_id IN (" + list + ")"));
-    std::ranges::move(page, std::back_inserter(records));
+  const Moment moment(*this);
+  BUTTRESS_RETURN_IF_ERROR(moment.status());
+  for (std::span<const std::uint64_t> left = sorted; !left.empty();) {
+    std::span<const std::uint64_t> page = left.first(std::min(kPage, left.size()));
+    Database* database = database_.get();
+    BUTTRESS_ASSIGN_OR_RETURN(const std::optional<ArchiveRow> archive, ArchiveFrom(left.front()));
+    if (archive) {
+      BUTTRESS_ASSIGN_OR_RETURN(database, OpenedArchive(*archive));
+      const auto end = std::ranges::upper_bound(page, archive->last_group);
+      page = page.first(static_cast<std::size_t>(end - page.begin()));
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(
+        std::vector<GroupRecord> found,
+        JoinGroups(*database, fmt::format("group_id IN ({})", fmt::join(page, ", "))));
+    std::ranges::move(found, std::back_inserter(records));
+    left = left.subspan(page.size());
   }
-  std::ranges::sort(records, {}, [](const GroupRecord& record) { return record.group.group_id; });
   return records;
 }
 
 Result<std::vector<StepOfGroup>> LedgerReader::StepsOfAccepted() {
   std::vector<StepOfGroup> groups;
-  BUTTRESS_RETURN_IF_ERROR(database_->ForEach(
-      "SELECT CASE WHEN step > 0 THEN step ELSE granted_step + 1 END AS at, group_id "
-      "FROM accepted JOIN groups USING (group_id) ORDER BY at, group_id",
-      [&](const Statement& row) {
-        groups.push_back({row.Unsigned(0), row.Unsigned(1)});
-        return OkStatus();
-      }));
+  const auto add_all = [&](Database& database) {
+    return database.ForEach(
+        "SELECT CASE WHEN step > 0 THEN step ELSE granted_step + 1 END, group_id FROM accepted "
+        "JOIN groups USING (group_id)",
+        [&](const Statement& row) {
+          groups.push_back({row.Unsigned(0), row.Unsigned(1)});
+          return OkStatus();
+        });
+  };
+  const Moment moment(*this);
+  BUTTRESS_RETURN_IF_ERROR(moment.status());
+  BUTTRESS_RETURN_IF_ERROR(ForEachArchive("TRUE", add_all));
+  BUTTRESS_RETURN_IF_ERROR(add_all(*database_));
+  std::ranges::sort(groups, {},
+                    [](const StepOfGroup& group) { return std::pair(group.step, group.group_id); });
   return groups;
 }
 
 Result<std::vector<std::uint64_t>> LedgerReader::DrawnFor(std::uint64_t step) {
+  const Moment moment(*this);
+  BUTTRESS_RETURN_IF_ERROR(moment.status());
+  BUTTRESS_ASSIGN_OR_RETURN(const auto plans, PlansOf(fmt::format("step = {}", step)));
   std::vector<std::uint64_t> ids;
-  BUTTRESS_RETURN_IF_ERROR(database_->ForEach(
-      "SELECT group_id FROM (SELECT group_id, 0 AS late, position FROM plan_groups WHERE step = ?1 "
-      "UNION ALL SELECT group_id, 1, group_id FROM groups WHERE reason = 'no_signal' AND step = ?1 "
-      "AND EXISTS (SELECT 1 FROM plans WHERE step = ?1)) ORDER BY late, position",
-      [&](const Statement& row) {
-        ids.push_back(row.Unsigned(0));
-        return OkStatus();
-      },
-      step));
+  if (plans.empty()) return ids;
+  ids = plans.begin()->second.group_ids;
+  std::erase(ids, std::uint64_t{0});
+  const auto add_replaced = [&](Database& database) {
+    return database.ForEach(
+        "SELECT group_id FROM groups WHERE reason = 'no_signal' AND step = ? ORDER BY group_id",
+        [&](const Statement& row) {
+          ids.push_back(row.Unsigned(0));
+          return OkStatus();
+        },
+        step);
+  };
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachArchive(fmt::format("{} BETWEEN first_step AND last_step", step), add_replaced));
+  BUTTRESS_RETURN_IF_ERROR(add_replaced(*database_));
   return ids;
 }
 
@@ -430,8 +294,26 @@ Result<std::vector<UnsolvedPrompt>> LedgerReader::Unsolved(std::int64_t recent,
   return prompts;
 }
 
+// Of an archived plan the groups themselves say which place they have.
+Result<std::map<std::uint64_t, PlanRow>> LedgerReader::PlansOf(const std::string& where) {
+  BUTTRESS_ASSIGN_OR_RETURN(auto plans, ReadPlans(*database_, where));
+  if (plans.empty()) return plans;
+  const auto add_places = [&](Database& archive) -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto groups,
+                              ReadGroups(archive, "state = 'settled' AND " + where));
+    for (const auto& [id, group] : groups) PlaceIn(plans[group.step], group.position) = id;
+    return OkStatus();
+  };
+  BUTTRESS_RETURN_IF_ERROR(ForEachArchive(fmt::format("first_step <= {} AND last_step >= {}",
+                                                      plans.rbegin()->first, plans.begin()->first),
+                                          add_places));
+  return plans;
+}
+
 Result<std::map<std::uint64_t, PlanRow>> LedgerReader::Plans() {
-  return ReadPlans(*database_, "TRUE");
+  const Moment moment(*this);
+  BUTTRESS_RETURN_IF_ERROR(moment.status());
+  return PlansOf("TRUE");
 }
 
 Result<std::map<std::string, SkipCounts>> LedgerReader::Skipped() {
@@ -523,11 +405,15 @@ Result<std::optional<OriginRow>> LedgerReader::Origin() {
 }
 
 Result<std::vector<DropRow>> LedgerReader::Drops() {
+  const Moment moment(*this);
+  BUTTRESS_RETURN_IF_ERROR(moment.status());
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<DropRow> drops,
                             ReadTable(*database_, "drops", "ORDER BY group_id", &DropRow::group_id,
                                       &DropRow::step, &DropRow::position, &DropRow::reason));
+  std::set<std::uint64_t> steps;
+  for (const DropRow& drop : drops) steps.insert(drop.step);
   BUTTRESS_ASSIGN_OR_RETURN(const auto plans,
-                            ReadPlans(*database_, "step IN (SELECT step FROM drops)"));
+                            PlansOf(fmt::format("step IN ({})", fmt::join(steps, ", "))));
   for (DropRow& drop : drops) {
     if (drop.step != 0) drop.replaced_by = plans.at(drop.step).group_ids[drop.position];
   }
@@ -539,11 +425,13 @@ Result<PayloadEnd> LedgerReader::EndOfPayloads() {
       const std::unique_ptr<Statement> rows,
       database_->Prepare("SELECT * FROM accepted WHERE group_id NOT IN (SELECT group_id FROM "
                          "drops) ORDER BY segment DESC, offset DESC"));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<ArchiveRow> newest, NewestArchive());
+  const PayloadEnd archived = newest ? newest->payload_end : PayloadEnd();
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
-    if (!found) return PayloadEnd();
+    if (!found) return archived;
     const AcceptedGroup last = AcceptedFrom(*rows);
-    if (!last.damaged) return last.payload.end();
+    if (!last.damaged) return std::max(archived, last.payload.end());
   }
 }
 
@@ -564,17 +452,31 @@ Result<std::vector<CheckpointRow>> LedgerReader::Checkpoints(std::uint64_t first
                    &CheckpointRow::learner_epoch, &CheckpointRow::step, &CheckpointRow::digest);
 }
 
+Result<std::vector<std::string>> LedgerReader::DamagedArchives() {
+  std::vector<std::string> damaged;
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<ArchiveRow> archives, Archives());
+  for (const ArchiveRow& row : archives) {
+    const Status opened = OpenedArchive(row).status();
+    if (!opened.ok()) damaged.push_back(opened.message());
+  }
+  return damaged;
+}
+
 Result<std::vector<std::string>> LedgerReader::DamagedRows() {
   std::vector<std::string> damaged;
-  const auto check = [&](const Statement& schema) {
-    const std::string table = schema.Text(0);
-    return database_->ForEach("SELECT * FROM " + table, [&](const Statement& row) {
-      if (!row.Intact()) damaged.push_back(fmt::format("row '{}' of {}", row.Text(0), table));
-      return OkStatus();
-    });
+  const auto check_tables = [&](Database& database) {
+    return database.ForEach(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%row_check%'",
+        [&](const Statement& schema) {
+          const std::string table = schema.Text(0);
+          return database.ForEach("SELECT * FROM " + table, [&](const Statement& row) {
+            if (!row.Intact()) damaged.push_back(fmt::format("row '{}' of {}", row.Text(0), table));
+            return OkStatus();
+          });
+        });
   };
-  BUTTRESS_RETURN_IF_ERROR(database_->ForEach(
-      "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%row_check%'", check));
+  BUTTRESS_RETURN_IF_ERROR(check_tables(*database_));
+  BUTTRESS_RETURN_IF_ERROR(ForEachArchive("TRUE", check_tables));
   return damaged;
 }
 

@@ -1,5 +1,7 @@
 // Reads a ledger, also while its coordinator runs: for its restart, explain, audit, backup and
-// tests. Every row of a checked table is compared with its checksum.
+// tests. Every row of a checked table is compared with its checksum. Groups that have ended may be
+// in archives (archive.h); every call that names groups reads both. kDataLoss names an archive that
+// is missing or damaged.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +14,10 @@
 #include <vector>
 
 #include "lib/base/report/status.h"
+#include "lib/ledger/archive.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {
-
-class Database;
 
 // A drawn prompt and, if its group was accepted, the content.
 struct GroupRecord {
@@ -93,7 +94,8 @@ class LedgerReader {
   Result<std::vector<std::uint64_t>> DrawnFor(std::uint64_t step);
 
   // Returns at most `limit` prompts of the newest `recent` accepted groups that the run has never
-  // solved, those with the most completions first.
+  // solved, those with the most completions first. Archived groups are not among them: the newest
+  // kEndedTags groups of a run are in no archive.
   Result<std::vector<UnsolvedPrompt>> Unsolved(std::int64_t recent, std::int64_t limit);
 
   // Returns all plans by step.
@@ -131,6 +133,12 @@ class LedgerReader {
   Result<std::vector<CommitRow>> Commits();
   Result<std::vector<CheckpointRow>> Checkpoints(std::uint64_t first_step = 0);
 
+  // Returns the archives by number.
+  Result<std::vector<ArchiveRow>> Archives();
+
+  // Returns what is wrong with archives that are missing or damaged, a sentence each; reads all.
+  Result<std::vector<std::string>> DamagedArchives();
+
   // Returns the rows that do not have their checksum, such as "row '12' of groups"; reads all.
   Result<std::vector<std::string>> DamagedRows();
 
@@ -138,15 +146,38 @@ class LedgerReader {
   Database& database() { return *database_; }
 
  protected:
-  explicit LedgerReader(std::unique_ptr<Database> database);
+  LedgerReader(std::string path, std::unique_ptr<Database> database, ReaderView view);
 
   // Returns OK if the file is a ledger of this version, otherwise an error of Open.
   Status CheckVersion(const std::string& path);
 
+  // Returns nullopt before the first archive.
+  Result<std::optional<ArchiveRow>> NewestArchive();
+
+  // Returns the accepted groups of the database with these ids.
+  Result<std::map<std::uint64_t, AcceptedGroup>> AcceptedBetween(std::uint64_t first,
+                                                                 std::uint64_t last);
+
+  const std::string path_;
   std::unique_ptr<Database> database_;
 
  private:
-  Result<std::vector<GroupRecord>> Join(const std::string& where);
+  // Lets all reads of a call see one moment.
+  class Moment;
+
+  // Returns the archive that has the group, or the groups after it; nullopt if none has.
+  Result<std::optional<ArchiveRow>> ArchiveFrom(std::uint64_t group_id);
+  // Opens an archive, and keeps it open until another one is.
+  Result<Database*> OpenedArchive(const ArchiveRow& row);
+  // Calls `visit(database)` for each archive that `where`, SQL of this library, selects.
+  template <class Visit>
+  Status ForEachArchive(const std::string& where, Visit visit);
+  // The plans that `where`, SQL over `step` alone, selects.
+  Result<std::map<std::uint64_t, PlanRow>> PlansOf(const std::string& where);
+
+  const ReaderView view_;
+  std::uint64_t opened_number_ = 0;
+  std::unique_ptr<Database> opened_;
 };
 
 }  // namespace buttress

@@ -14,7 +14,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 15;
+inline constexpr int kLedgerVersion = 16;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -57,7 +57,8 @@ CREATE TABLE starts (
   row_check          INTEGER NOT NULL
 ) STRICT;
 
--- One row for each drawn prompt, with its present place in the life of a group.
+-- One row for each drawn prompt that is in no archive, with its present place in the life of a
+-- group.
 CREATE TABLE groups (
   group_id       INTEGER PRIMARY KEY,
   prompt_id      TEXT    NOT NULL,
@@ -108,6 +109,39 @@ CREATE TRIGGER count_inserted_ended AFTER INSERT ON groups WHEN NOT NEW.under_wa
   INSERT INTO ended_groups VALUES (NEW.state, NEW.reason, 1)
   ON CONFLICT DO UPDATE SET groups = groups + 1;
 END;
+
+-- The archives of groups that have ended (archive.h), which are the groups 1 ... last_group of the
+-- newest one: no row of `groups`, `accepted` and `plan_groups` names any of them.
+CREATE TABLE archives (
+  number       INTEGER PRIMARY KEY,
+  first_group  INTEGER NOT NULL,
+  last_group   INTEGER NOT NULL UNIQUE,
+  first_step   INTEGER NOT NULL,
+  last_step    INTEGER NOT NULL,
+  bytes        INTEGER NOT NULL,
+  sha256       BLOB    NOT NULL,
+  end_segment  INTEGER NOT NULL,  -- behind the last payload of this archive and those before it
+  end_offset   INTEGER NOT NULL,
+  row_check    INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER refuse_archived BEFORE INSERT ON groups
+WHEN NEW.group_id <= (SELECT MAX(last_group) FROM archives) BEGIN
+  SELECT RAISE(ABORT, 'the group is in an archive');
+END;
+
+-- The results of the newest archived groups of each source, from which a restart learns how
+-- difficult a source is where the newer groups are too few.
+CREATE TABLE archived_trials (
+  source          TEXT    NOT NULL,
+  group_id        INTEGER NOT NULL,
+  before_correct  REAL    NOT NULL,
+  before_scored   REAL    NOT NULL,
+  own_correct     REAL    NOT NULL,
+  own_scored      REAL    NOT NULL,
+  row_check       INTEGER NOT NULL,
+  PRIMARY KEY (source, group_id)
+) STRICT, WITHOUT ROWID;
 
 -- An accepted group. `head` is a serialized v1::GroupHead: outcomes, rewards, lengths, versions,
 -- class, and what the coordinator knew of the prompt before. The tokens are in payloads/ at
@@ -203,7 +237,7 @@ CREATE TABLE plan_groups (
 -- Groups that were given up because they are damaged, with the place in a plan that they held
 -- (step 0: none).
 CREATE TABLE drops (
-  group_id     INTEGER PRIMARY KEY REFERENCES groups,
+  group_id     INTEGER PRIMARY KEY,
   step         INTEGER NOT NULL,
   position     INTEGER NOT NULL,
   reason       TEXT    NOT NULL,

@@ -456,7 +456,7 @@ TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
   for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(),
-                HasSubstr("is a ledger of version 3, this program reads version 15; use the "
+                HasSubstr("is a ledger of version 3, this program reads version 16; use the "
                           "program that wrote it, or a new run folder"));
   }
 }
