@@ -184,7 +184,8 @@ Result<std::unique_ptr<Statement>> Database::Prepare(std::string_view sql) {
   return std::make_unique<Statement>(database_, statement);
 }
 
-// All pages in one step, so that a writer cannot make it start again.
+// All pages in one step: between two steps SQLite would notice every commit of the coordinator,
+// which is another process, and begin again. Commits go on meanwhile, in the write-ahead log.
 Status Database::BackUp(Database& to) {
   sqlite3_backup* backup = sqlite3_backup_init(to.database_, "main", database_, "main");
   if (backup == nullptr) return SqliteError(to.database_, sqlite3_errcode(to.database_));

@@ -24,12 +24,14 @@
 namespace buttress {
 namespace {
 
-// The write-ahead log may hold 8,000 pages of 4 KiB before SQLite copies it into the file. The
+// The write-ahead log may hold 8,000 pages of 4 KiB before SQLite copies it into the file. A reader
+// that takes long, as a backup does, lets it grow meanwhile; it is cut to 64 MiB afterwards. The
 // cache of 64 MiB (a negative cache_size is in KiB) holds the rows of all groups under way.
 constexpr const char* kPragmas = R"sql(
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = FULL;
   PRAGMA wal_autocheckpoint = 8000;
+  PRAGMA journal_size_limit = 67108864;
   PRAGMA foreign_keys = ON;
   PRAGMA cache_size = -65536;
 )sql";

@@ -237,5 +237,29 @@ TEST_F(ArchiveTest, AKillAtAnyPointLosesNothing) {
   }
 }
 
+// A backup reads for long; here it is one moment that is held while commits go on.
+TEST_F(ArchiveTest, CommitsGoOnDuringABackupAndTheLogIsCutAfterIt) {
+  const std::string log = path_ + "-wal";
+  const auto commit = [&](int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      LedgerChanges changes;
+      for (std::uint64_t id = 1; id <= kGroups; ++id) changes.groups.push_back(ArchivedRow(id));
+      for (GroupRow& row : changes.groups) row.attempts = i % 2;
+      ASSERT_TRUE(ledger_->Write(changes).ok());
+    }
+  };
+  {
+    const auto reader = *LedgerReader::Open(path_);
+    ASSERT_TRUE(reader->Run().ok());
+    commit(190);
+    EXPECT_GT(std::filesystem::file_size(log), std::uint64_t{66} << 20);
+    const std::string copy = folder_.path() + "/copy.db";
+    ASSERT_TRUE(CopyLedger(path_, copy).ok());
+    EXPECT_EQ((*LedgerReader::Open(copy))->Groups(1, 10)->size(), 10U);
+  }
+  commit(3);
+  EXPECT_LE(std::filesystem::file_size(log), std::uint64_t{65} << 20);
+}
+
 }  // namespace
 }  // namespace buttress
