@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "bench/coordinator/past_run.h"
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "coordinator/coordinator.h"
 #include "lib/base/os/clock.h"
@@ -1188,6 +1189,45 @@ TEST_F(ServiceTest, APlanOfWhichNothingIsWholeStopsTheRunAndCostsNoGroup) {
   ASSERT_TRUE(WriteFileAtomic(segment, whole).ok());
   Restart();
   EXPECT_TRUE(Fetch(plan->plan()).ok());
+}
+
+// The run has trained 2,500 steps before, and keeps its newest 4,096 groups in the database.
+TEST_F(ServiceTest, GroupsOfManyStepsGoToAnArchiveAfterACheckpoint) {
+  ASSERT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  std::filesystem::remove_all(config_.local.out);
+  std::string rows;
+  for (int i = 0; i < 6000; ++i)
+    rows +=
+        "{\"id\": \"prompt-" + std::to_string(i) + R"(", "prompt": "1+1=", "answer": "2"})" + "\n";
+  ASSERT_TRUE(WriteFileAtomic(config_.run.data.prompts, rows).ok());
+  config_.run.steps = 3000;
+  config_.local.coordinator.archive_steps = 0;
+  OpenPrompts();
+  ASSERT_TRUE(WritePastRun(config_, 5000).ok());
+  config_.local.coordinator.archive_steps = 100;
+  Start();
+  v1::RegisterLearnerRequest request;
+  request.set_config_sha256(RunConfigHash(config_));
+  request.set_world_size(1);
+  *request.mutable_checkpoint() = ToProto(PolicyVersion{1, 2500, Sha256Of("checkpoint")});
+  request.set_run_id(run_id_);
+  request.set_checkpoint_learner(Sha256Of("secret"));
+  const auto learner = client_.RegisterLearner(request);
+  ASSERT_TRUE(learner.ok()) << learner.status().ToString();
+  epoch_ = learner->learner_epoch();
+  secret_ = learner->learner_secret();
+  const std::string ledger = JoinPath(config_.local.out, "ledger.db");
+  EXPECT_FALSE(std::filesystem::exists(ArchiveFolder(ledger)));
+  ASSERT_TRUE(Checkpoint(2500).ok());
+  EXPECT_EQ(GroupsByState().at("settled"), 5000U);  // in a later turn
+  const auto archives = (*LedgerReader::Open(ledger))->Archives();
+  ASSERT_TRUE(archives.ok()) << archives.status().ToString();
+  ASSERT_EQ(archives->size(), 1U);
+  EXPECT_GE(archives->front().last_group, 5000 - kEndedTags);
+  EXPECT_LT(archives->front().last_group, 5100 - kEndedTags);  // prompts were drawn since
+  Restart();
+  EXPECT_EQ(GroupsByState().at("settled"), 5000U);
 }
 
 TEST_F(ServiceTest, MetricsAfterARestartEqualARecountFromTheLedger) {

@@ -39,6 +39,37 @@ TEST(BackupTest, ARunIsCopiedWhileItsCoordinatorHasItAndRestoredUnderAnotherName
   EXPECT_EQ(std::filesystem::file_size(moved + "/payloads/00000002.seg"), kPayloadHeaderBytes + 50);
 }
 
+// Ends the groups of the folder, and as many more as it takes until some may be archived.
+TEST(BackupTest, ArchivesAreCopiedAndMissedInARestore) {
+  constexpr std::uint64_t kGroups = kEndedTags + 100;
+  RunFolder run;
+  run.StoreConfig(false);
+  LedgerChanges changes;
+  changes.run = *run.ledger().Run();
+  changes.run->next_group_id = kGroups + 1;
+  changes.run->sources = {{.name = {}, .dataset = {2 * kGroups, "aa"}, .cursor = {}}};
+  changes.run->sources[0].cursor = {0, kGroups, kGroups};
+  changes.ended_tokens = EndedTokens{0, 0, 1000};
+  for (std::uint64_t id = 1; id <= kGroups; ++id) {
+    changes.groups.push_back(RunFolder::Ready(id));
+    changes.groups.back().state = GroupState::kDropped;
+    changes.groups.back().reason = DropReason::kStale;
+  }
+  run.Write(changes);
+  ASSERT_EQ(*run.ledger().Archive(0, 100000), 100);
+  TempDir folder;
+  const std::string backup = folder.path() + "/backup", moved = folder.path() + "/moved";
+  const Result<BackupSummary> made = BackUpRun(run.path(), backup);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  ASSERT_TRUE(RestoreRun(backup, moved).ok());
+  const RunAudit audit = *AuditRun(moved);
+  EXPECT_THAT(audit.ledger.violations(), IsEmpty());
+  EXPECT_EQ(audit.ledger.groups.at("dropped"), static_cast<std::int64_t>(kGroups));
+  std::filesystem::remove(ArchivePath(backup + "/ledger.db", 1));
+  const Status refused = RestoreRun(backup, folder.path() + "/again").status();
+  EXPECT_THAT(refused.message(), HasSubstr("archive/00000001.db"));
+}
+
 TEST(BackupTest, WhatExistsOrIsDamagedIsRefusedAndLeavesNothing) {
   RunFolder run;
   run.StoreConfig(false);
