@@ -12,6 +12,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_config.h"
 #include "lib/config/run_identity.h"
+#include "lib/experience/episodes.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/rl/prompt_selection.h"
@@ -36,7 +37,8 @@ class PastRun {
     run_.coordinator_epoch = run_.learner_epoch = 1;
   }
 
-  Status Write(std::uint64_t steps) {
+  // With `archive_steps`, groups go to archives as in a run with that setting.
+  Status Write(std::uint64_t steps, std::uint64_t archive_steps) {
     LedgerChanges changes;
     changes.starts = {{1, std::string(32, 'b')}};
     changes.learners = {{1, 0, "", 1, Sha256Of("secret")}};
@@ -48,11 +50,20 @@ class PastRun {
       changes.collapse["default"] = total_;
       BUTTRESS_RETURN_IF_ERROR(payloads_.Sync());
       BUTTRESS_RETURN_IF_ERROR(ledger_.Write(std::exchange(changes, {})));
+      if (archive_steps > 0) BUTTRESS_RETURN_IF_ERROR(Archive(archive_steps));
     }
     return OkStatus();
   }
 
  private:
+  Status Archive(std::uint64_t min_steps) {
+    constexpr std::int64_t kAtOnce = 16384;
+    for (std::int64_t archived = kAtOnce; archived == kAtOnce; min_steps = 0) {
+      BUTTRESS_ASSIGN_OR_RETURN(archived, ledger_.Archive(min_steps, kAtOnce));
+    }
+    return OkStatus();
+  }
+
   Status AddStep(std::uint64_t step, LedgerChanges& changes) {
     PlanRow plan;
     plan.step = step;
@@ -92,8 +103,8 @@ class PastRun {
       head.mutable_token_digests()->append(16, 'd');
       head.mutable_token_sketches()->append(64, 's');
     }
-    head.set_collapse(
-        static_cast<v1::CollapseClass>(ClassifyGroup(RawRewardsOf(head), OutcomesOf(head))));
+    const auto [raw_rewards, outcomes] = VerdictsOf(head);
+    head.set_collapse(static_cast<v1::CollapseClass>(ClassifyGroup(raw_rewards, outcomes)));
     return head;
   }
 
@@ -123,8 +134,9 @@ class PastRun {
     const v1::GroupHead& head = *accepted.head;
     changes.histories[id - 1] = OwnHistoryOf(head);
     if (selection_.mode != SelectionMode::kNone) {
-      buttress::AddGroup(RawRewardsOf(head), OutcomesOf(head), ClassOf(head), 0,
-                         selection_.mopps.decay, changes.records[id - 1]);
+      const auto [raw_rewards, outcomes] = VerdictsOf(head);
+      buttress::AddGroup(raw_rewards, outcomes, ClassOf(head), 0, selection_.mopps.decay,
+                         changes.records[id - 1]);
     }
     changes.accepted.push_back(std::move(accepted));
     return OkStatus();
@@ -149,7 +161,7 @@ class PastRun {
 // Writes <out>/ledger.db and <out>/payloads as a run of `config` leaves them that has settled
 // `groups` groups of two completions, with payloads of a few bytes; with a selection, also the
 // records of their prompts. The groups are the first rows of the dataset in the order of the file,
-// which has prompts "prompt-0", "prompt-1", ...
+// which has prompts "prompt-0", "prompt-1", ... Groups are archived as local.coordinator says.
 inline Status WritePastRun(const RunConfig& config, std::int64_t groups) {
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(config.local.out));
   BUTTRESS_ASSIGN_OR_RETURN(const auto ledger,
@@ -161,7 +173,8 @@ inline Status WritePastRun(const RunConfig& config, std::int64_t groups) {
   const DatasetIdentity dataset{static_cast<std::uint64_t>(std::ranges::count(rows, '\n')),
                                 ToHex(Sha256Of(rows))};
   return PastRun(config, dataset, *ledger, *payloads)
-      .Write(static_cast<std::uint64_t>(groups / config.run.batch.prompts));
+      .Write(static_cast<std::uint64_t>(groups / config.run.batch.prompts),
+             static_cast<std::uint64_t>(config.local.coordinator.archive_steps));
 }
 
 }  // namespace buttress

@@ -19,11 +19,13 @@ how long an Exchange takes that need not wait.
 `restart` starts a coordinator on a run that has settled many groups of two completions, over a
 dataset of as many rows: seconds from exec to the first lease, the processor time of them, and the
 resident memory then. With `--selections greso` each prompt has a record of run.data.selection, by
-which it is drawn or passed over."""
+which it is drawn or passed over. It also measures the bytes of the database and of the archives of
+that run (`--archive-steps`, of local.coordinator; 0: none), and `buttress ledger audit`."""
 
 import itertools
 import json
 import os
+import pathlib
 import random
 import resource
 import statistics
@@ -43,7 +45,7 @@ COMPLETIONS = 8
 TOKENS = 128
 
 
-def write_run(folder, rows, selection="none", **settings):
+def write_run(folder, rows, selection="none", archive_steps=1000, **settings):
     """`settings` go into the `run` half."""
     model = models.tokenizer_folder("tiny")
     texts = models.prompts(model, 256)
@@ -56,7 +58,7 @@ def write_run(folder, rows, selection="none", **settings):
             "data": {"prompts": f"{folder}/prompts.jsonl", "selection": {"mode": selection}},
             "model": {"path": str(model)},
             "sampling": {"group_size": COMPLETIONS, "max_tokens": TOKENS}, **settings,
-        }, "local": {"out": f"{folder}/out"},
+        }, "local": {"out": f"{folder}/out", "coordinator": {"archive_steps": archive_steps}},
     }
     with open(f"{folder}/run.yaml", "w") as file:
         json.dump(config, file)  # JSON is YAML
@@ -117,16 +119,28 @@ def ours(workers, live):
     return result["groups"] / result["seconds"], result
 
 
-def restart(groups, selection):
+def bytes_in(folder, pattern):
+    return sum(path.stat().st_size for path in pathlib.Path(folder).glob(pattern))
+
+
+def restart(groups, selection, archive_steps):
+    """Seconds and processor seconds to the first lease, resident bytes then and at the highest,
+    bytes of the database and of archives, and the seconds of an audit."""
     with tempfile.TemporaryDirectory() as folder:
         prompts = 32
-        write_run(folder, groups, selection, steps=groups // prompts + 10,
+        write_run(folder, groups, selection, archive_steps, steps=groups // prompts + 10,
                   batch={"prompts": prompts, "max_age": 0})
         clients(folder, "--past-groups", str(groups))
+        sizes = bytes_in(folder, "out/ledger.db"), bytes_in(folder, "out/archive/*")
+        begin = time.monotonic()
+        # It has no checkpoint, which the audit says (4).
+        subprocess.run([models.BIN / "buttress", "ledger", "audit", f"{folder}/out"],
+                       stdout=subprocess.DEVNULL)
+        audit = time.monotonic() - begin
         with Coordinator(folder) as coordinator:
             clients(folder, "--first-lease")
             seconds = time.monotonic() - coordinator.begin
-            return seconds, coordinator.cpu_seconds(), *coordinator.memory()
+            return seconds, coordinator.cpu_seconds(), *coordinator.memory(), *sizes, audit
 
 
 def peer(workers, payload_bytes):
@@ -172,13 +186,19 @@ def live_cases(options, report):
 
 
 def restart_cases(options, report):
-    for groups, selection in itertools.product(options.past_groups, options.selections):
-        seconds, cpu, resident, highest = restart(groups, selection)
-        case = f"{groups} past groups" + ("" if selection == "none" else f", {selection}")
+    for groups, selection, steps in itertools.product(options.past_groups, options.selections,
+                                                      options.archive_steps):
+        seconds, cpu, resident, highest, database, archives, audit = restart(
+            groups, selection, steps)
+        case = f"{groups} past groups" + ("" if selection == "none" else f", {selection}") + (
+            "" if steps == 1000 else f", archive_steps {steps}")
         report.measure(case, "s to lease", seconds)
         report.measure(case, "cpu s to lease", cpu)
         report.measure(case, "MiB", resident / 2**20)
         report.measure(case, "MiB peak", highest / 2**20)
+        report.measure(case, "MiB of the database", database / 2**20)
+        report.measure(case, "MiB of archives", archives / 2**20)
+        report.measure(case, "s to audit", audit)
 
 
 CASES = {"submit": submit_cases, "live": live_cases, "restart": restart_cases}
@@ -192,6 +212,8 @@ def main():
                          help="of `restart`; 1000000 takes some minutes to write")
     options.add_argument("--selections", nargs="*", default=["none"],
                          help="of `restart`: none, greso, speed, mopps")
+    options.add_argument("--archive-steps", type=int, nargs="*", default=[1000],
+                         help="of `restart`: 0 keeps all groups in the database")
     options.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     options = options.parse_args()
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
