@@ -177,7 +177,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
 
   const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
-  loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
+  loop_ = std::make_unique<CoordinatorLoop>(LoopCore::Parts{
       TermsFrom(config, options.start_id, std::move(sampling)), std::move(scheduler),
       std::move(mix), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
       config.local.coordinator.keep_payloads,

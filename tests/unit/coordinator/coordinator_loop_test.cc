@@ -94,16 +94,16 @@ class CoordinatorLoopTest : public testing::Test {
     RunTerms terms;
     terms.max_hold_ms = 1000 * kLeaseMs;
     metrics_ = std::make_unique<CoordinatorMetrics>(registry_, RunConfig(), "", folder_.path());
-    loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{terms,
-                                                                     std::move(scheduler),
-                                                                     PromptMix(*prompts_, run),
-                                                                     *ledger_,
-                                                                     *payloads_,
-                                                                     *metrics_,
-                                                                     clock_,
-                                                                     {},
-                                                                     true,
-                                                                     Disk()});
+    loop_ = std::make_unique<CoordinatorLoop>(LoopCore::Parts{terms,
+                                                              std::move(scheduler),
+                                                              PromptMix(*prompts_, run),
+                                                              *ledger_,
+                                                              *payloads_,
+                                                              *metrics_,
+                                                              clock_,
+                                                              {},
+                                                              true,
+                                                              Disk()});
   }
 
   // Changes the run, and what the ledger has of it at the start.
