@@ -17,7 +17,6 @@
 #include "lib/base/text/random.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
-#include "lib/config/reward_text.h"
 #include "lib/config/run_folder.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -102,11 +101,6 @@ Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credential
   return transport;
 }
 
-bool IsSum(const std::string& verifier) {
-  const auto terms = ParseSum(verifier);
-  return terms.ok() && terms->size() > 1;
-}
-
 struct Scoring {
   std::unique_ptr<ScoringPool> pool;
   std::unique_ptr<ControlScorer> controls;
@@ -117,13 +111,8 @@ Result<Scoring> StartScoring(const RunConfig& all, const Tokenizer& tokenizer, M
   config.python.output = RewardOutputPath(all.local.out);
   BUTTRESS_ASSIGN_OR_RETURN(const std::shared_ptr<const VerifierSet> verifiers,
                             VerifierSet::Make(config));
-  ScoringOptions options;
+  ScoringOptions options = ScoringOptionsOf(config);
   options.threads = static_cast<std::size_t>(config.threads);
-  options.timeout = std::chrono::milliseconds(config.timeout_ms);
-  options.correct_from = config.correct_from;
-  options.sums =
-      IsSum(config.verifier) ||
-      std::ranges::any_of(config.by_source, [](const auto& entry) { return IsSum(entry.second); });
   BUTTRESS_ASSIGN_OR_RETURN(options.second, SecondVerifier::Make(config, metrics));
   options.noise = RewardNoise::Make(config.noise, all.run.seed, metrics);
   return Scoring{ScoringPool::Start(verifiers, tokenizer, options, metrics),

@@ -38,6 +38,15 @@ void ForEachField(Row& row, Visit visit) {
   visit("seconds", row.seconds);
 }
 
+// The same for the fields that only episodes have.
+template <class Means, class Visit>
+void ForEachMean(Means& means, Visit visit) {
+  visit("turns_mean", means.turns);
+  visit("tool_calls_mean", means.tool_calls);
+  visit("failed_tool_calls_mean", means.failed_tool_calls);
+  visit("limit_share", means.at_limit);
+}
+
 Result<std::string> ReadOrEmpty(const std::string& path) {
   auto text = ReadFile(path);
   if (text.status().code() == StatusCode::kNotFound) return std::string();
@@ -108,6 +117,7 @@ std::string EvalToJson(const EvalRow& row) {
     json[std::string(name)] = value;
     if (name == "truncated") json["truncated_share"] = row.truncated_share();
   });
+  if (row.episodes) ForEachMean(*row.episodes, [&](const char* name, double v) { json[name] = v; });
   return json.dump();  // null for what is not finite
 }
 
@@ -125,6 +135,15 @@ Result<EvalRow> ParseEval(std::string_view line) {
     else if (wrong.empty() && !(kReal && exists && found->is_null()))
       wrong = name;
   });
+  if (json.contains("turns_mean")) {
+    ForEachMean(row.episodes.emplace(), [&](const char* name, double& value) {
+      const auto found = json.find(name);
+      if (found != json.end() && found->is_number())
+        found->get_to(value);
+      else if (wrong.empty())
+        wrong = name;
+    });
+  }
   if (!wrong.empty()) return DataLoss("field '" + wrong + "' is missing or not a number");
   return row;
 }

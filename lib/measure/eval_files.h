@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,16 @@
 #include "lib/base/report/status.h"
 
 namespace buttress {
+
+// Means over the episodes of an evaluation (run.env).
+struct EpisodeMeans {
+  double turns = 0;
+  double tool_calls = 0;
+  double failed_tool_calls = 0;
+  double at_limit = 0;  // share that ended at a limit of run.env, with a verdict
+
+  bool operator==(const EpisodeMeans&) const = default;
+};
 
 // The held-out accuracy of a version.
 struct EvalRow {
@@ -28,7 +39,8 @@ struct EvalRow {
   std::int64_t truncated = 0;  // completions cut at the token limit
   std::int64_t tokens = 0;
   double temperature = 0;
-  double seconds = 0;  // generating and scoring
+  double seconds = 0;                                   // generating and scoring
+  std::optional<EpisodeMeans> episodes = std::nullopt;  // where completions are episodes
 
   // NaN without completions.
   double truncated_share() const;

@@ -27,12 +27,18 @@ constexpr const char* kSettings = "evaluation";  // the name of the first line's
 
 Json ToJson(const EvalPrompt& prompt, double seconds) {
   Json completions = Json::array();
-  for (const EvalCompletion& one : prompt.completions)
+  for (const EvalCompletion& one : prompt.completions) {
     completions.push_back({{"outcome", OutcomeName(one.outcome)},
                            {"answer", one.answer},
                            {"reward", one.reward},
                            {"tokens", one.tokens},
                            {"truncated", one.truncated}});
+    if (!one.episode) continue;
+    completions.back()["episode"] = {{"end", one.episode->end},
+                                     {"turns", one.episode->turns},
+                                     {"tool_calls", one.episode->tool_calls},
+                                     {"failed_tool_calls", one.episode->failed_tool_calls}};
+  }
   return {{"row", prompt.row}, {"seconds", seconds}, {"completions", std::move(completions)}};
 }
 
@@ -47,6 +53,18 @@ std::optional<Outcome> OutcomeOf(const Json& name) {
   return std::nullopt;
 }
 
+std::optional<EvalEpisode> ParseEpisode(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  const Json end = json.value("end", Json()), turns = json.value("turns", Json()),
+             calls = json.value("tool_calls", Json()),
+             failed = json.value("failed_tool_calls", Json());
+  if (!end.is_string() || !turns.is_number_integer() || !calls.is_number_integer() ||
+      !failed.is_number_integer())
+    return std::nullopt;
+  return EvalEpisode{end.get<std::string>(), turns.get<std::int64_t>(), calls.get<std::int64_t>(),
+                     failed.get<std::int64_t>()};
+}
+
 std::optional<EvalCompletion> ParseCompletion(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   const Json answer = json.value("answer", Json()), reward = json.value("reward", Json()),
@@ -55,8 +73,11 @@ std::optional<EvalCompletion> ParseCompletion(const Json& json) {
   if (!outcome || !answer.is_string() || !reward.is_number() || !tokens.is_number_integer() ||
       !truncated.is_boolean())
     return std::nullopt;
-  return EvalCompletion{*outcome, answer.get<std::string>(), reward.get<double>(),
-                        tokens.get<std::int64_t>(), truncated.get<bool>()};
+  EvalCompletion completion{*outcome, answer.get<std::string>(), reward.get<double>(),
+                            tokens.get<std::int64_t>(), truncated.get<bool>()};
+  if (!json.contains("episode")) return completion;
+  completion.episode = ParseEpisode(json["episode"]);
+  return completion.episode ? std::optional(std::move(completion)) : std::nullopt;
 }
 
 // Adds the prompt of a line. Returns false if it is not one, or of a row that is there already.
@@ -183,6 +204,23 @@ std::string PercentText(const Estimate& estimate) {
                      100 * estimate.high);
 }
 
+void EpisodeTotals::Add(const EvalEpisode& episode) {
+  ++episodes;
+  turns += episode.turns;
+  tool_calls += episode.tool_calls;
+  failed_tool_calls += episode.failed_tool_calls;
+  ++ends[episode.end];
+}
+
+std::int64_t EpisodeTotals::at_limit() const {
+  std::int64_t count = 0;
+  for (const char* limit : {"turns", "tokens", "tools"}) {
+    const auto found = ends.find(limit);
+    if (found != ends.end()) count += found->second;
+  }
+  return count;
+}
+
 void EvalResult::Add(const EvalPrompt& prompt) {
   ++prompts;
   for (const EvalCompletion& one : prompt.completions) {
@@ -194,6 +232,7 @@ void EvalResult::Add(const EvalPrompt& prompt) {
     truncated += one.truncated ? 1 : 0;
     tokens += one.tokens;
     raw_reward += one.reward;
+    if (one.episode) episodes.Add(*one.episode);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,12 +19,23 @@
 
 namespace buttress {
 
+// What an episode (run.env) took.
+struct EvalEpisode {
+  std::string end;         // lib/experience/episode_ends.h
+  std::int64_t turns = 0;  // answers of the policy
+  std::int64_t tool_calls = 0;
+  std::int64_t failed_tool_calls = 0;  // of them, and of the calls that did not parse
+
+  bool operator==(const EvalEpisode&) const = default;
+};
+
 struct EvalCompletion {
   Outcome outcome = Outcome::kUnscorable;
   std::string answer;  // that the verifier found in it; empty: none
   double reward = 0;   // 0 if unscorable
   std::int64_t tokens = 0;
-  bool truncated = false;  // cut at max_tokens
+  bool truncated = false;  // cut at max_tokens; of an episode, its last answer
+  std::optional<EvalEpisode> episode = std::nullopt;  // that it is
 
   bool operator==(const EvalCompletion&) const = default;
 };
@@ -88,6 +100,25 @@ std::vector<std::int64_t> PowersUpTo(std::int64_t n);
 // "45.0 % [40.1, 50.0]", of equal width for all.
 std::string PercentText(const Estimate& estimate);
 
+// Sums over episodes.
+struct EpisodeTotals {
+  std::int64_t episodes = 0;
+  std::int64_t turns = 0;
+  std::int64_t tool_calls = 0;
+  std::int64_t failed_tool_calls = 0;
+  std::map<std::string, std::int64_t> ends;  // episodes by why they ended
+
+  void Add(const EvalEpisode& episode);
+
+  // Episodes that ended at a limit of run.env and have a verdict; those out of time have none.
+  std::int64_t at_limit() const;
+
+  // The mean of a sum. REQUIRES: there are episodes.
+  double Mean(std::int64_t sum) const {
+    return static_cast<double>(sum) / static_cast<double>(episodes);
+  }
+};
+
 struct EvalResult {
   std::int64_t prompts = 0;
   std::int64_t completions = 0;
@@ -100,6 +131,7 @@ struct EvalResult {
   double raw_reward = 0;  // sum over the scorable completions
   double seconds = 0;     // generating and scoring
   EvalScores scores;
+  EpisodeTotals episodes;  // none where completions are no episodes
 
   void Add(const EvalPrompt& prompt);
 

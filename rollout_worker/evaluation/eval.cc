@@ -1,5 +1,6 @@
 #include "rollout_worker/evaluation/eval.h"
 
+#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "lib/base/os/file.h"
@@ -25,6 +27,8 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "lib/weights/part_file.h"
+#include "rollout_worker/episodes/episode_engine.h"
+#include "rollout_worker/evaluation/episode_sampler.h"
 #include "rollout_worker/evaluation/eval_loop.h"
 #include "rollout_worker/evaluation/openai_sampler.h"
 #include "rollout_worker/evaluation/sampler.h"
@@ -38,6 +42,7 @@ class ModelSampler : public EvalSampler {
   ModelSampler(Transformer& model, const Tokenizer& tokenizer, const WorkerConfig& worker)
       : model_(model),
         tokenizer_(tokenizer),
+        threads_(static_cast<int>(worker.threads)),
         generator_(model,
                    {.max_running = worker.max_running, .kv_cache_tokens = worker.kv_cache_tokens}) {
   }
@@ -47,6 +52,7 @@ class ModelSampler : public EvalSampler {
   }
 
   Result<std::vector<SampledCompletion>> Step() override {
+    if (!std::exchange(prepared_, true)) at::set_num_threads(threads_);  // of this thread alone
     std::vector<SampledCompletion> completions;
     for (GeneratedSequence& sequence : generator_.Step()) {
       if (sequence.finish_reason == FinishReason::kError) {
@@ -75,6 +81,8 @@ class ModelSampler : public EvalSampler {
  private:
   const Transformer& model_;
   const Tokenizer& tokenizer_;
+  const int threads_;
+  bool prepared_ = false;
   Generator generator_;
 };
 
@@ -128,6 +136,10 @@ void AddSettings(const EvalOptions& options, const PromptFile& prompts,
   settings["stop_token_ids"] = sampling.stop_token_ids;
   settings["include_stop"] = sampling.include_stop;
   settings["seed"] = sampling.seed;
+  if (!options.env.on()) return;
+  RunConfig episodes;
+  episodes.run.env = options.env;
+  settings["env_sha256"] = RunConfigHash(episodes);
 }
 
 // Opens the prompts and the results of `buttress eval`.
@@ -174,8 +186,34 @@ Status CheckIsModel(const std::string& folder) {
   return OkStatus();
 }
 
+// The parts of a run that its episodes need.
+RunConfig EpisodesOf(const EvalOptions& options) {
+  RunConfig config;
+  config.run.seed = options.sampling.seed;
+  config.run.model.path = options.model.path;
+  config.run.data = options.data;
+  config.run.reward = options.reward;
+  config.run.env = options.env;
+  config.local.worker = options.worker;
+  // The port of the configuration is that of a worker, which may run on this machine.
+  EpisodesConfig& agents = config.local.worker.episodes;
+  if (agents.url.empty()) agents.listen = agents.listen.substr(0, agents.listen.rfind(':')) + ":0";
+  return config;
+}
+
+Result<EvalResult> SampleAndScore(const EvalOptions& options, const EvalInputs& inputs,
+                                  const SamplingParams& sampling, const Tokenizer& tokenizer,
+                                  EvalSampler& sampler) {
+  if (!options.env.on())
+    return RunEvaluation(inputs, sampling, options.completions, options.reward, tokenizer, sampler);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto episodes, MakeEpisodeSampler(EpisodesOf(options), tokenizer,
+                                                                    options.completions, sampler));
+  return RunEvaluation(inputs, sampling, options.completions, options.reward, tokenizer, *episodes);
+}
+
 Result<EvalResult> EvaluateModel(const EvalOptions& options, const OpenEvalInputs& open) {
   BUTTRESS_RETURN_IF_ERROR(CheckIsModel(options.model.path));
+  if (options.env.on()) BUTTRESS_RETURN_IF_ERROR(CheckEpisodes(EpisodesOf(options)));
   ModelDevice device{.cuda = options.worker.device == ComputeDevice::kCuda, .index = 0};
   if (device.cuda) {
     BUTTRESS_ASSIGN_OR_RETURN(device.index, OpenGpu(options.worker.gpu, "eval", "--device cpu"));
@@ -192,10 +230,8 @@ Result<EvalResult> EvaluateModel(const EvalOptions& options, const OpenEvalInput
   SamplingParams sampling = options.sampling;
   BUTTRESS_RETURN_IF_ERROR(
       DecideStops(model->config(), tokenizer.get(), sampling).Annotate("run.sampling"));
-  at::set_num_threads(static_cast<int>(options.worker.threads));
   ModelSampler sampler(*model, *tokenizer, options.worker);
-  return RunEvaluation(inputs, sampling, options.completions, options.reward.timeout_ms, *tokenizer,
-                       sampler);
+  return SampleAndScore(options, inputs, sampling, *tokenizer, sampler);
 }
 
 // With the tokenizer of the model its template is applied here, and the server gets tokens; without
@@ -213,9 +249,21 @@ Result<EvalResult> EvaluateServer(EvalOptions options, const OpenEvalInputs& ope
   } else {
     BUTTRESS_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(options.model.path));
   }
+  if (options.env.on()) {
+    if (messages)
+      return InvalidArgument(
+          "the conversations of run.env are encoded here; name the model's folder with "
+          "--tokenizer");
+    BUTTRESS_RETURN_IF_ERROR(CheckEpisodes(EpisodesOf(options)));
+    options.server.token_ids = true;
+  }
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto sampler,
       OpenAiSampler::Open(options.server, messages ? tokenizer.get() : nullptr));
+  if (options.env.on() && !sampler->is_vllm())
+    return InvalidArgument(options.server.url +
+                           " is neither vLLM nor `buttress serve`; the episodes of run.env need a "
+                           "server that returns the tokens of its completions");
   const nlohmann::ordered_json settings = {{"model", sampler->model()},
                                            {"api", messages ? "chat" : "completions"}};
   SamplingParams sampling = options.sampling;
@@ -225,8 +273,7 @@ Result<EvalResult> EvaluateServer(EvalOptions options, const OpenEvalInputs& ope
         DecideStops(config, tokenizer.get(), sampling).Annotate("run.sampling"));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const EvalInputs inputs, open(options, *tokenizer, settings));
-  return RunEvaluation(inputs, sampling, options.completions, options.reward.timeout_ms, *tokenizer,
-                       *sampler);
+  return SampleAndScore(options, inputs, sampling, *tokenizer, *sampler);
 }
 
 }  // namespace
@@ -238,6 +285,7 @@ EvalOptions EvalOptionsOf(const RunConfig& config) {
   options.prompts = config.run.data.held_out;
   options.data = config.run.data;
   options.reward = config.run.reward;
+  options.env = config.run.env;
   options.worker = config.local.worker;
   options.sampling.temperature = 0;
   options.sampling.seed = config.run.seed;

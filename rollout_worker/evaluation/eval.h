@@ -25,6 +25,7 @@ struct EvalOptions {
   std::string prompts;
   DataConfig data;
   RewardConfig reward;
+  EnvConfig env;  // makes each completion an episode, whose answers are sampled
   WorkerConfig worker;
   // The seed of completion j of prompt i derives from `sampling.seed` and i * completions + j.
   // DecideStops adds to its stops.
@@ -35,8 +36,8 @@ struct EvalOptions {
   std::string results;
 };
 
-// Returns options with the data, reward, stops and token limits of a run: greedy completions of the
-// start model on the held-out prompts.
+// Returns options with the data, reward, environment, stops and token limits of a run: greedy
+// completions of the start model on the held-out prompts.
 EvalOptions EvalOptionsOf(const RunConfig& config);
 
 // Samples completions of each prompt and scores them as in training. Prompts that `results` has are
@@ -52,8 +53,8 @@ using OpenEvalInputs = std::function<Result<EvalInputs>(
     const EvalOptions& options, const Tokenizer& tokenizer, nlohmann::ordered_json settings)>;
 
 // Evaluate with other inputs than those that `options` names, which are opened before the weights
-// are loaded. Of the options it reads model, server, worker, sampling, completions and the time of
-// a verdict.
+// are loaded. Of the options it reads model, server, worker, environment, sampling, completions
+// and what a verdict takes.
 Result<EvalResult> EvaluateInputs(const EvalOptions& options, const OpenEvalInputs& open);
 
 // Runs the command line, where `argv[0]` is "eval", and returns the exit code.

@@ -52,7 +52,8 @@ struct Flags {
   void AddTo(CLI::App& app) {
     app.add_option("file,--config", config,
                    "run file whose data, reward, stops, sampling.max_tokens and dtype are used");
-    app.add_option("--set", overrides, "KEY=VALUE, overrides the run file");
+    app.add_option("--set", overrides, "KEY=VALUE, overrides the run file")
+        ->allow_extra_args(false);
     app.add_option(
         "--model", model,
         "Hugging Face folder; with --server, the name that the server has for its model; "
@@ -141,8 +142,6 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   RunConfig config;
   if (!flags.config.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(flags.config, flags.overrides));
-    if (config.run.env.on())
-      Log(kWarn, "run.env is ignored: each prompt gets completions and no episodes", {});
   } else if (!flags.overrides.empty()) {
     return InvalidArgument("--set overrides settings of a run file; add --config");
   } else if (flags.verifier.empty()) {
@@ -217,6 +216,23 @@ void PrintRates(const EvalResult& result, const Flags& flags) {
   }
 }
 
+nlohmann::ordered_json ToJson(const EpisodeTotals& episodes) {
+  return {{"turns_mean", episodes.Mean(episodes.turns)},
+          {"tool_calls_mean", episodes.Mean(episodes.tool_calls)},
+          {"failed_tool_calls", episodes.failed_tool_calls},
+          {"at_limit", episodes.at_limit()},
+          {"ends", episodes.ends}};
+}
+
+void PrintEpisodes(const EpisodeTotals& episodes) {
+  std::string ends;
+  for (const auto& [end, count] : episodes.ends)
+    ends += c10::str(ends.empty() ? "" : ", ", end, " ", count);
+  std::printf("episodes: %.2f turns, %.2f tool calls (%lld failed in all); ends: %s\n",
+              episodes.Mean(episodes.turns), episodes.Mean(episodes.tool_calls),
+              static_cast<long long>(episodes.failed_tool_calls), ends.c_str());
+}
+
 Status Report(const EvalResult& result, const Flags& flags) {
   nlohmann::ordered_json json;
   const bool scored = result.correct + result.wrong > 0;
@@ -236,6 +252,7 @@ Status Report(const EvalResult& result, const Flags& flags) {
   json["prompts_file"] = flags.prompts;
   AddRates(result, flags, json);
   json["by_row"] = result.scores.ByRow();
+  if (result.episodes.episodes > 0) json["episodes"] = ToJson(result.episodes);
   if (flags.json) {
     std::printf("%s\n", json.dump().c_str());
   } else {
@@ -249,6 +266,7 @@ Status Report(const EvalResult& result, const Flags& flags) {
                 static_cast<long long>(result.correct + result.wrong),
                 static_cast<long long>(result.unscorable), static_cast<long long>(result.truncated),
                 static_cast<double>(result.tokens) / result.seconds);
+    if (result.episodes.episodes > 0) PrintEpisodes(result.episodes);
     if (flags.completions > 1) PrintRates(result, flags);
   }
   return flags.out.empty() ? OkStatus() : WriteFileAtomic(flags.out, json.dump() + "\n");

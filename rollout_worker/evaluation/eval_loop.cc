@@ -11,6 +11,7 @@
 #include "lib/base/report/log.h"
 #include "lib/base/report/metrics.h"
 #include "lib/base/text/random.h"
+#include "rollout_worker/evaluation/episode_sampler.h"
 #include "rollout_worker/scoring/scoring_pool.h"
 
 namespace buttress {
@@ -115,7 +116,10 @@ class Evaluation {
       sample.finish_reason = one.finish_reason;
       sample.token_ids = std::move(one.token_ids);
       if (sampler_.only_texts()) request.texts.push_back(std::move(one.text));
-      scored_[row].completions.emplace_back().tokens = one.tokens;
+      EvalCompletion& scored = scored_[row].completions.emplace_back();
+      scored.tokens = one.tokens;
+      if (one.episode) scored.episode = EvalEpisodeOf(*one.episode);
+      sample.episode = std::move(one.episode);
     }
     unfinished_.erase(row);
     request.source = prompt.source;
@@ -187,12 +191,11 @@ class Evaluation {
 }  // namespace
 
 Result<EvalResult> RunEvaluation(const EvalInputs& inputs, const SamplingParams& sampling,
-                                 std::int64_t completions, std::int64_t timeout_ms,
+                                 std::int64_t completions, const RewardConfig& reward,
                                  const Tokenizer& tokenizer, EvalSampler& sampler) {
   Metrics metrics("worker");
-  ScoringOptions options;
-  options.timeout = std::chrono::milliseconds(timeout_ms);
-  const auto scoring = ScoringPool::Start(inputs.verifiers, tokenizer, options, metrics);
+  const auto scoring =
+      ScoringPool::Start(inputs.verifiers, tokenizer, ScoringOptionsOf(reward), metrics);
   return Evaluation(inputs, sampling, completions, tokenizer, *scoring, sampler).Run();
 }
 

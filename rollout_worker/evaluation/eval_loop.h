@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lib/base/report/status.h"
+#include "lib/config/run_config.h"
 #include "lib/data/prompt_file.h"
 #include "lib/experience/types.h"
 #include "lib/measure/eval_results.h"
@@ -32,11 +33,11 @@ struct EvalInputs {
   std::function<void(const EvalPrompt&)> on_scored = nullptr;
 };
 
-// Samples `completions` of each prompt and scores each within `timeout_ms`. Reports progress to the
+// Samples `completions` of each prompt and scores each as `reward` says. Reports progress to the
 // log. The seed of completion j of row i derives from `sampling.seed` and i * completions + j.
 // kCancelled if the process is asked to end; errors of the inputs and of the sampler.
 Result<EvalResult> RunEvaluation(const EvalInputs& inputs, const SamplingParams& sampling,
-                                 std::int64_t completions, std::int64_t timeout_ms,
+                                 std::int64_t completions, const RewardConfig& reward,
                                  const Tokenizer& tokenizer, EvalSampler& sampler);
 
 }  // namespace buttress

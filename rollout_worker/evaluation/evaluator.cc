@@ -60,6 +60,11 @@ EvalRow RowOf(const EvalResult& result, const PendingEval& pending, double tempe
   row.tokens = result.tokens;
   row.temperature = temperature;
   row.seconds = result.seconds;
+  const EpisodeTotals& episodes = result.episodes;
+  if (episodes.episodes > 0) {
+    row.episodes = {episodes.Mean(episodes.turns), episodes.Mean(episodes.tool_calls),
+                    episodes.Mean(episodes.failed_tool_calls), episodes.Mean(episodes.at_limit())};
+  }
   return row;
 }
 

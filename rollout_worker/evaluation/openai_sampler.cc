@@ -1,6 +1,7 @@
 #include "rollout_worker/evaluation/openai_sampler.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -33,6 +34,19 @@ std::optional<double> SumOf(const Json& numbers) {
     sum += number.get<double>();
   }
   return sum;
+}
+
+Result<std::vector<std::int32_t>> TokensOf(const Json& ids) {
+  if (!ids.is_array() || ids.empty())
+    return FailedPrecondition(
+        "the server returns no token_ids of its completions; vLLM 0.10.2 or newer does");
+  std::vector<std::int32_t> tokens;
+  for (const Json& id : ids) {
+    if (!id.is_number_unsigned() || id > std::numeric_limits<std::int32_t>::max())
+      return DataLoss("a token id of the server is no number of 31 bits: " + id.dump());
+    tokens.push_back(id.get<std::int32_t>());
+  }
+  return tokens;
 }
 
 // What vLLM takes from the model's generation_config.json where a request does not have it, and
@@ -157,6 +171,7 @@ Status OpenAiSampler::Add(std::uint64_t key, const Prompt& prompt, const Samplin
   } else {
     body["prompt"] = prompt.token_ids;
     if (options_.logprobs && is_vllm_) body["logprobs"] = 0;  // of the sampled token alone
+    if (options_.token_ids) body["return_token_ids"] = true;
     const auto room = positions_ - static_cast<std::int64_t>(prompt.token_ids.size());
     if (positions_ > 0 && room <= 0) {  // as an engine of a run gives it back: unscorable
       SampledCompletion& none = ended_.emplace_back();
@@ -211,6 +226,9 @@ Result<SampledCompletion> OpenAiSampler::Read(const HttpReply& reply) const {
                                                   : FinishReason::kError;
   completion.text = text.is_string() ? text.get<std::string>() : "";
   completion.tokens = tokens.is_number_integer() ? tokens.get<std::int64_t>() : 0;
+  if (options_.token_ids) {
+    BUTTRESS_ASSIGN_OR_RETURN(completion.token_ids, TokensOf(MemberOf(choices[0], "token_ids")));
+  }
   completion.logprob = SumOf(MemberOf(MemberOf(choices[0], "logprobs"), "token_logprobs"));
   return completion;
 }

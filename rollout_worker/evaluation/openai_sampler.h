@@ -27,6 +27,8 @@ struct OpenAiOptions {
   // Asks a vLLM that gets tokens for their log-probs. They are those of the distribution that is
   // sampled from under --logprobs-mode processed_logprobs, which the servers of a run have.
   bool logprobs = false;
+  // Asks a vLLM that gets tokens for those of its completions, which it must return.
+  bool token_ids = false;
 };
 
 // Stands for the tokenizer that only the server has: the tokens of a chat are the bytes of its

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "lib/base/report/status.h"
 #include "lib/data/prompt_file.h"
 #include "lib/experience/types.h"
+#include "rollout_worker/episodes/episode.h"
 
 namespace buttress {
 
@@ -19,6 +21,8 @@ struct SampledCompletion {
   std::string text;                                         // if the tokens are not known
   std::int64_t tokens = 0;
   std::optional<double> logprob;  // sum over the tokens, under the distribution sampled from
+  // What was sampled in place of a completion; null for a completion.
+  std::shared_ptr<const Episode> episode = nullptr;
 };
 
 // Not thread-safe.

@@ -16,6 +16,7 @@
 #include "lib/base/text/reward_bounds.h"
 #include "lib/base/thread/bounded_queue.h"
 #include "lib/base/thread/sync.h"
+#include "lib/config/reward_text.h"
 #include "lib/verify/extract.h"
 #include "rollout_worker/scoring/response_text.h"
 #include "rollout_worker/scoring/slow_rewards.h"
@@ -321,7 +322,22 @@ class ThreadedScoringPool : public ScoringPool {
   std::vector<std::jthread> threads_;
 };
 
+bool IsSum(const std::string& verifier) {
+  const auto terms = ParseSum(verifier);
+  return terms.ok() && terms->size() > 1;
+}
+
 }  // namespace
+
+ScoringOptions ScoringOptionsOf(const RewardConfig& config) {
+  ScoringOptions options;
+  options.timeout = std::chrono::milliseconds(config.timeout_ms);
+  options.correct_from = config.correct_from;
+  options.sums =
+      IsSum(config.verifier) ||
+      std::ranges::any_of(config.by_source, [](const auto& entry) { return IsSum(entry.second); });
+  return options;
+}
 
 std::unique_ptr<ScoringPool> ScoringPool::Start(std::shared_ptr<const VerifierSet> verifiers,
                                                 const Tokenizer& tokenizer,

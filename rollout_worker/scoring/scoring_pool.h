@@ -61,6 +61,9 @@ struct ScoringOptions {
   std::shared_ptr<RewardNoise> noise = nullptr;  // errors of the outcomes; may be null
 };
 
+// Returns the limits and rules of `config`; the rest is as above.
+ScoringOptions ScoringOptionsOf(const RewardConfig& config);
+
 // Thread-safe. Of an episode the last answer is judged, unless the episode has a reward. A
 // completion that cannot be scored (aborted, not decodable, timed out, rejected by
 // the verifier) gets the outcome unscorable and the reason.

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "lib/measure/eval_files.h"
+#include "lib/measure/eval_results.h"
 #include "tests/support/runs/launched_run.h"
 
 namespace buttress {
@@ -147,6 +149,60 @@ TEST(EpisodeRunTest, AGameOfTheWorkerIsTrained) {
   LaunchedRun run(kSteps, With({"run.env.kind=builtin", "run.env.name=guess", "run.env.guess_max=9",
                                 "run.env.credit=turn"}));
   ASSERT_NO_FATAL_FAILURE(ExpectTheRunEnds(run));
+}
+
+// configs/guess.yaml, shortened, with its rows as held-out prompts: before, while and after it
+// trains, and once more by the command.
+TEST(EpisodeRunTest, AGameIsEvaluatedBeforeWhileAndAfterItIsTrained) {
+  const TempDir dir;
+  const std::string data = JoinPath(dir.path(), "data"), out = JoinPath(dir.path(), "out"),
+                    log = JoinPath(dir.path(), "log"), source = BUTTRESS_SOURCE_DIR,
+                    buttress = SiblingProgram("buttress"), rows = data + "/train.jsonl";
+  ASSERT_EQ(RunToEnd({"env", "BUTTRESS=" + buttress, source + "/deploy/guess-data.sh", data}, log,
+                     kRunMs),
+            0)
+      << TextOf(log);
+  std::vector<std::string> settings = {source + "/configs/guess.yaml"};
+  for (const std::string& setting :
+       {"run.data.prompts=" + rows, "run.data.held_out=" + rows, "run.model.path=" + data + "/cold",
+        "local.out=" + out, std::string("run.steps=4"), std::string("run.eval.every=2"),
+        std::string("run.eval.samples=8"), std::string("run.eval.temperature=1")})
+    settings.insert(settings.end(), {"--set", setting});
+  const auto run = [&](const std::string& command, const std::vector<std::string>& more) {
+    std::vector<std::string> argv = {buttress, command};
+    argv.insert(argv.end(), settings.begin(), settings.end());
+    argv.insert(argv.end(), more.begin(), more.end());
+    return RunToEnd(argv, log, kRunMs);
+  };
+  ASSERT_EQ(run("launch", {}), 0) << TextOf(log) << TextOf(out + "/logs/evaluator.log");
+  const auto evaluations = ReadEvals(out);
+  ASSERT_TRUE(evaluations.ok()) << evaluations.status().ToString();
+  ASSERT_EQ(evaluations->size(), 2U) << TextOf(out + "/logs/evaluator.log");
+  for (const EvalRow& row : *evaluations) {
+    EXPECT_EQ(row.completions, 64) << "8 games of each number";
+    EXPECT_EQ(row.unscorable, 0);
+    ASSERT_TRUE(row.episodes.has_value());
+    EXPECT_GT(row.episodes->turns, 1);
+    EXPECT_LE(row.episodes->turns, 4);
+    EXPECT_NEAR(row.episodes->at_limit, 1 - row.accuracy, 1e-12) << "a game is won or at its end";
+  }
+  for (const char* when : {"before", "after"}) {
+    const auto result = nlohmann::json::parse(TextOf(out + "/eval_" + when + ".json"));
+    EXPECT_EQ(result["episodes"]["ends"].value("done", 0), result["correct"]);
+    EXPECT_EQ(result["episodes"]["ends"].value("turns", 0), result["wrong"]);
+  }
+
+  const std::string results = JoinPath(dir.path(), "results.jsonl");
+  ASSERT_EQ(run("eval", {"--model", out + "/model", "--prompts", rows, "--completions", "4",
+                         "--temperature", "1", "--results", results}),
+            0)
+      << TextOf(log);
+  EXPECT_THAT(TextOf(log), HasSubstr("episodes: "));
+  const auto record = ReadEvalRecord(results);
+  ASSERT_TRUE(record.ok()) << record.status().ToString();
+  const EvalResult totals = record->Totals();
+  EXPECT_EQ(totals.episodes.episodes, 32);
+  EXPECT_EQ(totals.episodes.at_limit(), totals.wrong);
 }
 
 }  // namespace

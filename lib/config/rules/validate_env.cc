@@ -30,10 +30,6 @@ void CheckEnv(const RunSettings& run, Rules& rules) {
   rules.Require(env.on() || env.credit == EpisodeCredit::kEpisode, "env.credit",
                 "needs episodes: set run.env.kind, or leave it out");
   if (!env.on()) return;
-  rules.Require(
-      run.eval.every == 0, "eval.every",
-      "evaluates prompts with one completion each, and run.env makes episodes; set 0, and "
-      "measure checkpoints with the agent on buttress serve");
   rules.Require(!run.deterministic || env.kind == EnvKind::kBuiltin, "deterministic",
                 "needs run.env.kind: builtin; what an agent does is not known to repeat");
   rules.Require(env.credit != EpisodeCredit::kTurn || run.async.old_tokens != OldTokens::kMask,

@@ -40,8 +40,7 @@ TEST(EnvRulesTest, ToolsAreKnownAndHaveTheirFiles) {
 TEST(EnvRulesTest, WhatEpisodesExcludeIsRefused) {
   const std::string agent = "run.env.command=[agent]";
   EXPECT_THAT(Refusal({"run.env.credit=turn"}), HasSubstr("set run.env.kind"));
-  EXPECT_THAT(Refusal({"run.env.kind=builtin", "run.eval.every=5", "run.data.held_out=h.jsonl"}),
-              HasSubstr("run.eval.every = 5"));
+  EXPECT_EQ(Refusal({"run.env.kind=builtin", "run.eval.every=5", "run.data.held_out=h.jsonl"}), "");
   EXPECT_EQ(Refusal({"run.env.kind=builtin", "run.deterministic=true", "run.batch.max_age=0",
                      "run.batch.window=1"}),
             "");

@@ -35,6 +35,11 @@ TEST(EvalFileTest, ARowIsReadBackAsItWasWritten) {
   const auto without_verdict = ParseEval(EvalToJson(Evaluated(40, 3, EvalRow::kNotMeasured)));
   ASSERT_TRUE(without_verdict.ok());
   EXPECT_TRUE(std::isnan(without_verdict->accuracy));
+  EvalRow of_episodes = row;
+  of_episodes.episodes = {2.5, 1.5, 0.25, 0.125};
+  const auto again = ParseEval(EvalToJson(of_episodes));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, of_episodes);
 }
 
 TEST(EvalFileTest, AStepThatIsTrainedAgainMakesLaterRowsVoid) {

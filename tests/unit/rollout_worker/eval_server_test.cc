@@ -29,7 +29,9 @@ class FakeOpenAi {
   std::string models;  // instead of the list of models
   std::string text = "7";
   std::string finish = "stop";
-  std::vector<double> logprobs;  // of the tokens; empty: none
+  std::vector<double> logprobs;         // of the tokens; empty: none
+  std::vector<std::int32_t> token_ids;  // of the text; empty: none
+  int positions = 32;
 
   std::string url() const { return server_.url(); }
 
@@ -56,7 +58,8 @@ class FakeOpenAi {
       return connection.Reply(401, R"({"error": "Unauthorized"})");
     if (request.target == "/v1/models") {
       if (models == "none") return connection.Reply(404, R"({"detail": "Not Found"})");
-      const nlohmann::json one = {{"id", "policy"}, {"owned_by", owner}, {"max_model_len", 32}};
+      const nlohmann::json one = {
+          {"id", "policy"}, {"owned_by", owner}, {"max_model_len", positions}};
       return connection.Reply(200,
                               models.empty() ? nlohmann::json{{"data", {one}}}.dump() : models);
     }
@@ -68,6 +71,8 @@ class FakeOpenAi {
     calls_.insert(request.target);
     bodies_.push_back(nlohmann::json::parse(request.body));
     nlohmann::json choice = {{"index", 0}, {"finish_reason", finish}};
+    if (!token_ids.empty() && bodies_.back().contains("return_token_ids"))
+      choice["token_ids"] = token_ids;
     if (request.target == "/v1/completions")
       choice.update({{"text", text}, {"logprobs", {{"token_logprobs", logprobs}}}});
     else
@@ -205,6 +210,42 @@ TEST_F(EvalServerTest, WithoutATokenizerAServerGetsMessages) {
                                              {{"role", "user"}, {"content", "3+3="}}}));
   options_.sampling.top_k = 20;
   EXPECT_THAT(Refused().message(), HasSubstr("sampling.top_k is set, but http"));
+}
+
+// Guesses 7 until the game ends.
+TEST_F(EvalServerTest, EpisodesAskAServerForTheTokensOfTheirAnswers) {
+  NewModelOptions model;
+  model.characters = "0123456789-abcdefghijklmnopqrstuvwxyz ";
+  model.chat = true;
+  const std::string folder = JoinPath(dir_.path(), "chat");
+  ASSERT_TRUE(WriteNewModel(model, folder).ok());
+  const auto tokenizer = *Tokenizer::Load(folder);
+  server_.token_ids = {tokenizer->Encode("7")->front(), tokenizer->eos_token_id()};
+  server_.positions = 512;
+  ASSERT_TRUE(WriteFileAtomic(options_.prompts, R"({"prompt": "1-9", "answer": "7", "number": 7})"
+                                                "\n"
+                                                R"({"prompt": "1-9", "answer": "4", "number": 4})"
+                                                "\n")
+                  .ok());
+  options_.env.kind = EnvKind::kBuiltin;
+  options_.env.name = BuiltinEnv::kGuess;
+  options_.env.guess_max = 9;
+  options_.env.max_turns = 3;
+  EXPECT_THAT(Refused().message(), HasSubstr("--tokenizer"));
+  options_.model.path = folder;
+  const EvalResult result = Evaluated();
+  EXPECT_EQ(result.correct, 1);
+  EXPECT_EQ(result.wrong, 1);
+  EXPECT_EQ(result.episodes.turns, 4);
+  EXPECT_EQ(result.tokens, 8);
+  const auto bodies = server_.bodies();
+  ASSERT_EQ(bodies.size(), 4U);
+  for (const auto& body : bodies) EXPECT_EQ(body["return_token_ids"], true);
+
+  server_.token_ids.clear();
+  EXPECT_THAT(Refused().message(), HasSubstr("no token_ids"));
+  server_.owner = "somebody";
+  EXPECT_THAT(Refused().message(), HasSubstr("neither vLLM nor `buttress serve`"));
 }
 
 TEST_F(EvalServerTest, EachCompletionHasItsSeedAndAnEvaluationContinues) {
