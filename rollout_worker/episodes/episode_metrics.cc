@@ -1,13 +1,9 @@
 #include "rollout_worker/episodes/episode_metrics.h"
 
-#include <array>
-#include <string_view>
+#include "lib/experience/episode_ends.h"
 
 namespace buttress {
 namespace {
-
-constexpr std::array<std::string_view, 7> kEnds = {"none",  "done", "turns", "tokens",
-                                                   "tools", "time", "failed"};
 
 // A policy makes names up, and each would be a series.
 constexpr std::size_t kMostTools = 64;
@@ -24,7 +20,7 @@ std::string EpisodeMetrics::LabelOf(const std::string& tool) {
 void EpisodeMetrics::Count(const Episode& episode) {
   metrics_
       .Counter("buttress_worker_episodes_total", "Episodes by why they ended.",
-               {{"end", std::string(kEnds[static_cast<std::size_t>(episode.end)])}})
+               {{"end", std::string(kEpisodeEnds[static_cast<std::size_t>(episode.end)])}})
       .Increment();
   std::size_t turns = 0;
   std::int32_t failed = 0;
