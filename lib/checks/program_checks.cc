@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/checks/data_checks.h"
+#include "lib/checks/env_checks.h"
 #include "lib/checks/machine_checks.h"
 #include "lib/checks/model_checks.h"
 #include "lib/checks/peer_checks.h"
@@ -121,6 +122,10 @@ constexpr struct {
     {In({kWorker}), CheckWorkerReward},
     {In({kStart, kDoctor, kCoordinator}), CheckRows},
     {In({kStart, kDoctor}), [](Examined& run) { CheckPrograms(run.local(), run.findings); }},
+    {In({kStart, kDoctor}),
+     [](Examined& run) {
+       if (run.here.workers > 0) CheckEnvFiles(run.run().env, run.findings);
+     }},
     {In({kStart, kDoctor, kCoordinator, kWorker, kLearner}), CheckEveryCredential},
     {In({kStart, kDoctor, kCoordinator, kWorker, kLearner}), CheckListeners},
     {In({kStart, kDoctor, kCoordinator, kLearner}),
