@@ -136,7 +136,7 @@ class SubmitCall final : public Call<grpc::ServerReadReactor<v1::SubmitGroupsReq
   Status BeginGroup(v1::SubmitHeader& header);
   Status ParseGroup();
   void Reject(const Status& status);
-  void EndRefusedLease(Turn& turn);
+  void EndRefusedLease(Turn& turn, const Status& why);
 
   Quota& arriving_;
   const GroupLimits& limits_;
@@ -169,14 +169,14 @@ std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
   BUTTRESS_RETURN_IF_ERROR(turn.scheduler.workers().CheckCaller(
       header_.worker_id(), header_.incarnation(), Sha256Of(header_.worker_secret())));
   if (!refusal_.ok()) {
-    EndRefusedLease(turn);
+    EndRefusedLease(turn, refusal_);
     return refusal_;
   }
   if (turn.scheduler.Check(submission_) == SubmitOutcome::kAccepted) {
     const GroupRow& group = *turn.scheduler.groups().Find(submission_.lease.group_id);
     if (Status same = CheckAsLeased(turn, group, sampled_); !same.ok()) {
       metrics_.Submitted(SubmitOutcomeName(SubmitOutcome::kMismatch));
-      EndRefusedLease(turn);
+      EndRefusedLease(turn, same);
       return same;
     }
     auto payload = turn.payloads.Append(submission_.lease, bytes_, submission_.content_sha256);
@@ -202,18 +202,23 @@ std::optional<Status> SubmitCall::Apply(Turn& turn, bool) {
                     lease.lease_epoch));
   }
   if (outcome == SubmitOutcome::kMismatch) {
-    EndRefusedLease(turn);
-    return InvalidArgument(
+    Status mismatch = InvalidArgument(
         fmt::format("group {} under lease epoch {} is not what was leased: another prompt, too "
                     "many completions, or a version that was never announced",
                     lease.group_id, lease.lease_epoch));
+    EndRefusedLease(turn, mismatch);
+    return mismatch;
   }
   return OkStatus();
 }
 
-void SubmitCall::EndRefusedLease(Turn& turn) {
-  turn.scheduler.Refuse(header_.worker_id(), header_.incarnation(), FromProto(header_.lease()),
-                        turn.now_ms, turn.changes);
+void SubmitCall::EndRefusedLease(Turn& turn, const Status& why) {
+  const std::string& worker = header_.worker_id();
+  if (!turn.scheduler.Refuse(worker, header_.incarnation(), FromProto(header_.lease()), turn.now_ms,
+                             turn.changes))
+    return;
+  if (Status bound = turn.scheduler.NoteRefusal(worker, why.message()); !bound.ok())
+    turn.failed = std::move(bound);
 }
 
 Status SubmitCall::AddPart() {

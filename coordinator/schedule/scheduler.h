@@ -68,6 +68,7 @@
 #include "coordinator/schedule/lineage.h"
 #include "coordinator/schedule/partials.h"
 #include "coordinator/schedule/prompt_records.h"
+#include "coordinator/schedule/refusals.h"
 #include "coordinator/schedule/scheduler_types.h"
 #include "coordinator/schedule/workers.h"
 #include "lib/base/report/status.h"
@@ -125,9 +126,13 @@ class Scheduler {
   SubmitOutcome Submit(Submission submission, LedgerChanges& out);
 
   // Ends the lease of a submission that is no group, or another one than was leased: the group has
-  // failed at the worker. Changes nothing if the worker does not have the lease.
-  void Refuse(const std::string& worker_id, std::uint64_t incarnation, const LeaseRef& lease,
+  // failed at the worker. Changes nothing and returns false if the worker does not have the lease.
+  bool Refuse(const std::string& worker_id, std::uint64_t incarnation, const LeaseRef& lease,
               std::int64_t now_ms, LedgerChanges& out);
+
+  // Notes why a submission was refused whose lease Refuse has ended. Errors of Refusals::Note: the
+  // run cannot go on.
+  Status NoteRefusal(const std::string& worker_id, const std::string& why);
 
   // Ends leases that have expired: their groups become pending, or are dropped as poison. Forgets
   // workers that have been silent for long.
@@ -355,6 +360,7 @@ class Scheduler {
   Leases leases_;
   Partials partials_;
   Workers workers_;
+  Refusals refusals_;
   WorkerTokenTable tokens_;
   std::map<std::uint64_t, PlanRow> plans_;           // not settled, by step
   std::int64_t missing_ = 0;                         // places of plans_ without a group

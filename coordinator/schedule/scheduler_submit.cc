@@ -112,6 +112,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   events_.episodes.Add(*accepted.head);
   tokens_.Accept(submission.worker_id, submission.incarnation, TokensOf(*accepted.head), out);
   groups_.Accept(std::move(accepted), out);
+  refusals_.NoteAccepted();
   if (MayReplace(*groups_.accepted(id).head)) {
     replaced_.emplace(id, groups_.accepted(id));
     groups_.Drop(id, DropReason::kNoSignal, out, run_.planned_step + 1);
@@ -119,13 +120,22 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   return outcome;
 }
 
-void Scheduler::Refuse(const std::string& worker_id, std::uint64_t incarnation,
+bool Scheduler::Refuse(const std::string& worker_id, std::uint64_t incarnation,
                        const LeaseRef& lease, std::int64_t now_ms, LedgerChanges& out) {
   now_ms_ = std::max(now_ms_, now_ms);
   const HeldLease* const held = leases_.Find(lease, worker_id, incarnation);
-  if (held == nullptr) return;
+  if (held == nullptr) return false;
   ++events_.leases_returned;
   EndLease(HeldLease(*held), LeaseEnd::kFailed, 1, out);
+  return true;
+}
+
+Status Scheduler::NoteRefusal(const std::string& worker_id, const std::string& why) {
+  return refusals_.Note(worker_id, why, [this](const std::set<std::string>& workers) {
+    return std::ranges::all_of(workers_.known(), [&](const auto& known) {
+      return workers.contains(known.first) || workers_.OrderOf(known.first) != WorkerOrder::kNone;
+    });
+  });
 }
 
 void Scheduler::AdoptLease(const Submission& submission, LedgerChanges& out) {

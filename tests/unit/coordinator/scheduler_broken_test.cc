@@ -251,5 +251,34 @@ TEST_F(SchedulerBroken, AWorkerThatNeverLoadsItsWeightsLeavesNoGroupBehind) {
   EXPECT_EQ(rig_.scheduler.GetStatus().dropped[static_cast<std::size_t>(DropReason::kPoison)], 0);
 }
 
+// Every group of both workers is refused, as where their builds are others.
+TEST_F(SchedulerBroken, RefusalsOfEveryWorkerWithoutADeliveryEndTheRun) {
+  int refused = 0;
+  const auto refuse = [&](const std::string& worker, const std::string& what) {
+    rig_.Admit();
+    Pass(101);  // so that a worker may have a group again that has failed at it
+    for (const char* heard : {"a", "b"}) Ask(heard, 0);
+    const LeaseRef lease = Lease(worker, 1).at(0).ref;
+    ++rig_.now_ms;
+    EXPECT_TRUE(rig_.scheduler.Refuse(worker, 1, lease, rig_.now_ms, rig_.changes));
+    EXPECT_FALSE(rig_.scheduler.Refuse(worker, 1, lease, rig_.now_ms, rig_.changes));
+    rig_.Commit();
+    return rig_.scheduler.NoteRefusal(worker, "group " + std::to_string(++refused) + ": " + what);
+  };
+  const auto most = static_cast<int>(Refusals::kMost);
+  for (int i = 0; i < 2 * most; ++i) ASSERT_TRUE(refuse("a", "unknown column").ok()) << "b may do";
+  const Status status = refuse("b", "unknown column");
+  EXPECT_EQ(ExitCode(status), 2) << "so that launch does not start the coordinator again";
+  EXPECT_THAT(status.message(), HasSubstr(": unknown column; start coordinator and workers from"));
+
+  // Another reason, or a delivery, begins anew.
+  for (int i = 0; i + 1 < most; ++i)
+    ASSERT_TRUE(refuse(i % 2 == 0 ? "a" : "b", "other sampling parameters").ok());
+  LeaseAndDeliver("b");
+  for (int i = 0; i + 1 < most; ++i)
+    ASSERT_TRUE(refuse(i % 2 == 0 ? "a" : "b", "other sampling parameters").ok());
+  EXPECT_FALSE(refuse("b", "other sampling parameters").ok());
+}
+
 }  // namespace
 }  // namespace buttress

@@ -562,6 +562,24 @@ TEST_F(ServiceTest, ABrokenGroupIsRefusedAndEndsItsLease) {
   FillBatch();
 }
 
+// Its group would be leased again without an end.
+TEST_F(ServiceTest, WorkersWhoseGroupsAreAllRefusedEndTheRun) {
+  config_.run.max_attempts = 1000;
+  Restart();
+  Begin();
+  for (std::size_t i = 1; i <= Refusals::kMost; ++i) {
+    const auto leases = Lease(1);
+    ASSERT_EQ(leases.size(), 1U);
+    v1::Group group = Sample(leases.front());
+    kBrokenGroups[0].make(group);
+    EXPECT_EQ(Submit(leases.front(), group).status().code(),
+              i < Refusals::kMost ? StatusCode::kInvalidArgument : StatusCode::kUnavailable);
+  }
+  const Status end = coordinator_->Stop();
+  EXPECT_EQ(end.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(end.message(), HasSubstr("the last 64 groups were refused, of every worker"));
+}
+
 // Nor does a broken group under a lease of another worker, or of an earlier process of this one.
 TEST_F(ServiceTest, AWorkerThatLeavesInTheMiddleOfAGroupKeepsItsLease) {
   Begin();
