@@ -2,6 +2,7 @@
 // is a program of the user's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -113,6 +114,17 @@ TEST(EpisodeRunTest, WhatEpisodesNeedIsCheckedBeforeARun) {
   EXPECT_THAT(check({"run.env.kind=exec", "run.env.command=[no-such-agent]"}),
               HasSubstr("'no-such-agent' is not a program"));
   EXPECT_THAT(check({"run.env.kind=builtin"}), HasSubstr("does not show tools"));
+
+  // Nothing is started.
+  for (const char* command : {"doctor", "launch"}) {
+    std::vector<std::string> argv = {SiblingProgram("buttress"), command, yaml};
+    const auto settings = With({"run.env.kind=exec", "run.env.command=[no-such-agent]"});
+    argv.insert(argv.end(), settings.begin() + 1, settings.end());
+    const std::string log = JoinPath(dir.path(), std::string(command) + ".log");
+    EXPECT_EQ(RunToEnd(argv, log, kRunMs), 2);
+    EXPECT_THAT(TextOf(log), HasSubstr("'no-such-agent' is not a program on this machine"));
+  }
+  EXPECT_NE(::access(JoinPath(dir.path(), "run").c_str(), F_OK), 0);
 }
 
 // Kills a worker in the middle of the run, which ends nevertheless.

@@ -28,7 +28,9 @@ constexpr const char* kTemplate = R"jinja({%- if tools %}<|im_start|>system
 {%- if m.role == 'tool' %}<|im_start|>user
 <tool_response>{{ m.content }}</tool_response><|im_end|>
 {% elif m.role == 'assistant' %}<|im_start|>assistant
-{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</tool_call>{% endfor %}<|im_end|>
+{{ m.content }}{% for call in m.tool_calls or [] %}{% set f = call.function -%}
+<tool_call>{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}}</tool_call>
+{%- endfor %}<|im_end|>
 {% else %}<|im_start|>{{ m.role }}
 {{ m.content }}<|im_end|>
 {% endif %}
