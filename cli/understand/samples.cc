@@ -72,7 +72,8 @@ std::string TurnText(const Sample& sample, std::size_t t) {
   std::string text =
       fmt::format("turn {}: reward {:.3f}, asked after {} ms, answered in {} ms", t + 1,
                   sample.turn_rewards[t], turn.waited_ms(), turn.sampled_ms());
-  for (const std::string& tool : turn.tools()) text += ", " + Printable(tool);
+  for (const std::string& tool : turn.tools())
+    text += ", " + (tool.empty() ? "unreadable call" : Printable(tool));
   if (turn.failed_tools() > 0) text += fmt::format(", {} failed", turn.failed_tools());
   return text;
 }

@@ -71,6 +71,28 @@ Status CheckEnd(const v1::GroupHead& head, int i) {
   return OfCompletion(i, "the episode timed out or failed; expected it to be unscorable");
 }
 
+// Groups of earlier versions have no such columns.
+Status CheckToolCounts(const v1::GroupHead& head, std::int64_t n) {
+  const bool counted = !head.turns().empty() && !head.tool_calls().empty();
+  const std::int64_t expected = counted ? n : 0;
+  BUTTRESS_RETURN_IF_ERROR(
+      CheckSizes({{"tool_calls", head.tool_calls_size(), expected},
+                  {"failed_tool_calls", head.failed_tool_calls_size(), expected},
+                  {"repeated_answers", head.repeated_answers_size(), expected}}));
+  for (int i = 0; i < head.tool_calls_size(); ++i) {
+    const std::int32_t calls = head.tool_calls(i), failed = head.failed_tool_calls(i);
+    if (failed < 0 || failed > calls)
+      return OfCompletion(
+          i, fmt::format("{} of {} tool calls failed; expected 0 to all of them", failed, calls));
+    const std::int32_t repeated = head.repeated_answers(i);
+    if (repeated < 0 || repeated > std::max(0, head.turns(i) - 1))
+      return OfCompletion(i, fmt::format("{} repeated answers of {} turns; expected 0 to all but "
+                                         "the first",
+                                         repeated, head.turns(i)));
+  }
+  return OkStatus();
+}
+
 Status CheckTurnRewards(const v1::GroupHead& head) {
   const std::vector<std::int32_t> offsets = EpisodeOffsets(head);
   int next = 0;
@@ -112,6 +134,22 @@ Status CheckTurn(const v1::Group& group, int t, int completion, std::int32_t lea
         tool.size(), kMaxTermBytes));
   }
   return OkStatus();
+}
+
+// Checks that the head counts the tool calls of the turns of the completion.
+Status CheckCounted(const v1::Group& group, int i, std::span<const v1::Turn* const> turns) {
+  const v1::GroupHead& head = group.head();
+  if (head.tool_calls().empty()) return OkStatus();
+  std::int64_t calls = 0, failed = 0;
+  for (const v1::Turn* turn : turns) {
+    calls += turn->tools_size();
+    failed += turn->failed_tools();
+  }
+  if (head.tool_calls(i) == calls && head.failed_tool_calls(i) == failed) return OkStatus();
+  return OfCompletion(
+      i, fmt::format("tool_calls = {}, failed_tool_calls = {}; expected {} and {}, as its turns "
+                     "have",
+                     head.tool_calls(i), head.failed_tool_calls(i), calls, failed));
 }
 
 // Checks that what is trained of the completion lies within its turns.
@@ -170,6 +208,7 @@ Status CheckEpisodeColumns(const v1::GroupHead& head, const GroupLimits& limits)
   }
   const auto turns = std::reduce(head.turns().begin(), head.turns().end(), std::int64_t{0});
   BUTTRESS_RETURN_IF_ERROR(CheckSizes({{"turn_rewards", head.turn_rewards_size(), turns}}));
+  BUTTRESS_RETURN_IF_ERROR(CheckToolCounts(head, n));
   BUTTRESS_RETURN_IF_ERROR(CheckParents(head, limits));
   if (head.parents().empty() || Episodes(head) <= limits.max_completions) return OkStatus();
   return InvalidArgument(
@@ -189,11 +228,14 @@ Status CheckTurns(const v1::Group& group) {
   int next = 0;
   for (int i = 0; i < head.turns_size(); ++i) {
     std::vector<TokenSpan> turns;
+    std::vector<const v1::Turn*> answers;
     for (int t = 0; t < head.turns(i); ++t, ++next) {
       const std::int32_t least = turns.empty() ? 0 : turns.back().end;
       BUTTRESS_RETURN_IF_ERROR(CheckTurn(group, next, i, least));
       turns.push_back({group.turns(next).begin(), group.turns(next).end()});
+      answers.push_back(&group.turns(next));
     }
+    BUTTRESS_RETURN_IF_ERROR(CheckCounted(group, i, answers));
     BUTTRESS_RETURN_IF_ERROR(CheckTrained(group, i, turns));
     BUTTRESS_RETURN_IF_ERROR(CheckForeignTokens(group, i, turns));
   }

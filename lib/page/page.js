@@ -397,7 +397,7 @@ function conversation(completion) {
   return completion.parts.flatMap(part => {
     if (part.by !== 'policy') return [element('pre', {className: 'environment'}, part.text)];
     const of = completion.turns[turn++];
-    const tools = of.tools.length ? `, ${of.tools.join(', ')}` : '';
+    const tools = of.tools.map((tool) => `, ${tool || 'unreadable call'}`).join('');
     const failed = of.failed_tools ? `, ${of.failed_tools} failed` : '';
     return [element('pre', {}, part.text), element('div', {className: 'muted'},
       `turn ${turn}: reward ${number(of.reward)}, asked after ${of.waited_ms} ms, ` +

@@ -57,7 +57,6 @@ class ToolsEnvironment : public Environment {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
       BUTTRESS_ASSIGN_OR_RETURN(ToolResult result,
                                 Run(call, std::max<std::int64_t>(left.count(), 0)));
-      reply.tools.push_back(call.name);
       Add(call.name, std::move(result), reply);
     }
     for (const std::string& reason : answer.bad)
@@ -81,6 +80,7 @@ class ToolsEnvironment : public Environment {
 
   // Templates of Mistral's want identifiers of nine letters and digits.
   void Add(const std::string& name, ToolResult result, EnvironmentReply& reply) {
+    reply.tools.push_back(name);
     reply.failed_tools += result.failed ? 1 : 0;
     reply.messages.push_back(
         {{"role", "tool"},

@@ -22,8 +22,8 @@ struct EnvironmentReply {
   double turn_reward = 0;  // for the answer
   // Of the episode, should it end here; absent: as before, and without any the verifier decides.
   std::optional<double> reward;
-  std::vector<std::string> tools = {};  // that were called, by name
-  std::int32_t failed_tools = 0;        // of them, and of the calls that did not parse
+  std::vector<std::string> tools = {};  // that were called, by name; empty: it cannot be read
+  std::int32_t failed_tools = 0;        // of them
 
   bool ended() const { return messages.empty(); }
 };

@@ -35,11 +35,11 @@ enum class EpisodeEnd : std::uint8_t {
 struct EpisodeTurn {
   std::int32_t begin = 0;
   std::int32_t end = 0;
-  double reward = 0;            // that the environment gave for it
-  std::int64_t waited_ms = 0;   // before the policy was asked
-  std::int64_t sampled_ms = 0;  // until it had answered
-  std::vector<std::string> tools;
-  std::int32_t failed_tools = 0;
+  double reward = 0;               // that the environment gave for it
+  std::int64_t waited_ms = 0;      // before the policy was asked
+  std::int64_t sampled_ms = 0;     // until it had answered
+  std::vector<std::string> tools;  // that were called, by name; empty: the call cannot be read
+  std::int32_t failed_tools = 0;   // of them, those that cannot be read included
 };
 
 // A conversation that only grew at its end. T tokens, the first prompt included.

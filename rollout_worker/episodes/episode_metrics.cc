@@ -11,6 +11,7 @@ constexpr std::size_t kMostTools = 64;
 }  // namespace
 
 std::string EpisodeMetrics::LabelOf(const std::string& tool) {
+  if (tool.empty()) return "unreadable";
   const MutexLock lock(mutex_);
   if (tools_.contains(tool)) return tool;
   if (tools_.size() >= kMostTools) return "other";
@@ -30,9 +31,11 @@ void EpisodeMetrics::Count(const Episode& episode) {
       failed += turn.failed_tools;
       for (const std::string& tool : turn.tools) {
         metrics_
-            .Counter("buttress_worker_tool_calls_total",
-                     "Tool calls of the policy by tool; beyond 64 names, other.",
-                     {{"tool", LabelOf(tool)}})
+            .Counter(
+                "buttress_worker_tool_calls_total",
+                "Tool calls of the policy by tool; beyond 64 names, other; unreadable: a call that "
+                "does not parse.",
+                {{"tool", LabelOf(tool)}})
             .Increment();
       }
     }

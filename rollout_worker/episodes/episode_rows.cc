@@ -84,6 +84,32 @@ std::vector<double> TurnRewards(std::span<const SampledRow> branches, double raw
   return rewards;
 }
 
+std::span<const std::int32_t> AnswerOf(const SampledRow& row, std::size_t turn) {
+  const EpisodeTurn& at = row.turns[turn];
+  return row.token_ids.subspan(static_cast<std::size_t>(at.begin),
+                               static_cast<std::size_t>(at.end - at.begin));
+}
+
+// Returns how many answers are equal to an earlier one.
+std::int32_t RepeatedAnswers(const SampledRow& row) {
+  std::vector<std::span<const std::int32_t>> answers;
+  for (std::size_t t = 0; t < row.turns.size(); ++t) answers.push_back(AnswerOf(row, t));
+  std::ranges::sort(answers, std::ranges::lexicographical_compare);
+  const auto repeated = std::ranges::unique(answers, std::ranges::equal);
+  return static_cast<std::int32_t>(repeated.size());
+}
+
+void AppendToolCounts(const SampledRow& row, v1::GroupHead& head) {
+  std::int32_t calls = 0, failed = 0;
+  for (const EpisodeTurn& turn : row.turns) {
+    calls += static_cast<std::int32_t>(turn.tools.size());
+    failed += turn.failed_tools;
+  }
+  head.add_tool_calls(calls);
+  head.add_failed_tool_calls(failed);
+  head.add_repeated_answers(RepeatedAnswers(row));
+}
+
 void AppendTurn(const EpisodeTurn& turn, int completion, v1::Group& group) {
   v1::Turn& added = *group.add_turns();
   added.set_completion(completion);
@@ -129,6 +155,7 @@ void AppendEpisodes(std::span<const SampledRow> rows, v1::Group& group) {
     const Episode* const episode = row.scored->sample.episode.get();
     head.add_episode_ends(episode == nullptr ? v1::EPISODE_END_FAILED
                                              : static_cast<v1::EpisodeEnd>(episode->end));
+    AppendToolCounts(row, head);
     for (const EpisodeTurn& turn : row.turns) AppendTurn(turn, static_cast<int>(i), group);
   }
   const std::vector<std::int32_t> offsets = EpisodeOffsets(head);

@@ -247,6 +247,7 @@ Result<PolicyAnswer> Session::Finish(PolicyCall call, EngineResult sampled, std:
   answer.turn.waited_ms = call.waited_ms;
   answer.turn.sampled_ms = now_ms - call.asked_ms;
   for (const ToolCall& tool : given.message.calls) answer.turn.tools.push_back(tool.name);
+  answer.turn.tools.resize(answer.turn.tools.size() + given.message.bad.size());
   answer.turn.failed_tools = static_cast<std::int32_t>(given.message.bad.size());
   answer.first_prompt = static_cast<std::int32_t>(call.prompt_token_ids.size());
   if (call.parent >= 0) {

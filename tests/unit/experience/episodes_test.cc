@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <functional>
 #include <string>
@@ -55,6 +56,11 @@ v1::Group GoodEpisodes() {
   AddTurn(group, 1, {2, 3}, 0.75);
   AddTurn(group, 2, {0, 1}, 0.5);
   AddTurn(group, 2, {2, 3}, -0.5);
+  for (const int turns : {2, 1, 2, 0}) {
+    head.add_tool_calls(turns);
+    head.add_failed_tool_calls(0);
+    head.add_repeated_answers(std::max(0, turns - 1));
+  }
   return group;
 }
 
@@ -92,6 +98,14 @@ class CheckEpisodesTest : public testing::TestWithParam<EpisodeRefusal> {};
 TEST(EpisodesTest, ARunWithoutEpisodesRefusesThem) {
   const Status status = CheckGroup(GoodEpisodes(), {.max_branches = 0});
   EXPECT_THAT(status.message(), HasSubstr("column parents has 4 entries; expected 0"));
+}
+
+TEST(EpisodesTest, GroupsOfEarlierVersionsCountNoToolCalls) {
+  v1::Group group = GoodEpisodes();
+  group.mutable_head()->clear_tool_calls();
+  group.mutable_head()->clear_failed_tool_calls();
+  group.mutable_head()->clear_repeated_answers();
+  EXPECT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).message();
 }
 
 TEST_P(CheckEpisodesTest, Rejects) {
@@ -135,6 +149,21 @@ const EpisodeRefusal kEpisodeRefusals[] = {
      "column turn_rewards has 6 entries; expected 5"},
     {"more turns than tokens", [](v1::Group& g) { EpisodesHead(g).set_turns(3, 1); },
      "completion 3: 1 turns; expected 0 to 0"},
+    {"tool calls", [](v1::Group& g) { EpisodesHead(g).add_tool_calls(0); },
+     "column tool_calls has 5 entries; expected 4"},
+    {"failed calls", [](v1::Group& g) { EpisodesHead(g).clear_failed_tool_calls(); },
+     "column failed_tool_calls has 0 entries; expected 4"},
+    {"repeated answers without calls", [](v1::Group& g) { EpisodesHead(g).clear_tool_calls(); },
+     "column failed_tool_calls has 4 entries; expected 0"},
+    {"more failed calls than calls",
+     [](v1::Group& g) { EpisodesHead(g).set_failed_tool_calls(2, 3); },
+     "completion 2: 3 of 2 tool calls failed"},
+    {"negative calls", [](v1::Group& g) { EpisodesHead(g).set_tool_calls(3, -1); },
+     "completion 3: 0 of -1 tool calls failed"},
+    {"first answer repeated", [](v1::Group& g) { EpisodesHead(g).set_repeated_answers(1, 1); },
+     "completion 1: 1 repeated answers of 1 turns"},
+    {"calls of the turns", [](v1::Group& g) { EpisodesHead(g).set_tool_calls(0, 4); },
+     "completion 0: tool_calls = 4, failed_tool_calls = 0; expected 2 and 0"},
     {"no end",
      [](v1::Group& g) { EpisodesHead(g).set_episode_ends(2, v1::EPISODE_END_UNSPECIFIED); },
      "completion 2: episode_end = 0"},

@@ -131,7 +131,7 @@ TEST_F(ToolsTest, ToolsAnswerUntilNoneIsCalled) {
                  "<tool_call>2+2</tool_call>",
                  ToolFormat::kHermes),
       kDeadlineMs);
-  EXPECT_THAT(reply.tools, ElementsAre("calculator", "f"));
+  EXPECT_THAT(reply.tools, ElementsAre("calculator", "f", ""));
   EXPECT_EQ(reply.failed_tools, 2);
   ASSERT_THAT(reply.messages, SizeIs(3));
   EXPECT_EQ(reply.messages[0].dump(), R"({"role":"tool","name":"calculator",)"

@@ -23,7 +23,8 @@ EpisodeTurn TurnOf(std::int32_t begin, std::int32_t end, double reward) {
   turn.begin = begin;
   turn.end = end;
   turn.reward = reward;
-  turn.tools = {"calculator"};
+  turn.tools = {"calculator", ""};
+  turn.failed_tools = 1;
   return turn;
 }
 
@@ -93,12 +94,24 @@ TEST(ScoredGroupTest, AnEpisodeIsACompletionForEachBranchBehindTheTokensThatAllB
   EXPECT_THAT(head.turn_rewards(), ElementsAre(0.25, 0, 0.75, 0)) << "the rest comes last";
   EXPECT_THAT(head.episode_ends(), ElementsAre(1, 1, 6, 2));
   EXPECT_EQ(UnscorableReasonOf(group, 2), "no server");
-  EXPECT_THAT(group.turns(0).tools(), ElementsAre("calculator"));
+  EXPECT_THAT(group.turns(0).tools(), ElementsAre("calculator", ""));
+  EXPECT_THAT(head.tool_calls(), ElementsAre(4, 2, 0, 2));
+  EXPECT_THAT(head.failed_tool_calls(), ElementsAre(2, 1, 0, 1));
   // What others wrote has the version of the turn before it.
   ASSERT_EQ(VersionSpansOf(group, 0).size(), 2);
   EXPECT_EQ(VersionSpansOf(group, 0)[0].tokens, (TokenSpan{0, 3}));
   EXPECT_EQ(VersionSpansOf(group, 0)[1].tokens, (TokenSpan{3, 4}));
   EXPECT_EQ(VersionSpansOf(group, 1)[0].tokens, (TokenSpan{0, 2}));
+}
+
+TEST(ScoredGroupTest, AnAnswerThatEqualsAnEarlierOneOfItsConversationIsRepeated) {
+  const v1::Group group = Checked(
+      {ScoredEpisode({BranchOf({1, 2, 5, 2, 6, 3, 2, 2, 3},
+                               {TurnOf(1, 2, 0), TurnOf(3, 4, 0), TurnOf(5, 7, 0), TurnOf(7, 8, 0)},
+                               {{1, kAfter}}),
+                      BranchOf({1, 2, 8, 2}, {TurnOf(3, 4, 0)}, {{3, kAfter}}, 0)},
+                     Correct("1", "1"))});
+  EXPECT_THAT(group.head().repeated_answers(), ElementsAre(2, 0));
 }
 
 TEST(ScoredGroupTest, AnEpisodeOfOneTurnIsTheCompletionThatItWouldBe) {
@@ -117,6 +130,9 @@ TEST(ScoredGroupTest, AnEpisodeOfOneTurnIsTheCompletionThatItWouldBe) {
   group.mutable_head()->clear_turns();
   group.mutable_head()->clear_turn_rewards();
   group.mutable_head()->clear_episode_ends();
+  group.mutable_head()->clear_tool_calls();
+  group.mutable_head()->clear_failed_tool_calls();
+  group.mutable_head()->clear_repeated_answers();
   EXPECT_EQ(group.SerializeAsString(), expected.SerializeAsString());
 }
 

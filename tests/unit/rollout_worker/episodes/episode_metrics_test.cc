@@ -14,7 +14,7 @@ TEST(EpisodeMetricsTest, EpisodesAreCountedByEndTurnsToolsAndBranches) {
   Episode episode;
   episode.branches.resize(2);
   episode.branches[0].turns.resize(2);
-  episode.branches[0].turns[0].tools = {"search", "python"};
+  episode.branches[0].turns[0].tools = {"search", "python", ""};
   episode.branches[0].turns[0].failed_tools = 1;
   episode.branches[1].turns.resize(1);
   episode.branches[1].turns[0].tools = {"search"};
@@ -30,6 +30,7 @@ TEST(EpisodeMetricsTest, EpisodesAreCountedByEndTurnsToolsAndBranches) {
            "buttress_worker_episodes_total{end=\"failed\"} 1\n",
            "buttress_worker_episode_turns_sum 3\n",
            "buttress_worker_tool_calls_total{tool=\"search\"} 2\n",
+           "buttress_worker_tool_calls_total{tool=\"unreadable\"} 1\n",
            "buttress_worker_failed_tool_calls_total 1\n",
            "buttress_worker_branches_total 2\n",
            "buttress_worker_reencoded_tokens_total 5\n",
