@@ -19,7 +19,7 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kMaxErrors = 20;
-constexpr std::size_t kMaxCompletions = std::size_t{1} << 20;  // per step
+constexpr std::size_t kMaxStepCompletions = std::size_t{1} << 20;  // per step
 constexpr std::size_t kGroupsWithoutStep = 128;  // groups per step if rows name no step
 constexpr std::int64_t kManyGroups = 32;         // of which some are constant in most runs
 
@@ -102,9 +102,9 @@ class DumpSteps : public StepSource {
       DumpRow row = std::move(*pending_row_);
       pending_row_.reset();
       completions += row.facts.completions.size();
-      if (completions > kMaxCompletions) {
+      if (completions > kMaxStepCompletions) {
         return ResourceExhausted(fmt::format("{}: step {} has more than {} completions; split it",
-                                             row.facts.where, step, kMaxCompletions));
+                                             row.facts.where, step, kMaxStepCompletions));
       }
       const auto [place, fresh] = of_key.try_emplace(row.group, groups.size());
       if (row.whole_group || fresh) {

@@ -12,8 +12,9 @@ namespace {
 
 // Colors by cause: muted for difficulty, bright for faults.
 constexpr std::array<const char*, kCauses> kColors = {
-    "#57ab5a", "#c9786b", "#d4a72c", "#6e7781", "#8250df", "#bf3989", "#0969da", "#cf222e",
-    "#1b7c83", "#afb8c1", "#8ddb8c", "#e3b5ab", "#79c0ff", "#d2a8ff", "#ffa657", "#a0522d"};
+    "#57ab5a", "#c9786b", "#d4a72c", "#6e7781", "#8250df", "#bf3989", "#0969da",
+    "#cf222e", "#1b7c83", "#afb8c1", "#8ddb8c", "#e3b5ab", "#79c0ff", "#d2a8ff",
+    "#ffa657", "#a0522d", "#b35900", "#5e4db2", "#99582a"};
 
 std::string Name(std::size_t cause) { return std::string(InfoOf(static_cast<Cause>(cause)).name); }
 

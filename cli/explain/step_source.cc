@@ -6,14 +6,17 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "lib/base/os/file.h"
+#include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/experience/episodes.h"
 #include "lib/ledger/reader.h"
 #include "lib/measure/steps_file.h"
+#include "lib/samples/sample_reader.h"
 
 namespace buttress {
 namespace {
@@ -101,6 +104,39 @@ std::string LimitOf(v1::EpisodeEnd end) {
   }
 }
 
+using TurnRewards = std::vector<std::span<const double>>;
+
+// The rewards of the turns of each completion.
+TurnRewards TurnRewardsOf(const v1::GroupHead& head) {
+  TurnRewards rewards;
+  const double* next = head.turn_rewards().data();
+  for (const std::int32_t turns : head.turns()) {
+    rewards.emplace_back(next, static_cast<std::size_t>(turns));
+    next += turns;
+  }
+  return rewards;
+}
+
+// The facts of the episode whose completions are [begin, end).
+EpisodeFacts EpisodeFactsOf(const v1::GroupHead& head, const TurnRewards& rewards, int begin,
+                            int end) {
+  EpisodeFacts facts;
+  facts.branches = end - begin;
+  const auto rewarded = [](double reward) { return reward != 0; };
+  for (int i = begin; i < end; ++i) {
+    std::span<const double> turns = rewards[static_cast<std::size_t>(i)];
+    facts.turns += head.turns(i);
+    facts.rewarded_branches += std::ranges::any_of(turns, rewarded) ? 1 : 0;
+    if (i + 1 == end && !turns.empty()) turns = turns.first(turns.size() - 1);
+    facts.rewarded_early = facts.rewarded_early || std::ranges::any_of(turns, rewarded);
+    if (head.tool_calls().empty()) continue;
+    facts.calls += head.tool_calls(i);
+    facts.failed_calls += head.failed_tool_calls(i);
+    facts.repeated_answers += head.repeated_answers(i);
+  }
+  return facts;
+}
+
 GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
   const v1::GroupHead& head = *record.accepted->head;
   GroupFacts facts;
@@ -111,6 +147,7 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
   facts.where = "group " + std::to_string(record.group.group_id);
   facts.history = HistoryOf(head);
   const std::vector<std::int32_t> episodes = EpisodeOffsets(head);
+  const TurnRewards turn_rewards = TurnRewardsOf(head);
   for (std::size_t e = 0; e + 1 < episodes.size(); ++e) {
     const int i = episodes[e];
     CompletionFacts& c = facts.completions.emplace_back();
@@ -121,7 +158,10 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
     c.tokens = std::accumulate(SampledLengthsOf(head).begin() + i,
                                SampledLengthsOf(head).begin() + episodes[e + 1], 0);
     if (head.finish_reasons(i) != v1::FINISH_REASON_UNSPECIFIED) c.truncated = IsTruncated(head, i);
-    if (!head.episode_ends().empty()) c.limit = LimitOf(head.episode_ends(i));
+    if (!head.episode_ends().empty()) {
+      c.limit = LimitOf(head.episode_ends(i));
+      c.episode = EpisodeFactsOf(head, turn_rewards, i, episodes[e + 1]);
+    }
     if (c.tokens == 0) continue;
     c.logprob = std::accumulate(head.logprob_sums().begin() + i,
                                 head.logprob_sums().begin() + episodes[e + 1], 0.0);
@@ -137,6 +177,29 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
   return facts;
 }
 
+// Adds the failed calls of a group by tool, if its payload is there. A turn with several calls does
+// not say which of them failed, unless all did.
+void AddFailedTools(const std::string& payload_folder, const AcceptedGroup& accepted,
+                    GroupFacts& facts) {
+  const auto& failed = accepted.head->failed_tool_calls();
+  if (std::ranges::all_of(failed, [](std::int32_t count) { return count == 0; })) return;
+  const Result<v1::Group> group = ReadPayload(PayloadReader(payload_folder), accepted);
+  if (!group.ok()) return;
+  for (const v1::Turn& turn : group->turns()) {
+    for (const std::string& tool : turn.tools()) {
+      if (tool.empty() || turn.failed_tools() == turn.tools_size()) ++facts.failed_by_tool[tool];
+    }
+  }
+}
+
+// Whether the run in the folder compares turns.
+bool HasTurnCredit(const std::string& folder) {
+  if (folder.empty()) return false;
+  const Result<RunConfig> config = LoadRunConfig(StoredConfigPath(folder), {});
+  return config.ok() && config->run.env.kind != EnvKind::kSingle &&
+         config->run.env.credit == EpisodeCredit::kTurn;
+}
+
 class LedgerSteps : public StepSource {
  public:
   LedgerSteps(std::string path, std::unique_ptr<LedgerReader> reader,
@@ -146,7 +209,9 @@ class LedgerSteps : public StepSource {
         reader_(std::move(reader)),
         groups_(std::move(groups)),
         remarks_(std::move(remarks)),
-        misjudged_sources_(misjudged_sources) {}
+        misjudged_sources_(misjudged_sources),
+        payload_folder_(JoinPath(RunFolderOf(path_), "payloads")),
+        turn_credit_(HasTurnCredit(RunFolderOf(path_))) {}
 
   Result<std::vector<GroupFacts>> Next() override {
     std::vector<GroupFacts> facts;
@@ -156,9 +221,13 @@ class LedgerSteps : public StepSource {
     for (; next_ < groups_.size() && groups_[next_].step == step; ++next_)
       ids.push_back(groups_[next_].group_id);
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader_->GroupsById(ids));
-    for (const GroupRecord& record : records)
-      if (!record.accepted->damaged)
-        facts.push_back(FactsOf(record, static_cast<std::int64_t>(step)));
+    for (const GroupRecord& record : records) {
+      if (record.accepted->damaged) continue;
+      GroupFacts& group = facts.emplace_back(FactsOf(record, static_cast<std::int64_t>(step)));
+      group.turn_credit = turn_credit_;
+      if (group.collapse() != CollapseClass::kMixed)
+        AddFailedTools(payload_folder_, *record.accepted, group);
+    }
     return facts;
   }
 
@@ -180,6 +249,8 @@ class LedgerSteps : public StepSource {
   const std::vector<StepOfGroup> groups_;  // sorted by step
   const std::vector<std::string> remarks_;
   const std::int64_t misjudged_sources_;
+  const std::string payload_folder_;
+  const bool turn_credit_;
   std::size_t next_ = 0;
 };
 

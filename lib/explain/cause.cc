@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string>
 
 #include "lib/base/report/check.h"
+#include "lib/explain/episode_causes.h"
 #include "lib/explain/rates.h"
 
 namespace buttress {
@@ -63,6 +63,15 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
     {"episode limit", "most episodes were ended at a limit of turns, tokens or tool calls",
      "raise the setting that the evidence names, or reward episodes that end sooner; `buttress "
      "samples` shows the conversations"},
+    {"failing tools", "most tool calls of the episodes failed, so that the policy saw errors",
+     "`buttress samples` shows what the tools said: look for a tool that is down or too slow, for "
+     "arguments that it does not take, and for names that are not among the tools"},
+    {"unreadable calls", "most tool calls are not in the form that the run reads",
+     "set run.env.tool_format to the form in which the model writes calls, or begin with a model "
+     "that has learnt it (`buttress sft` with conversations)"},
+    {"loops", "the policy gives the same answers again and again within its episodes",
+     "raise the temperature or return to an earlier checkpoint; let the environment end episodes "
+     "that repeat themselves, with a lower reward"},
 }};
 
 struct Range {
@@ -172,24 +181,6 @@ std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& 
                    fmt::format("{} of {} completions {}", truncated, n,
                                reported ? "ended at the token limit"
                                         : "end midway, at the greatest lengths of the run")};
-}
-
-// Returns a diagnosis if most episodes ended at a limit; it names the setting that ended the most.
-std::optional<Diagnosis> AtLimit(const GroupFacts& group, const CauseRules& rules) {
-  std::map<std::string, std::int64_t> ended;
-  std::int64_t all = 0;
-  for (const CompletionFacts& c : group.completions) {
-    if (c.limit.empty()) continue;
-    ++ended[c.limit];
-    ++all;
-  }
-  const auto n = static_cast<std::int64_t>(group.completions.size());
-  if (all == 0 || Share(all, n) < rules.limit_share) return std::nullopt;
-  const auto most =
-      std::ranges::max_element(ended, {}, [](const auto& limit) { return limit.second; });
-  std::string evidence = fmt::format("{} of {} episodes ended at a limit, {} of them at {}", all, n,
-                                     most->second, most->first);
-  return Diagnosis{Cause::kEpisodeLimit, evidence};
 }
 
 std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
@@ -359,7 +350,7 @@ Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const C
   if (auto found = Duplicates(copies, context, rules)) return *found;
   if (auto found = Repeated(copies, context, rules)) return *found;
   if (level != Level::kBest) {
-    if (auto found = AtLimit(group, rules)) return *found;
+    if (auto found = DiagnoseEpisodes(group, rules)) return *found;
     if (auto found = Truncated(group, context, rules)) return *found;
   }
   if (auto found = ModeCollapsed(copies, level, rules)) return *found;

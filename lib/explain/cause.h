@@ -1,11 +1,11 @@
 // Names the cause for which a group gave no signal, with evidence. Pure.
 //
 // The first cause that applies is taken, in this order, because each makes the later ones
-// meaningless: float noise, unscorable, stale weights, duplicate samples, episode limit, truncated,
-// mode-collapsed, verifier constant, never right, against history, too easy or too hard, easy
-// source or hard source (where the prompt has no recent visit), unknown. Where nothing says which
-// completions are right, equal rewards stands in the place of verifier constant and what follows.
-// InfoOf says what each means.
+// meaningless: float noise, unscorable, stale weights, duplicate samples, those of episodes
+// (episode_causes.h), truncated, mode-collapsed, verifier constant, never right, against history,
+// too easy or too hard, easy source or hard source (where the prompt has no recent visit), unknown.
+// Where nothing says which completions are right, equal rewards stands in the place of verifier
+// constant and what follows. InfoOf says what each means.
 #pragma once
 
 #include <array>
@@ -37,9 +37,12 @@ enum class Cause : std::uint8_t {
   kNeverRight,
   kAgainstHistory,
   kEpisodeLimit,
+  kFailingTools,
+  kUnreadableCalls,
+  kLoops,
 };
 
-inline constexpr std::size_t kCauses = 16;
+inline constexpr std::size_t kCauses = 19;
 
 struct CauseInfo {
   std::string_view name;     // in text and JSON, for example "too easy"
@@ -63,11 +66,17 @@ struct CauseRules {
   std::int32_t room_words = 16;
 
   // Shares of a group's completions above which the whole group counts as copied, repeated from an
-  // earlier group, truncated, or ended at a limit of its episodes.
+  // earlier group, truncated, ended at a limit of its episodes, or as one that calls tools.
   double copied_share = 0.5;
   double repeated_share = 0.5;
   double truncated_share = 0.5;
   double limit_share = 0.5;
+
+  // The lower end of the 95 % interval of the share of tool calls that failed, or of answers that
+  // repeat an earlier one of their episode, from which most of them do: 4 of 4, 7 of 8, 12 of 16.
+  double most_share = 0.5;
+  // Episodes without a reward of a turn from which fewer than 3 in 100 have one (NeverRightText).
+  std::int64_t credit_episodes = 100;
 
   // Probability of the copies under the sampler's log-probs below which they are not accidental. A
   // run has 1e4 to 1e6 groups.

@@ -11,10 +11,19 @@ namespace buttress {
 namespace {
 
 constexpr Cause kFaults[] = {
-    Cause::kFloatNoise,       Cause::kUnscorable, Cause::kStaleWeights,
-    Cause::kDuplicateSamples, Cause::kTruncated,  Cause::kModeCollapsed,
-    Cause::kVerifierConstant, Cause::kNeverRight, Cause::kAgainstHistory,
+    Cause::kFloatNoise,
+    Cause::kUnscorable,
+    Cause::kStaleWeights,
+    Cause::kDuplicateSamples,
+    Cause::kTruncated,
+    Cause::kModeCollapsed,
+    Cause::kVerifierConstant,
+    Cause::kNeverRight,
+    Cause::kAgainstHistory,
     Cause::kEpisodeLimit,
+    Cause::kFailingTools,
+    Cause::kUnreadableCalls,
+    Cause::kLoops,
 };
 
 // Rarer faults cost less than what it takes to find them.

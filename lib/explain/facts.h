@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,17 @@ struct TextFacts {
 // Computes the facts of a text in linear time. Pure.
 TextFacts FactsOfText(std::string_view text);
 
+// Of an episode of run.env, over all its branches.
+struct EpisodeFacts {
+  std::int32_t turns = 0;
+  std::int32_t branches = 1;
+  // 0 where an earlier version did not count.
+  std::int32_t calls = 0, failed_calls = 0;
+  std::int32_t repeated_answers = 0;  // that equal an earlier one of their branch
+  bool rewarded_early = false;        // a turn before the last has a reward of its own
+  std::int32_t rewarded_branches = 0;
+};
+
 struct CompletionFacts {
   double deciding_reward = 0;               // decides collapse; NaN if unscorable
   double raw_reward = 0;                    // before shaping: the weighted sum of its components
@@ -41,6 +53,7 @@ struct CompletionFacts {
   std::optional<double> logprob;     // nats of the whole completion under the sampler
   std::optional<bool> states_truth;  // whether a second verifier finds the ground truth in it
   TextFacts text;
+  std::optional<EpisodeFacts> episode;
 
   // Returns whether the completion has a reward that counts.
   bool scorable() const {
@@ -66,6 +79,9 @@ struct GroupFacts {
   std::optional<std::int64_t> version_step;  // step of the oldest weights that sampled the group
   std::optional<PromptHistory> history;      // as the trainer recorded it before the group
   std::vector<CompletionFacts> completions;
+  // Failed tool calls by tool, as far as they are known; "": calls that cannot be read.
+  std::map<std::string, std::int64_t> failed_by_tool;
+  bool turn_credit = false;  // run.env.credit: turn
 
   std::vector<double> deciding_rewards() const;
   std::vector<Outcome> outcomes() const;  // empty if one of them is unknown

@@ -174,6 +174,7 @@ Status PostMortem::Add(const std::vector<GroupFacts>& groups) {
     report_.lengths_are_tokens =
         report_.lengths_are_tokens || groups[k].completions[0].tokens.has_value();
   }
+  report_.credit.Add(groups);
   run_history_.Record(groups, causes);
   return OkStatus();
 }
@@ -202,6 +203,7 @@ Report PostMortem::Finish(std::int64_t misjudged_sources) {
     report_.expected_informs = history_gain_.significant() || report_.excess.significant();
   }
   report_.history_steps = rules_.history_steps;
+  report_.credit_episodes = rules_.credit_episodes;
   report_.never_right = run_history_.NeverRight();
   report_.truth = run_history_.truth();
   report_.acr_100 = Acr100(acr);
@@ -267,6 +269,8 @@ std::vector<std::string> NextSteps(const Report& report) {
         completions));
   }
   AdviseOnCauses(report, steps);
+  std::string credit = report.credit.Advice(report.credit_episodes);
+  if (!credit.empty()) steps.push_back(std::move(credit));
   if (report.excess.significant() && report.excess.difference > 0) {
     steps.push_back(fmt::format(
         "Of the groups of prompts seen in the {} steps before, {:.0f} % collapse where their "

@@ -19,6 +19,7 @@
 #include "lib/explain/remedies.h"
 #include "lib/explain/run_history.h"
 #include "lib/explain/tally.h"
+#include "lib/explain/turn_credit.h"
 #include "lib/rl/collapse/acr.h"
 
 namespace buttress {
@@ -87,6 +88,8 @@ struct Report {
   std::vector<CollapsedGroup> examples;      // sorted by cause, the first kExamples of each
   std::vector<PromptSummary> worst_prompts;  // those with at least two groups without a signal
   TruthCounts truth;
+  TurnCredit credit;
+  std::int64_t credit_episodes = 0;    // CauseRules::credit_episodes
   std::int64_t misjudged_sources = 0;  // PostMortem::Finish
   RemedyReport remedies;
 

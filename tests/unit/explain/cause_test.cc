@@ -1,12 +1,17 @@
 #include "lib/explain/cause.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
+#include "lib/explain/turn_credit.h"
+
 namespace buttress {
 namespace {
+
+using ::testing::HasSubstr;
 
 const CauseRules kRules;
 
@@ -236,6 +241,75 @@ TEST(CauseTest, EpisodesAtALimitNameTheSettingUnlessCorrect) {
   group = Constant(0);
   for (std::size_t i = 0; i < 3; ++i) group.completions[i].limit = "run.env.max_turns";
   EXPECT_EQ(Named(group), Cause::kHardSource);
+}
+
+// A group of wrong episodes of three turns and two calls.
+GroupFacts Episodes(std::int32_t failed_calls, std::int32_t repeated_answers) {
+  GroupFacts group = Constant(0);
+  for (CompletionFacts& c : group.completions) {
+    c.tokens = 300;
+    c.episode = EpisodeFacts{
+        .turns = 3, .calls = 2, .failed_calls = failed_calls, .repeated_answers = repeated_answers};
+  }
+  return group;
+}
+
+TEST(CauseTest, MostToolCallsFailed) {
+  EXPECT_EQ(Named(Episodes(1, 0)), Cause::kHardSource) << "half of the calls are not most";
+  GroupFacts group = Episodes(2, 0);
+  EXPECT_EQ(Diagnose(group, Ordinary(), kRules).evidence, "16 of 16 tool calls failed");
+  group.failed_by_tool = {{"", 7}, {"python", 9}};
+  Diagnosis diagnosis = Diagnose(group, Ordinary(), kRules);
+  EXPECT_EQ(diagnosis.cause, Cause::kFailingTools);
+  EXPECT_EQ(diagnosis.evidence, "16 of 16 tool calls failed, 9 of them of python");
+  group.failed_by_tool = {{"", 9}, {"python", 7}};
+  diagnosis = Diagnose(group, Ordinary(), kRules);
+  EXPECT_EQ(diagnosis.cause, Cause::kUnreadableCalls);
+  EXPECT_EQ(diagnosis.evidence,
+            "16 of 16 tool calls failed, 9 of them in no form that can be read");
+  for (std::size_t i = 0; i < 5; ++i) group.completions[i].episode->calls = 0;
+  for (std::size_t i = 0; i < 5; ++i) group.completions[i].episode->failed_calls = 0;
+  EXPECT_EQ(Named(group), Cause::kHardSource) << "most episodes call no tool";
+  group = Episodes(2, 0);
+  for (CompletionFacts& c : group.completions) c.deciding_reward = 1;
+  EXPECT_EQ(Named(group), Cause::kEasySource);
+}
+
+TEST(CauseTest, AnswersThatRepeatAreALoop) {
+  GroupFacts group = Episodes(0, 2);
+  for (CompletionFacts& c : group.completions) c.limit = "run.env.max_turns";
+  const Diagnosis diagnosis = Diagnose(group, Ordinary(), kRules);
+  EXPECT_EQ(diagnosis.cause, Cause::kLoops);
+  EXPECT_EQ(diagnosis.evidence,
+            "16 of 16 answers behind the first of their episode repeat an earlier one word for "
+            "word");
+  for (CompletionFacts& c : group.completions) c.tokens = 3 * kRules.room_words - 1;
+  EXPECT_EQ(Named(group), Cause::kEpisodeLimit) << "short answers cannot differ much";
+  EXPECT_EQ(Named(Episodes(0, 1)), Cause::kHardSource);
+}
+
+TEST(CauseTest, TurnCreditWithoutRewardsOfTurnsIsAdvisedAgainst) {
+  GroupFacts group = Episodes(0, 0);
+  group.turn_credit = true;
+  TurnCredit credit;
+  for (int i = 0; i < 13; ++i) credit.Add({&group, 1});
+  EXPECT_EQ(credit.of_turns, 104);
+  EXPECT_THAT(credit.Advice(100), HasSubstr("none of 104 episodes of two turns or more has a "
+                                            "reward before its last turn (p below 2.9 %)"));
+  EXPECT_EQ(credit.Advice(105), "");
+  group.completions[0].episode->rewarded_early = true;
+  group.completions[0].episode->branches = 2;
+  group.completions[0].episode->rewarded_branches = 1;
+  credit.Add({&group, 1});
+  EXPECT_EQ(credit.Advice(100), "");
+  EXPECT_THAT(credit.Advice(1), HasSubstr("none of 1 episodes with branches"));
+  group.completions[0].episode->rewarded_branches = 2;
+  credit.Add({&group, 1});
+  EXPECT_EQ(credit.Advice(1), "");
+  group.turn_credit = false;
+  TurnCredit none;
+  none.Add({&group, 1});
+  EXPECT_EQ(none.of_turns, 0);
 }
 
 TEST(CauseTest, ATrustedSecondVerifierContradictsTheFirst) {

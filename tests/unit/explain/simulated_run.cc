@@ -20,7 +20,13 @@ struct Settings {
   double learned = 0;  // what the log-odds of all rates gain within the run
   bool logprobs = false;
   bool second = false;
+  bool episodes = false;
 };
+
+bool OfEpisodes(Injected fault) {
+  return fault == Injected::kFailingTool || fault == Injected::kUnreadable ||
+         fault == Injected::kLoops || fault == Injected::kLimit;
+}
 
 class Simulation {
  public:
@@ -39,6 +45,8 @@ class Simulation {
     if (fault == Injected::kLabelNoise) settings_.second = true;
     if (fault == Injected::kTooEasy || fault == Injected::kTooHard) settings_.learned = 0;
     salt_ = random_.Below(1'000'000);
+    settings_.episodes =
+        OfEpisodes(fault) || (fault == Injected::kNothing && UniformAt({salt_, 5}, 0) < 0.5);
   }
 
   std::vector<GroupFacts> Step(int step) {
@@ -92,6 +100,30 @@ class Simulation {
           static_cast<std::uint16_t>(1 + random_.Below(65535));
   }
 
+  // Makes the completion an episode. What fails it makes it wrong.
+  void AddEpisode(bool begun, CompletionFacts& c, GroupFacts& group) {
+    const auto faulty = [&](Injected fault) { return begun && fault_ == fault; };
+    const double fails = faulty(Injected::kFailingTool) ? 0.8 : 0.1;
+    const double unreadable = faulty(Injected::kUnreadable) ? 0.8 : 0.025;
+    const double repeats = faulty(Injected::kLoops) ? 0.8 : 0.05;
+    EpisodeFacts& episode = c.episode.emplace();
+    episode.turns = static_cast<std::int32_t>(2 + random_.Below(4));
+    for (int turn = 1; turn < episode.turns; ++turn) {
+      ++episode.calls;
+      const bool read = random_.Uniform() >= unreadable;
+      if (!read || random_.Uniform() < fails) {
+        ++episode.failed_calls;
+        ++group.failed_by_tool[read ? "search" : ""];
+      }
+      episode.repeated_answers += random_.Uniform() < repeats ? 1 : 0;
+    }
+    if (random_.Uniform() < (faulty(Injected::kLimit) ? 0.7 : 0.02))
+      c.limit = "run.env.max_tool_calls";
+    const bool failed = faulty(Injected::kFailingTool) || faulty(Injected::kUnreadable) ||
+                        faulty(Injected::kLoops) || !c.limit.empty();
+    right_ = right_ && (!failed || random_.Uniform() < 0.02);
+  }
+
   GroupFacts Group(int step, int prompt) {
     GroupFacts group;
     group.step = step;
@@ -112,6 +144,7 @@ class Simulation {
       const std::size_t earlier = static_cast<std::size_t>(i) % own;
       if (earlier < group.completions.size())
         Repeat(group.completions[earlier], rights[earlier], c);
+      if (settings_.episodes) AddEpisode(begun, c, group);
       rights.push_back(right_);
       if (fault_ == Injected::kTruncation && begun) c.truncated = random_.Uniform() < 0.6;
       Score(killed, c);

@@ -23,6 +23,11 @@ enum class Injected {
   kTooHard,       // rates of 0.02 and below
   kFloatNoise,    // equal rewards differ by rounding
   kStaleWeights,  // completions come from weights 20 steps old
+  // Of runs with episodes, from the middle on:
+  kFailingTool,  // a tool is down, which four of five calls need
+  kUnreadable,   // four of five calls are in a form that is not read
+  kLoops,        // four of five answers repeat an earlier one
+  kLimit,        // seven of ten episodes end at the limit of tool calls
 };
 
 struct InjectedInfo {
@@ -47,12 +52,18 @@ inline constexpr InjectedInfo kInjected[] = {
     {Injected::kTooHard, "too hard", "too hard"},
     {Injected::kFloatNoise, "float noise", "float noise"},
     {Injected::kStaleWeights, "stale weights", "stale weights"},
+    {Injected::kFailingTool, "failing tool", "failing tools"},
+    {Injected::kUnreadable, "unreadable calls", "unreadable calls"},
+    {Injected::kLoops, "loops", "loops"},
+    {Injected::kLimit, "limit of tool calls", "episode limit"},
 };
 
 // The report of a run of 40 steps. The seed decides what runs differ in: 8 to 32 groups a step of 4
 // to 16 completions, whether prompts return after 5 or 10 steps or never, how fast the policy
-// learns, and whether there are log-probs and a second verifier. With a flaky verifier prompts
-// return, with label noise there is a second verifier. Pure.
+// learns, whether there are log-probs and a second verifier, and whether completions are episodes
+// with tools, in which one call of ten fails, one of forty cannot be read and one answer of twenty
+// is repeated. With a flaky verifier prompts return, with label noise there is a second verifier.
+// Pure.
 Report SimulateRun(Injected fault, std::uint64_t seed);
 
 }  // namespace buttress

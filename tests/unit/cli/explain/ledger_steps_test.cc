@@ -6,9 +6,11 @@
 #include <fstream>
 
 #include "cli/explain/step_source.h"
+#include "lib/base/text/digest.h"
 #include "lib/experience/check.h"
 #include "lib/explain/post_mortem.h"
 #include "lib/ledger/ledger.h"
+#include "lib/ledger/payload_store.h"
 #include "lib/measure/steps_file.h"
 #include "tests/support/make_head.h"
 #include "tests/support/runs/quickstart_run.h"
@@ -61,6 +63,16 @@ class LedgerRun {
     batch_.accepted.push_back(accepted);
   }
 
+  // Gives the newest group its payload.
+  void KeepPayload(const v1::Group& group) {
+    if (!payloads_) payloads_ = *PayloadStore::Open(folder_.path() + "/payloads", {});
+    AcceptedGroup& accepted = batch_.accepted.back();
+    const std::string bytes = group.SerializeAsString();
+    accepted.content_sha256 = Sha256Of(bytes);
+    accepted.payload = *payloads_->Append({last_id_, 1}, bytes, accepted.content_sha256);
+    EXPECT_TRUE(payloads_->Sync().ok());
+  }
+
   void Write() {
     batch_.run->next_group_id = last_id_ + 1;
     EXPECT_TRUE(ledger_->Write(batch_).ok());
@@ -91,12 +103,69 @@ class LedgerRun {
  private:
   TempDir folder_;
   std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<PayloadStore> payloads_;
   LedgerChanges batch_;
   std::uint64_t last_id_ = 0;
   RandomStream random_{{3, 4}};
 };
 
 using Named = std::map<Cause, int>;
+
+// Makes each completion an episode of three turns with two calls of a tool, both of which fail.
+void MakeEpisodes(v1::Group& group, const char* tool) {
+  v1::GroupHead& head = *group.mutable_head();
+  for (int i = 0; i < kSize; ++i) {
+    for (int t = 0; t < 3; ++t) {
+      v1::Turn& turn = *group.add_turns();
+      turn.set_completion(i);
+      turn.set_begin(t * 10);
+      turn.set_end(t * 10 + 10);
+      if (t < 2) turn.add_tools(tool);
+      turn.set_failed_tools(t < 2 ? 1 : 0);
+      head.add_turn_rewards(0);
+      v1::TokenSpan& span = *group.add_trained_spans();
+      span.set_completion(i);
+      span.set_begin(turn.begin());
+      span.set_end(turn.end());
+    }
+    for (int t = 0; t < 10; ++t) group.set_logprobs(i * 40 + 30 + t, 0);
+    head.set_trained_lengths(i, 30);
+    head.add_turns(3);
+    head.add_episode_ends(v1::EPISODE_END_DONE);
+    head.add_tool_calls(2);
+    head.add_failed_tool_calls(2);
+    head.add_repeated_answers(0);
+  }
+}
+
+TEST(LedgerStepsTest, FailingToolsAreNamedWhereThePayloadIsThere) {
+  const auto evidence = [](const char* tool, bool payload) {
+    LedgerRun run;
+    v1::Group made;
+    run.Add(40, 0, [&](v1::Group& g) { MakeEpisodes(g, tool), made = g; });
+    if (payload) run.KeepPayload(made);
+    EXPECT_EQ(run.Explain().size(), 1);
+    const Diagnosis& diagnosis = run.report.examples.at(0).diagnosis;
+    return std::string(InfoOf(diagnosis.cause).name) + ": " + diagnosis.evidence;
+  };
+  EXPECT_EQ(evidence("python", false), "failing tools: 16 of 16 tool calls failed");
+  EXPECT_EQ(evidence("python", true),
+            "failing tools: 16 of 16 tool calls failed, 16 of them of python");
+  EXPECT_EQ(evidence("", true),
+            "unreadable calls: 16 of 16 tool calls failed, 16 of them in no form that can be read");
+}
+
+TEST(LedgerStepsTest, ARunThatComparesTurnsWithoutRewardsOfTurnsIsToldSo) {
+  LedgerRun run;
+  for (std::uint64_t step = 1; step <= 13; ++step)
+    run.Add(step, 0, [&](v1::Group& g) { MakeEpisodes(g, "python"); });
+  run.Explain();
+  EXPECT_EQ(run.report.credit.of_turns, 0) << "without a configuration";
+  std::ofstream(run.folder() + "/config.yaml")
+      << "run: {name: r, data: {prompts: p.jsonl}, model: {path: m}, env: {kind: http, url: "
+         "'http://127.0.0.1:1', credit: turn}}\n";
+  EXPECT_TRUE((*(*OpenSteps(run.folder(), {}))->Next()).at(0).turn_credit);
+}
 
 void RepeatTheFirst(v1::Group& group) {
   auto& tokens = *group.mutable_token_ids();
@@ -151,6 +220,7 @@ TEST(LedgerStepsTest, EveryFaultVisibleInALedgerIsNamed) {
            g.mutable_head()->add_episode_ends(v1::EPISODE_END_TOOLS);
          }
        }},
+      {Cause::kFailingTools, 0, [](v1::Group& g) { MakeEpisodes(g, "python"); }},
       {Cause::kUnscorable, 0,
        [](v1::Group& g) {
          for (int i = 0; i < kSize; ++i) {
