@@ -194,6 +194,12 @@ void CollectEpisodes(const EpisodeEvents& episodes, Families& out) {
   out.Counter("buttress_coordinator_episode_turns_total",
               "Answers of the policy in accepted episodes, since this process started.",
               episodes.turns);
+  out.Counter("buttress_coordinator_episode_tool_calls_total",
+              "Tool calls of the policy in accepted episodes, since this process started.",
+              episodes.tool_calls);
+  out.Counter("buttress_coordinator_episode_failed_tool_calls_total",
+              "Tool calls of accepted episodes that failed, since this process started.",
+              episodes.failed_tool_calls);
   out.Add(MetricType::Counter, "buttress_coordinator_episode_tokens_total",
           "Tokens of accepted episodes behind their prompt, by who wrote them, since this process "
           "started.",

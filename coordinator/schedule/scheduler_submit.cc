@@ -19,6 +19,10 @@ void EpisodeEvents::Add(const v1::GroupHead& head) {
     turns += head.turns(i);
     policy_tokens += head.sampled_lengths(i);
     environment_tokens += head.lengths(i) - head.sampled_lengths(i);
+    if (!head.tool_calls().empty()) {
+      tool_calls += head.tool_calls(i);
+      failed_tool_calls += head.failed_tool_calls(i);
+    }
     if (IsRoot(head, i)) ++ends[static_cast<std::size_t>(head.episode_ends(i))];
   }
 }

@@ -158,6 +158,7 @@ struct EpisodeEvents {
   std::int64_t turns = 0;
   std::int64_t policy_tokens = 0;       // that the policy sampled
   std::int64_t environment_tokens = 0;  // that tools, environments and agents wrote
+  std::int64_t tool_calls = 0, failed_tool_calls = 0;
 
   // Adds the episodes of a group; nothing outside of run.env.
   void Add(const v1::GroupHead& head);

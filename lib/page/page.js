@@ -19,6 +19,14 @@ const CHARTS = [
   ['Age of the tokens (versions)', ['token_age.mean']],
   ['Throughput (tokens per second)', ['tokens_per_second', 'speed.fresh']],
 ];
+// Only of runs with episodes.
+const EPISODE_CHARTS = [
+  ['Turns and tool calls of an episode', ['episodes.turns_mean', 'episodes.tool_calls_mean']],
+  ['Failed calls and repeated answers',
+    ['episodes.failed_calls_share', 'episodes.repeated_answers_share'], 1],
+  ['Ends of episodes', ['episodes.ends_done', 'episodes.ends_turns', 'episodes.ends_tokens',
+    'episodes.ends_tools', 'episodes.ends_time', 'episodes.ends_failed'], 1],
+];
 const TILES = ['raw_reward_mean', 'accuracy', 'acr', 'acr_effective', 'entropy', 'kl', 'length_mean',
   'token_age.mean', 'tokens_per_second'];
 const EVALS = ['accuracy', 'raw_reward_mean', 'truncated_share'];
@@ -154,7 +162,8 @@ function evalChart() {
 }
 
 function showCharts() {
-  const drawn = CHARTS.map(([title, lines, top]) => chart(title,
+  const episodes = measured('episodes.turns_mean').length > 0 ? EPISODE_CHARTS : [];
+  const drawn = [...CHARTS, ...episodes].map(([title, lines, top]) => chart(title,
     lines.map((name, i) => [words(name), measured(name), COLORS[i], helpOf(name)]), top));
   drawn.splice(3, 0, ...namedChart('Collapse rate by source', 'sources', 1));
   drawn.splice(1, 0, ...namedChart('Components of the raw reward, before weighting', 'components'),

@@ -12,6 +12,7 @@
 #include "lib/config/token_bounds.h"
 #include "lib/experience/episodes.h"
 #include "lib/rl/collapse/collapse_metrics.h"
+#include "lib/rl/episode_summary.h"
 #include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/loss_table.h"
 #include "lib/rl/placement.h"
@@ -240,6 +241,7 @@ BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
   SummarizeRows(plan, trained, advantages, summary);
   SummarizeGroups(plan, trained, summary);
   SummarizeAges(plan, summary);
+  SummarizeEpisodes(plan, summary);
   summary.sources = SummarizeSources(plan, trained, advantages);
   summary.plan_groups = trained.planned.groups;
   summary.groups_without_advantage = CountWithoutAdvantage(trained.input.group_offsets, advantages);

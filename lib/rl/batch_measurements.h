@@ -40,6 +40,10 @@ struct BatchMeasurements {
   double groups_trained = 0, virtual_groups = 0, virtual_weight = 0;
   double gate_rate = kNotMeasured, gate_threshold = kNotMeasured, gate_open = kNotMeasured;
   double age_mean = 0, age_max = 0;
+  double turns_mean = kNotMeasured, tool_calls_mean = kNotMeasured;
+  double failed_calls_share = kNotMeasured, repeated_answers_share = kNotMeasured;
+  double ends_done = kNotMeasured, ends_turns = kNotMeasured, ends_tokens = kNotMeasured;
+  double ends_tools = kNotMeasured, ends_time = kNotMeasured, ends_failed = kNotMeasured;
 
   std::vector<SourceMeasurements> sources;        // in the order of the names
   std::vector<ComponentMeasurements> components;  // in the order of their sums; none without a sum

@@ -36,6 +36,8 @@ TEST(SchedulerSubmit, EpisodesCountOnceAndNoMoreOfThemThanTheLeaseAsksFor) {
     submission.head.add_parents(parent);
     submission.head.add_turns(2);
     submission.head.add_sampled_lengths(3);
+    submission.head.add_tool_calls(2);
+    submission.head.add_failed_tool_calls(parent < 0 ? 1 : 0);
     submission.head.add_episode_ends(parent < 0 ? v1::EPISODE_END_DONE : v1::EPISODE_END_TURNS);
   }
   EXPECT_EQ(rig.scheduler.Submit(submission, changes), SubmitOutcome::kAccepted);
@@ -47,6 +49,8 @@ TEST(SchedulerSubmit, EpisodesCountOnceAndNoMoreOfThemThanTheLeaseAsksFor) {
   EXPECT_EQ(episodes.turns, 6);
   EXPECT_EQ(episodes.policy_tokens, 9);
   EXPECT_EQ(episodes.environment_tokens, 6);
+  EXPECT_EQ(episodes.tool_calls, 6);
+  EXPECT_EQ(episodes.failed_tool_calls, 2);
 }
 
 TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {

@@ -472,6 +472,7 @@ TEST_F(ServiceTest, EpisodesMayBeginWithLessThanTheLeasedPromptAndAreCountedByTh
   const std::string n = std::to_string(Completions(head));
   EXPECT_THAT(metrics, HasSubstr("buttress_coordinator_episode_ends_total{end=\"done\"} " + n));
   EXPECT_THAT(metrics, HasSubstr("buttress_coordinator_episode_turns_total " + n));
+  EXPECT_THAT(metrics, HasSubstr("buttress_coordinator_episode_failed_tool_calls_total 0"));
   EXPECT_THAT(metrics,
               HasSubstr("buttress_coordinator_episode_tokens_total{by=\"environment\"} 0"));
 }

@@ -63,6 +63,36 @@ class AssignmentTest : public testing::Test {
   BatchSummary summary;
 };
 
+TEST_F(AssignmentTest, EpisodesAreSummedUp) {
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_TRUE(std::isnan(summary.turns_mean)) << "without episodes";
+  const auto make_episodes = [](v1::GroupHead& head, v1::EpisodeEnd second, bool counted) {
+    for (const int turns : {1, 3}) {
+      head.add_turns(turns);
+      head.add_sampled_lengths(5);
+      head.add_episode_ends(turns == 1 ? v1::EPISODE_END_DONE : second);
+      for (int t = 0; t < turns; ++t) head.add_turn_rewards(0);
+      if (!counted) continue;
+      head.add_tool_calls(turns);
+      head.add_failed_tool_calls(turns - 1);
+      head.add_repeated_answers(turns / 3);
+    }
+  };
+  const v1::EpisodeEnd ends[] = {v1::EPISODE_END_TURNS, v1::EPISODE_END_TOOLS,
+                                 v1::EPISODE_END_TOOLS};
+  for (std::size_t k = 0; k < 3; ++k)
+    ChangeHead(plan, k, [&](v1::GroupHead& head) { make_episodes(head, ends[k], k < 2); });
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_DOUBLE_EQ(summary.turns_mean, 2);
+  EXPECT_DOUBLE_EQ(summary.tool_calls_mean, 2) << "of the groups that count them";
+  EXPECT_DOUBLE_EQ(summary.failed_calls_share, 0.5);
+  EXPECT_DOUBLE_EQ(summary.repeated_answers_share, 0.25);
+  EXPECT_DOUBLE_EQ(summary.ends_done, 0.5);
+  EXPECT_DOUBLE_EQ(summary.ends_turns, 1.0 / 6);
+  EXPECT_DOUBLE_EQ(summary.ends_tools, 1.0 / 3);
+  EXPECT_EQ(summary.ends_failed, 0);
+}
+
 TEST_F(AssignmentTest, AssignsEachGroupToARankAndEachCompletionWithAnAdvantageToAMicroBatch) {
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
