@@ -63,7 +63,6 @@ struct EnvConfig {
   BuiltinEnv name = BuiltinEnv::kTools;
   std::vector<std::string> tools = {"calculator"};
   std::string search_file;
-  std::string recorded_results;
   std::int64_t guess_max = 16;
   std::vector<std::string> command;
   std::string url;
@@ -84,9 +83,6 @@ struct EnvConfig {
     v("tools", tools, "name: tools: those of calculator, python, search that the policy has");
     v("search_file", search_file,
       "tool search: a text file, whose paragraphs are searched; empty: none");
-    v("recorded_results", recorded_results,
-      "name: tools: results of an earlier run, written by `buttress samples --tool-results`; a call "
-      "that is among them is answered from there and no tool runs; empty: none");
     v("guess_max", guess_max, "name: guess: the number is 1 to this", Between(2, 1000000));
     v("command", command,
       "kind: exec: the program and its arguments; OPENAI_BASE_URL, OPENAI_API_KEY and "
