@@ -62,6 +62,10 @@ const JinjaValue* EntryOf(const JinjaValue& value, std::string_view name) {
   return entries == nullptr ? nullptr : FindEntry(*entries, name);
 }
 
+Status SafePart() {
+  return InvalidArgument("a part of a text that filter 'safe' returned is not supported");
+}
+
 }  // namespace
 
 Result<JinjaValue> JinjaAttribute(const JinjaValue& value, const std::string& name) {
@@ -97,6 +101,7 @@ Result<JinjaValue> JinjaItem(const JinjaValue& value, const JinjaValue& key) {
   const std::int64_t from_begin = at < 0 ? at + length : at;
   if (from_begin < 0 || from_begin >= length)
     return JinjaValue::Undefined(fmt::format("'{}' has no item {}", value.TypeName(), at));
+  if (value.is_safe_text()) return SafePart();
   const auto place = static_cast<std::size_t>(from_begin);
   if (value.is_list()) return value.items()[place];
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> characters, JinjaIterate(value));
@@ -108,6 +113,7 @@ Result<JinjaValue> JinjaSlice(const JinjaValue& value, const JinjaSliceBounds& b
   if (!value.is_list() && !value.is_text()) {
     return InvalidArgument(fmt::format("'{}' cannot be sliced", value.TypeName()));
   }
+  if (value.is_safe_text()) return SafePart();
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
   const auto length = static_cast<std::int64_t>(items.size());
   const std::int64_t step = std::clamp(bounds.step.value_or(1), -length - 1, length + 1);

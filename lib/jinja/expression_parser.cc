@@ -320,11 +320,6 @@ Parsed JinjaExpressionParser::Filter(Parsed operand) {
     tokens_.Fail(filter.line, "filter '" + filter.name + "' is not supported");
   filter.operands = {operand};
   if (tokens_.AtOperator("(")) Arguments(filter);
-  // In other places `safe` would make + and ~ escape HTML in their operands.
-  if (filter.name == "safe" && !tokens_.At(TokenKind::kOutputEnd)) {
-    tokens_.Fail(filter.line,
-                 "filter 'safe' is supported at the end of {{ }} only, where it changes nothing");
-  }
   return &filter;
 }
 

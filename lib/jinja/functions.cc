@@ -96,6 +96,7 @@ Result<JinjaValue> MapText(const JinjaValue& self, const Call& /*call*/) {
 }
 
 Result<JinjaValue> String(const JinjaValue& self, const Call& /*call*/) {
+  if (self.is_safe_text()) return self;
   return TextOf(JinjaToText(self));
 }
 
@@ -312,8 +313,15 @@ Result<JinjaValue> HasAffix(const JinjaValue& self, const Call& call) {
   return JinjaValue(fits);
 }
 
-Result<JinjaValue> MisplacedSafe(const JinjaValue& /*self*/, const Call& /*call*/) {
-  return InvalidArgument("supported at the end of {{ }} only, where it changes nothing");
+Result<JinjaValue> Safe(const JinjaValue& self, const Call& /*call*/) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::string text, JinjaToText(self));
+  return JinjaValue::SafeText(std::move(text));
+}
+
+// What is the same of a text that `safe` returned as of any other.
+bool TakesSafeText(std::string_view function) {
+  constexpr std::string_view kNames[] = {"count", "d", "default", "length", "safe", "string"};
+  return std::ranges::find(kNames, function) != std::end(kNames);
 }
 
 // The one parameter of functions that look at the arguments as given.
@@ -343,7 +351,7 @@ constexpr NamedFunction kFilters[] = {
     {"rejectattr", Select<true, false>, {kAsGiven}},
     {"replace", Replace, {"old", "new", "count"}},
     {"reverse", Reverse},
-    {"safe", MisplacedSafe, {kAsGiven}},
+    {"safe", Safe},
     {"select", Select<false, true>, {kAsGiven}},
     {"selectattr", Select<true, true>, {kAsGiven}},
     {"string", String},
@@ -385,6 +393,10 @@ const NamedFunction* FindMethod(const JinjaValue& value, std::string_view name) 
 Result<JinjaValue> Apply(const NamedFunction* function, const JinjaValue& self,
                          const JinjaArguments& arguments, std::string_view context) {
   BUTTRESS_CHECK(function != nullptr, "the caller has found it by its name");
+  if (self.is_safe_text() && !TakesSafeText(function->name)) {
+    return InvalidArgument(
+        fmt::format("{} of a text that filter 'safe' returned is not supported", context));
+  }
   std::vector<std::string_view> parameters;
   for (const std::string_view parameter : function->parameters) {
     if (!parameter.empty()) parameters.push_back(parameter);

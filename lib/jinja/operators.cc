@@ -78,6 +78,10 @@ Result<JinjaValue> JinjaBinary(std::string_view name, const JinjaValue& left,
     BUTTRESS_ASSIGN_OR_RETURN(const std::string second, JinjaToText(right));
     return JinjaValue::Text(first + second);
   }
+  if (left.is_safe_text() || right.is_safe_text()) {
+    return InvalidArgument(fmt::format(
+        "operator '{}' with a text that filter 'safe' returned is not supported; ~ is", name));
+  }
   if (left.is_integer() && right.is_integer())
     return Integers(name, left.integer(), right.integer());
   if (left.is_number() && right.is_number()) return Floats(name, left.number(), right.number());

@@ -129,7 +129,11 @@ class ValueWriter {
     } else if (value.Is<double>()) {
       WriteFloat(value.As<double>());
     } else if (value.is_text()) {
-      WriteText(value.text());
+      if (value.is_safe_text() && !json_) {
+        out_ += "Markup(" + TextRepr(value.text()) + ")";
+      } else {
+        WriteText(value.text());
+      }
     } else if (value.is_list()) {
       return WriteList(*value.As<std::shared_ptr<const JinjaList>>());
     } else if (value.is_dict()) {

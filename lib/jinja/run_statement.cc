@@ -110,11 +110,7 @@ Status JinjaEvaluator::Append(std::string_view text, std::string& out) {
 
 Status JinjaEvaluator::Output(const JinjaStatement& statement, JinjaScope& scope,
                               std::string& out) {
-  const bool safe =
-      statement.value->kind == JinjaExpression::Kind::kFilter && statement.value->name == "safe";
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const JinjaValue value,
-      Evaluate(safe ? *statement.value->operands[0] : *statement.value, scope));
+  BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue value, Evaluate(*statement.value, scope));
   if (value.is_text()) return Append(value.text(), out);
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, JinjaToText(value));
   return Append(text, out);

@@ -58,6 +58,14 @@ class JinjaValue {
     return JinjaValue(std::make_shared<const std::string>(std::move(text)));
   }
 
+  // A text that the filter `safe` returns. Jinja shows it as it is, but escapes HTML in what is
+  // added to it; here such uses are errors.
+  static JinjaValue SafeText(std::string text) {
+    JinjaValue value = Text(std::move(text));
+    value.safe_ = true;
+    return value;
+  }
+
   static JinjaValue Undefined(std::string what) {
     return JinjaValue(JinjaUndefined{std::make_shared<const std::string>(std::move(what))});
   }
@@ -86,6 +94,8 @@ class JinjaValue {
   bool is_undefined() const { return Is<JinjaUndefined>(); }
 
   bool is_text() const { return Is<JinjaString>(); }
+
+  bool is_safe_text() const { return safe_; }
 
   bool is_list() const { return Is<std::shared_ptr<const JinjaList>>(); }
 
@@ -122,6 +132,7 @@ class JinjaValue {
 
  private:
   Variant value_;
+  bool safe_ = false;
 };
 
 // Bounds of a value. The first keeps printing and destruction from exhausting the stack. The second

@@ -69,7 +69,7 @@ def sorted_keys(value):
 
 def main():
     chats = []
-    for name in ("qwen2", "qwen2_5", "qwen3"):
+    for name in ("qwen2", "qwen2_5", "qwen3", "qwen_xml", "glm_xml"):
         template = (FOLDER / (name + ".jinja")).read_text(encoding="utf-8")
         for messages, variables in sorted_keys(CONVERSATIONS):
             for prompt in (False, True):

@@ -12,7 +12,7 @@ FOLDER = pathlib.Path(__file__).parents[2] / "golden" / "chat_template"
 # The tokenizer of a template, and its first and last token.
 TEMPLATES = {
     "qwen2": ("qwen", None, "<|im_end|>"), "qwen2_5": ("qwen", None, "<|im_end|>"),
-    "qwen3": ("qwen", None, "<|im_end|>"),
+    "qwen3": ("qwen", None, "<|im_end|>"), "qwen_xml": ("qwen", None, "<|im_end|>"),
     "llama3": ("llama3", "<|begin_of_text|>", "<|eot_id|>"), "mistral": ("mistral", "<s>", "</s>"),
     "gemma": ("gemma", "<bos>", "<eos>"),
 }
