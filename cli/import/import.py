@@ -44,6 +44,7 @@ MULTI_TURN = "actor_rollout_ref.rollout.multi_turn."
 AGENT = "make it a program of run.env.kind: exec, named in run.env.command (docs/agents.md)"
 TOOLS = ("they are not called: run.env.tools has calculator, python and search; others are called "
          "by a program of yours, run.env.kind: exec (docs/agents.md)")
+TOOL_FORMATS = {"hermes": "hermes", "llama3_json": "llama", "qwen3_coder": "qwen"}
 MOST_TURNS, MOST_CALLS, LONGEST_RESULT = 4096, 65536, 1 << 24  # of run.env
 FEWEST_RESULT_BYTES = 64
 OFF = ("false", "0", "0.0", "no", "none", "[]", "{}")
@@ -596,11 +597,11 @@ def verl_episodes(theirs, result):
         result.not_carried(f"{agent}agent_loop_config_path: {loops}", AGENT)
     result.ours["run.env.max_tokens"] = theirs.text("data.max_response_length")
     form = theirs.text(MULTI_TURN + "format") or "hermes"
-    if form in ("hermes", "llama3_json"):
-        result.ours["run.env.tool_format"] = form.partition("3")[0]
+    if form in TOOL_FORMATS:
+        result.ours["run.env.tool_format"] = TOOL_FORMATS[form]
     else:
         result.changed(f"{MULTI_TURN}format: {form}", "calls in this format are not found: "
-                       "run.env.tool_format has hermes, llama, mistral and pythonic")
+                       "run.env.tool_format has hermes, llama, mistral, pythonic, qwen and glm")
     for name in ("tool_config_path", "function_tool_path"):
         if theirs.text(MULTI_TURN + name):
             result.changed(f"{MULTI_TURN}{name}: {theirs.text(MULTI_TURN + name)}", TOOLS)

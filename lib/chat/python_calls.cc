@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -44,6 +45,13 @@ class PythonReader {
       if (!Take(',')) return Expect(']');
     }
     return OkStatus();
+  }
+
+  Result<ordered_json> Literal() {
+    SkipSpace();
+    BUTTRESS_ASSIGN_OR_RETURN(ordered_json value, Value(1));
+    SkipSpace();
+    return at_ == text_.size() ? Result<ordered_json>(std::move(value)) : Wrong("its end");
   }
 
   std::string_view Name() {
@@ -134,7 +142,8 @@ class PythonReader {
     if (as_whole.ec == std::errc() && as_whole.ptr == last) return ordered_json(whole);
     double real = 0;
     const auto as_real = std::from_chars(first, last, real);
-    if (as_real.ec == std::errc() && as_real.ptr == last) return ordered_json(real);
+    if (as_real.ec == std::errc() && as_real.ptr == last && std::isfinite(real))
+      return ordered_json(real);
     return Wrong("a number before it");
   }
 
@@ -194,6 +203,10 @@ Result<std::size_t> ReadPythonCalls(std::string_view text, std::vector<ToolCall>
   PythonReader reader(text);
   BUTTRESS_RETURN_IF_ERROR(reader.Calls(calls));
   return reader.at();
+}
+
+Result<ordered_json> ReadPythonLiteral(std::string_view text) {
+  return PythonReader(text).Literal();
 }
 
 }  // namespace buttress

@@ -19,4 +19,8 @@ bool BeginsPythonCalls(std::string_view text);
 // the list is something else; the calls before it are in `calls`. Linear in the text.
 Result<std::size_t> ReadPythonCalls(std::string_view text, std::vector<ToolCall>& calls);
 
+// Returns the literal of Python's that is all of `text`, as one of those values. kInvalidArgument
+// otherwise. Linear in the text.
+Result<nlohmann::ordered_json> ReadPythonLiteral(std::string_view text);
+
 }  // namespace buttress

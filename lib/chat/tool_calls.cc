@@ -10,28 +10,17 @@
 
 #include "lib/base/text/bounded_json.h"
 #include "lib/chat/python_calls.h"
+#include "lib/chat/scan.h"
+#include "lib/chat/xml_calls.h"
 
 namespace buttress {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kSpaces = " \n\t\r";
 constexpr std::string_view kNameBytes =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 constexpr std::string_view kMistralMark = "[TOOL_CALLS]";
-
-std::string_view WithoutSpace(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
-}
-
-bool TakePrefix(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -67,15 +56,18 @@ std::optional<std::string_view> TakeJson(std::string_view& text) {
 
 class AnswerReader {
  public:
+  explicit AnswerReader(const ordered_json& tools) : tools_(tools) {}
+
   AssistantMessage Take() { return std::move(message_); }
 
   void Read(std::string_view text, ToolFormat format) {
     switch (format) {
       case ToolFormat::kAuto:
       case ToolFormat::kHermes:
-      case ToolFormat::kQwen:
       case ToolFormat::kGlm:
-        return Hermes(text);
+        return Tagged(text, format);
+      case ToolFormat::kQwen:
+        return Qwen(text);
       case ToolFormat::kLlama:
         return Llama(text);
       case ToolFormat::kMistral:
@@ -121,7 +113,25 @@ class AnswerReader {
     if (const ordered_json value = Json(text); !value.is_null()) AddCall(value);
   }
 
-  void Hermes(std::string_view text) {
+  void AddBody(std::string_view body, ToolFormat format) {
+    if (format == ToolFormat::kHermes) return AddJson(body);
+    const Status read = format == ToolFormat::kGlm ? ReadGlmCall(body, tools_, message_.calls)
+                                                   : ReadQwenCalls(body, tools_, message_.calls);
+    if (!read.ok()) Bad(read.message());
+  }
+
+  // The mark of a call, which models leave out at times, begins its functions.
+  void Qwen(std::string_view text) {
+    const std::size_t function = text.find("<function=");
+    if (Contains(text, "<tool_call>") || function == std::string_view::npos)
+      return Tagged(text, ToolFormat::kQwen);
+    Content(text.substr(0, function));
+    text.remove_prefix(function);
+    const std::size_t end = text.rfind("</tool_call>");
+    AddBody(text.substr(0, end), ToolFormat::kQwen);
+  }
+
+  void Tagged(std::string_view text, ToolFormat format) {
     constexpr std::string_view kMark = "tool_call>";
     bool inside = false;
     while (!text.empty()) {
@@ -138,10 +148,10 @@ class AnswerReader {
       }
       text.remove_prefix(next);
       if (!opens && !(closes && inside)) continue;
-      if (inside) AddJson(std::exchange(body_, {}));
+      if (inside) AddBody(std::exchange(body_, {}), format);
       inside = opens;
     }
-    if (inside) AddJson(body_);
+    if (inside) AddBody(body_, format);
   }
 
   void Llama(std::string_view text) {
@@ -218,6 +228,7 @@ class AnswerReader {
     Content(rest.substr(*end));
   }
 
+  const ordered_json& tools_;
   AssistantMessage message_;
   std::string body_;  // of an open <tool_call>
 };
@@ -226,6 +237,7 @@ class AnswerReader {
 
 ToolFormat FormatOf(std::string_view chat_template) {
   constexpr std::pair<std::string_view, ToolFormat> kMarks[] = {
+      {"<function=", ToolFormat::kQwen},           {"<arg_key>", ToolFormat::kGlm},
       {"<tool_call>", ToolFormat::kHermes},        {kMistralMark, ToolFormat::kMistral},
       {"<|python_start|>", ToolFormat::kPythonic}, {"[func_name1(", ToolFormat::kPythonic},
       {"<|python_tag|>", ToolFormat::kLlama},      {"\"parameters\": ", ToolFormat::kLlama}};
@@ -242,9 +254,9 @@ std::string_view BehindThoughts(std::string_view text) {
   return WithoutSpace(said).starts_with("<think>") ? text.substr(text.size()) : said;
 }
 
-AssistantMessage ReadAnswer(std::string_view text, ToolFormat format) {
+AssistantMessage ReadAnswer(std::string_view text, ToolFormat format, const ordered_json& tools) {
   const std::string_view said = BehindThoughts(text);
-  AnswerReader reader;
+  AnswerReader reader(tools);
   reader.Read(said, format);
   AssistantMessage message = reader.Take();
   if (message.calls.empty() && message.bad.empty()) {

@@ -17,8 +17,11 @@ ToolFormat FormatOf(std::string_view chat_template);
 std::string_view BehindThoughts(std::string_view text);
 
 // Splits `text`, an answer without special tokens, into content and calls. A call that does not
-// parse, or whose arguments are no object, is none of the calls and has its reason in `bad`. Pure,
-// in time linear in the text. REQUIRES: `format` is not kAuto.
-AssistantMessage ReadAnswer(std::string_view text, ToolFormat format);
+// parse, or whose arguments are no object, is none of the calls and has its reason in `bad`.
+// `tools` are the descriptions of those that the policy has, or null: they say of what type the
+// arguments are in a format that does not show it (qwen, glm). Pure, in time linear in the text.
+// REQUIRES: `format` is not kAuto.
+AssistantMessage ReadAnswer(std::string_view text, ToolFormat format,
+                            const nlohmann::ordered_json& tools = nullptr);
 
 }  // namespace buttress

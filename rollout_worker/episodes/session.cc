@@ -100,6 +100,7 @@ Status Session::PlaceChat(const PolicyAsk& ask, PolicyCall& call) {
   std::vector<std::string> keys;
   for (const ordered_json& message : messages) keys.push_back(KeyOf(message));
   call.chat = true;
+  call.described = ask.tools;
   call.tools = KeyOfTools(ask.tools);
   std::size_t known = 0;
   call.parent = FindChat(keys, call.tools, known);
@@ -228,7 +229,8 @@ Result<PolicyAnswer> Session::Finish(PolicyCall call, EngineResult sampled, std:
   given.turn = answers();
   given.text = ReplaceInvalidUtf8(text);
   if (call.chat) {
-    given.message = ReadAnswer(given.text, parts_.format);
+    given.message =
+        ReadAnswer(given.text, parts_.format, std::exchange(call.described, ordered_json()));
   } else {
     given.message.content = given.text;
   }

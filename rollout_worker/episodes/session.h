@@ -51,12 +51,13 @@ struct PolicyCall {
   PolicyVersion min_version;  // the oldest that may sample it
 
   // Its place in the tree.
-  std::int32_t parent = -1;       // answer that it continues; -1: none
-  std::size_t added = 0;          // tokens of the prompt behind that answer
-  bool chat = false;              // the keys count, else the text
-  std::vector<std::string> keys;  // of the messages behind that answer
-  std::string tools;              // descriptions of a request that continues none
-  std::string text;               // of the whole prompt
+  std::int32_t parent = -1;                    // answer that it continues; -1: none
+  std::size_t added = 0;                       // tokens of the prompt behind that answer
+  bool chat = false;                           // the keys count, else the text
+  std::vector<std::string> keys;               // of the messages behind that answer
+  std::string tools;                           // descriptions of a request that continues none
+  nlohmann::ordered_json described = nullptr;  // the tools of this request
+  std::string text;                            // of the whole prompt
   std::int64_t asked_ms = 0;
   std::int64_t waited_ms = 0;
 };

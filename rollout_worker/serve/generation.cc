@@ -167,7 +167,7 @@ Status Generation::ReadAnswerOf(const EngineResult& result, OpenAiChoice& choice
   BUTTRESS_ASSIGN_OR_RETURN(choice.text, ResponseText(*model_.tokenizer, result.token_ids,
                                                       result.finish_reason, request_.sampling));
   if (request_.tools.is_null()) return OkStatus();
-  AssistantMessage answer = ReadAnswer(choice.text, model_.tools);
+  AssistantMessage answer = ReadAnswer(choice.text, model_.tools, request_.tools);
   if (answer.calls.empty()) return OkStatus();
   choice.text = std::move(answer.content);
   choice.calls = std::move(answer.calls);

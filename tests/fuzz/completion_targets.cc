@@ -99,6 +99,14 @@ constexpr std::string_view kExpressionPieces[] = {"+", "-", "*",  "/",  "(",    
 
 constexpr std::string_view kCallPieces[] = {"<tool_call>",
                                             "</tool_call>",
+                                            "<function=f>",
+                                            "</function>",
+                                            "<parameter=a>",
+                                            "</parameter>",
+                                            "<arg_key>a",
+                                            "</arg_key>",
+                                            "<arg_value>",
+                                            "</arg_value>",
                                             "<think>",
                                             "</think>",
                                             "[TOOL_CALLS]",
@@ -207,9 +215,12 @@ void RunExpression(std::string_view input) {
 }
 
 void RunToolCalls(std::string_view input) {
-  for (const ToolFormat format :
-       {ToolFormat::kHermes, ToolFormat::kLlama, ToolFormat::kMistral, ToolFormat::kPythonic})
-    (void)ReadAnswer(input, format);
+  static const auto kTools = nlohmann::ordered_json::parse(
+      R"([{"type": "function", "function": {"name": "f", "parameters": {"properties": {
+          "a": {"type": "integer"}, "b": {"anyOf": [{"type": "object"}, {"type": "null"}]}}}}}])");
+  for (const ToolFormat format : {ToolFormat::kHermes, ToolFormat::kLlama, ToolFormat::kMistral,
+                                  ToolFormat::kPythonic, ToolFormat::kQwen, ToolFormat::kGlm})
+    (void)ReadAnswer(input, format, kTools);
 }
 
 }  // namespace

@@ -53,8 +53,8 @@ ordered_json RandomValue(RandomStream& random, int depth) {
 
 std::vector<ToolCall> RandomCalls(RandomStream& random) {
   std::vector<ToolCall> calls(1 + random.Below(3));
-  for (ToolCall& call : calls) {
-    call = {std::string(1 + random.Below(3), 'f'), ordered_json::object()};
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    ToolCall& call = calls[c] = {std::string(c + 1, 'f'), ordered_json::object()};
     for (std::uint64_t i = random.Below(3); i > 0; --i)
       call.arguments[std::string(i, 'x')] = RandomValue(random, 3);
   }
@@ -71,6 +71,32 @@ std::string PythonLiteral(const ordered_json& value) {
   return value.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
+// As the templates of Qwen and GLM write it: texts as they are, other values as JSON.
+std::string XmlCall(const ToolCall& call, ToolFormat format) {
+  const bool glm = format == ToolFormat::kGlm;
+  std::string text = glm ? call.name + "\n" : "\n<function=" + call.name + ">\n";
+  for (const auto& [key, value] : call.arguments.items()) {
+    const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
+    text += glm ? "<arg_key>" + key + "</arg_key>\n<arg_value>" + shown + "</arg_value>\n"
+                : "<parameter=" + key + ">\n" + shown + "\n</parameter>\n";
+  }
+  return glm ? text : text + "</function>\n";
+}
+
+// Tools whose arguments have the types of those of `calls`, whose names differ.
+ordered_json ToolsOf(const std::vector<ToolCall>& calls) {
+  ordered_json tools = ordered_json::array();
+  for (const ToolCall& call : calls) {
+    ordered_json properties = ordered_json::object();
+    for (const auto& [key, value] : call.arguments.items())
+      properties[key]["type"] = value.is_number_integer() ? "integer" : value.type_name();
+    const ordered_json function = {{"name", call.name},
+                                   {"parameters", {{"properties", properties}}}};
+    tools.push_back({{"type", "function"}, {"function", function}});
+  }
+  return tools;
+}
+
 std::string Written(const std::vector<ToolCall>& calls, ToolFormat format) {
   std::string text;
   for (const ToolCall& call : calls) {
@@ -84,6 +110,8 @@ std::string Written(const std::vector<ToolCall>& calls, ToolFormat format) {
     if (format == ToolFormat::kLlama) text += (text.empty() ? "" : "; ") + json;
     if (format == ToolFormat::kMistral)
       text += "[TOOL_CALLS]" + call.name + "[ARGS]" + call.arguments.dump();
+    if (format == ToolFormat::kQwen || format == ToolFormat::kGlm)
+      text += "<tool_call>" + XmlCall(call, format) + "</tool_call>\n";
     if (format == ToolFormat::kPythonic)
       text += (text.empty() ? "" : ", ") + call.name + "(" + arguments + ")";
   }
@@ -94,10 +122,10 @@ TEST(ChatPropertyTest, CallsAreReadAsTheyWereWritten) {
   RandomStream random({.seed = 30, .stream = 1});
   for (int trial = 0; trial < kTrials; ++trial) {
     const std::vector<ToolCall> calls = RandomCalls(random);
-    for (const ToolFormat format :
-         {ToolFormat::kHermes, ToolFormat::kLlama, ToolFormat::kMistral, ToolFormat::kPythonic}) {
+    for (const ToolFormat format : {ToolFormat::kHermes, ToolFormat::kLlama, ToolFormat::kMistral,
+                                    ToolFormat::kPythonic, ToolFormat::kQwen, ToolFormat::kGlm}) {
       const std::string text = Written(calls, format);
-      const AssistantMessage message = ReadAnswer(text, format);
+      const AssistantMessage message = ReadAnswer(text, format, ToolsOf(calls));
       ASSERT_TRUE(message.bad.empty()) << message.bad[0] << "\n" << text;
       ASSERT_EQ(message.calls.size(), calls.size()) << text;
       ASSERT_EQ(message.content, "") << text;

@@ -14,10 +14,26 @@ namespace buttress {
 inline std::unique_ptr<Tokenizer> TokenizerWithTemplate(const std::string& chat_template) {
   nlohmann::json tokenizer = PatchedTokenizer(nlohmann::json::object());
   nlohmann::json& added = tokenizer["added_tokens"];
-  for (const char* text :
-       {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<s>",
-        "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
-        "[/TOOL_RESULTS]", "<start_of_turn>", "<end_of_turn>"}) {
+  for (const char* text : {"<|begin_of_text|>",
+                           "<|start_header_id|>",
+                           "<|end_header_id|>",
+                           "<|eot_id|>",
+                           "<s>",
+                           "</s>",
+                           "[INST]",
+                           "[/INST]",
+                           "[AVAILABLE_TOOLS]",
+                           "[/AVAILABLE_TOOLS]",
+                           "[TOOL_RESULTS]",
+                           "[/TOOL_RESULTS]",
+                           "<start_of_turn>",
+                           "<end_of_turn>",
+                           "[gMASK]",
+                           "<sop>",
+                           "<|system|>",
+                           "<|user|>",
+                           "<|assistant|>",
+                           "<|observation|>"}) {
     nlohmann::json token = added.back();
     token.update({{"id", token["id"].get<int>() + 1}, {"content", text}, {"special", true}});
     added.push_back(token);

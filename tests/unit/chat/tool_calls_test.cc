@@ -43,6 +43,8 @@ TEST(ToolCallsTest, TheTemplateShowsTheFormat) {
   EXPECT_EQ(FormatOf("{{ '[TOOL_CALLS] [' }}"), ToolFormat::kMistral);
   EXPECT_EQ(FormatOf("[func_name1(params_name1=params_value1)]"), ToolFormat::kPythonic);
   EXPECT_EQ(FormatOf("[func_name1(param1=value1)]"), ToolFormat::kPythonic) << "Llama 4";
+  EXPECT_EQ(format("qwen_xml"), ToolFormat::kQwen);
+  EXPECT_EQ(format("glm_xml"), ToolFormat::kGlm);
   EXPECT_EQ(FormatOf("no tools"), ToolFormat::kHermes);
 }
 
@@ -139,6 +141,94 @@ TEST(ToolCallsTest, PythonicCallsHaveLiterals) {
   const AssistantMessage half = ReadAnswer("[f(a=1), g(b)]", ToolFormat::kPythonic);
   EXPECT_EQ(CallsOf(half), R"(f{"a":1})");
   EXPECT_THAT(half.bad, ElementsAre(HasSubstr("tool call 2")));
+}
+
+// A tool f with arguments of these schemas.
+ordered_json ToolWith(const char* properties) {
+  const ordered_json parameters = {{"type", "object"},
+                                   {"properties", ordered_json::parse(properties)}};
+  return ordered_json::array(
+      {{{"type", "function"}, {"function", {{"name", "f"}, {"parameters", parameters}}}}});
+}
+
+// The arguments of the one call of f(a=VALUE) in both formats, which are the same.
+std::string XmlArgument(const std::string& value, const char* schema) {
+  const ordered_json tools = ToolWith((R"({"a": )" + std::string(schema) + "}").c_str());
+  const AssistantMessage qwen = ReadAnswer("<tool_call>\n<function=f>\n<parameter=a>\n" + value +
+                                               "\n</parameter>\n</function>\n</tool_call>",
+                                           ToolFormat::kQwen, tools);
+  const AssistantMessage glm = ReadAnswer(
+      "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>" + value + "</arg_value>\n</tool_call>",
+      ToolFormat::kGlm, tools);
+  if (qwen.calls.size() != 1 || glm.calls.size() != 1) return "no call";
+  EXPECT_EQ(qwen.calls[0].arguments, glm.calls[0].arguments) << value;
+  return qwen.calls[0].arguments.value("a", ordered_json()).dump();
+}
+
+TEST(ToolCallsTest, XmlArgumentsHaveTheTypesOfTheirTool) {
+  EXPECT_EQ(XmlArgument("7", R"({"type": "string"})"), R"("7")");
+  EXPECT_EQ(XmlArgument("null", R"({"type": "string"})"), R"("null")");
+  EXPECT_EQ(XmlArgument("\n if x:\n  y \n", R"({"type": "string"})"), R"("\n if x:\n  y \n")");
+  EXPECT_EQ(XmlArgument(" 7 ", R"({"type": "integer"})"), "7");
+  EXPECT_EQ(XmlArgument("7.0", R"({"type": "integer"})"), "7");
+  EXPECT_EQ(XmlArgument("7.5", R"({"type": "integer"})"), R"("7.5")");
+  EXPECT_EQ(XmlArgument("seven", R"({"type": "integer"})"), R"("seven")");
+  EXPECT_EQ(XmlArgument("-2.5", R"({"type": "number"})"), "-2.5");
+  EXPECT_EQ(XmlArgument("True", R"({"type": "boolean"})"), "true");
+  EXPECT_EQ(XmlArgument("false", R"({"type": "boolean"})"), "false");
+  EXPECT_EQ(XmlArgument("None", R"({"type": ["integer", "null"]})"), "null");
+  EXPECT_EQ(XmlArgument("{'k': [1, True]}", R"({"type": "object"})"), R"({"k":[1,true]})");
+  EXPECT_EQ(XmlArgument(R"(["a"])", R"({"anyOf": [{"type": "array"}, {"type": "null"}]})"),
+            R"(["a"])");
+  EXPECT_EQ(XmlArgument("[1", R"({"type": "array"})"), R"("[1")");
+  EXPECT_EQ(XmlArgument("7", R"({"anyOf": [{"type": "string"}, {"type": "null"}]})"), R"("7")");
+}
+
+TEST(ToolCallsTest, QwenReadsFunctionsAndParameters) {
+  const std::string call =
+      "<function=f>\n<parameter=a>\n7\n</parameter>\n<parameter=b>\nx < y\n</parameter>\n"
+      "</function>";
+  const std::string whole = "<tool_call>\n" + call + "\n</tool_call>";
+  const std::string read = R"(f{"a":"7","b":"x < y"})";
+  EXPECT_EQ(Calls(whole, ToolFormat::kQwen), read) << "texts, for no tool says what else";
+  EXPECT_EQ(Calls(whole + "\n" + whole, ToolFormat::kQwen), read + " " + read);
+  EXPECT_EQ(Calls("<tool_call>" + call + call + "</tool_call>", ToolFormat::kQwen),
+            read + " " + read);
+  EXPECT_EQ(ReadAnswer("Wait.\n\n" + whole, ToolFormat::kQwen).content, "Wait.");
+  EXPECT_EQ(Calls("Wait. " + call + "\n</tool_call>", ToolFormat::kQwen), read) << "no mark";
+  EXPECT_EQ(Calls("<function=f></function>", ToolFormat::kQwen), "f{}");
+  EXPECT_EQ(
+      Calls("<tool_call><function=f><parameter=a>1<parameter=b>2</function>", ToolFormat::kQwen),
+      R"(f{"a":"1","b":"2"})");
+  const auto bad = [](const std::string& body) {
+    return Bad("<tool_call>" + body + "</tool_call>", ToolFormat::kQwen);
+  };
+  EXPECT_EQ(bad(R"({"name": "f", "arguments": {}})"),
+            "tool call 1 is not <function=NAME>...</function>");
+  EXPECT_EQ(bad("<function=f g></function>"), "tool call 1 is not <function=NAME>...</function>");
+  EXPECT_EQ(bad("<function=f>"), "tool call 1 has no <parameter=...> or </function>");
+  EXPECT_EQ(bad("<function=f><parameter=a>cut"),
+            "tool call 1 has a parameter without </parameter>");
+}
+
+TEST(ToolCallsTest, GlmReadsKeysAndValues) {
+  const std::string call =
+      "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>7</arg_value>\n<arg_key> b </arg_key>"
+      "<arg_value>x < y</arg_value>\n</tool_call>";
+  const std::string read = R"(f{"a":7,"b":"x < y"})";
+  EXPECT_EQ(Calls(call, ToolFormat::kGlm), read) << "what they read as, for no tool says what else";
+  EXPECT_EQ(Calls("Wait." + call + "\n" + call, ToolFormat::kGlm), read + " " + read);
+  EXPECT_EQ(Calls("<tool_call>f</tool_call><tool_call>g\n", ToolFormat::kGlm), "f{} g{}");
+  EXPECT_EQ(ReadAnswer("<think></think>\nWait.\n" + call, ToolFormat::kGlm).content,
+            "<think></think>Wait.");
+  const auto bad = [](const std::string& body) {
+    return Bad("<tool_call>" + body + "</tool_call>", ToolFormat::kGlm);
+  };
+  EXPECT_EQ(bad(R"({"name": "f"})"), "tool call 1 is not NAME<arg_key>...</arg_key>...");
+  EXPECT_EQ(bad("f<arg_key>a</arg_key>7"),
+            "tool call 1 has no <arg_key>...</arg_key><arg_value>...</arg_value>");
+  EXPECT_EQ(bad("f<arg_key>a</arg_key><arg_value>7"),
+            "tool call 1 has no <arg_key>...</arg_key><arg_value>...</arg_value>");
 }
 
 }  // namespace

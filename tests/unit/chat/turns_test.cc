@@ -61,11 +61,12 @@ class TurnEncoderTest : public ::testing::Test {
 };
 
 TEST_F(TurnEncoderTest, ConversationsOfEachFamilyGrowAtTheirEnd) {
-  for (const char* family : {"qwen2", "qwen2_5", "qwen3", "llama3", "mistral", "gemma"}) {
+  for (const char* family :
+       {"qwen2", "qwen2_5", "qwen3", "llama3", "mistral", "gemma", "qwen_xml", "glm_xml"}) {
     UseFamily(family);
     EXPECT_EQ(Refusal(false), "") << family;
   }
-  for (const char* family : {"qwen2_5", "qwen3", "llama3", "mistral"}) {
+  for (const char* family : {"qwen2_5", "qwen3", "llama3", "mistral", "qwen_xml", "glm_xml"}) {
     UseFamily(family);
     EXPECT_EQ(Refusal(true), "") << family;
   }
@@ -87,6 +88,14 @@ TEST_F(TurnEncoderTest, TheNextTurnEndsTheAnswerAndBeginsAnother) {
   EXPECT_EQ(Next(asked, Said("tool", "4"), "<|im_end|>", kTools),
             "\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n"
             "<|im_start|>assistant\n");
+  UseFamily("qwen_xml");
+  EXPECT_EQ(Next(asked, Said("tool", "4"), "<|im_end|>", kTools),
+            "\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n"
+            "<|im_start|>assistant\n");
+  UseFamily("glm_xml");  // whose answers end with the beginning of what follows
+  EXPECT_EQ(Next(asked, Said("tool", "4"), "<|observation|>", kTools),
+            "\n<tool_response>\n4\n</tool_response><|assistant|>");
+  EXPECT_EQ(Next(asked, Said("user", "Sure?"), "<|user|>"), "\nSure?<|assistant|>");
   UseFamily("mistral");
   EXPECT_EQ(Next(asked, Said("user", "Sure?"), "</s>"), "[INST] Sure?[/INST]");
   UseFamily("llama3");

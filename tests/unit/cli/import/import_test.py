@@ -211,11 +211,14 @@ trainer: {critic_warmup: 0, something: False}
         self.assertIn("tool_config_path: tools.yaml: they are not called: run.env.tools has", notes)
         self.assertIn("max_parallel_calls: every call of an answer is made", notes)
         self.assertNotIn("run.env.", notes.partition("settings that cannot be used")[2])
-        ours, notes = imported("verl", tools % "multi_turn: {format: qwen3_coder}",
+        ours, _ = imported("verl", tools % "multi_turn: {format: qwen3_coder}",
+                           "+actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent")
+        self.expect(ours, {"run.env.kind": "builtin", "run.env.tool_format": "qwen"})
+        ours, notes = imported("verl", tools % "multi_turn: {format: gpt-oss}",
                                "+actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent")
         self.expect(ours, {"run.env.kind": "builtin", "run.env.max_turns": "4096",
                            "run.env.tool_format": None})
-        self.assertIn("format: qwen3_coder: calls in this format are not found", notes)
+        self.assertIn("format: gpt-oss: calls in this format are not found", notes)
         ours, notes = imported("verl", tools % "agent: {default_agent_loop: react, "
                                "agent_loop_config_path: a.yaml}")
         self.expect(ours, {"run.env.kind": "exec"})
