@@ -19,9 +19,11 @@ namespace {
 
 constexpr int kFillings = 25;  // of each template
 constexpr int kMostWrongAccepts = 2;
-constexpr int kMostRefused = 0;           // templates
-constexpr int kMostHeldOutAccepts = 301;  // fillings, of 3150
-constexpr int kMostHeldOutRefused = 11;   // templates, of 80
+constexpr int kMostRefused = 0;            // templates
+constexpr int kMostHeldOutAccepts = 301;   // fillings, of 3150
+constexpr int kMostHeldOutRefused = 11;    // templates, of 80
+constexpr int kMostAuthorsAccepts = 1287;  // fillings, of 6075
+constexpr int kMostAuthorsRefused = 14;    // templates, of 156
 
 constexpr std::string_view kSubjects[] = {"Mia",      "the farmer", "the club",     "Mr. Lee",
                                           "her aunt", "Carlos",     "each of them", "the machine"};
@@ -137,6 +139,13 @@ TEST(MathTemplates, ThoseThatNoRuleWasWrittenForAreMostlyJudgedAsLabelled) {
   EXPECT_GT(rates.wrong.fillings, 3000);
   EXPECT_LE(rates.wrong.misjudged, kMostHeldOutAccepts);
   EXPECT_LE(rates.right.failed, kMostHeldOutRefused);
+}
+
+TEST(MathTemplates, ThoseOfOtherStylesAreMostlyJudgedAsLabelled) {
+  const Rates rates = Judge("math_templates_authors.txt", /*show=*/false);
+  EXPECT_GT(rates.wrong.fillings, 6000);
+  EXPECT_LE(rates.wrong.misjudged, kMostAuthorsAccepts);
+  EXPECT_LE(rates.right.failed, kMostAuthorsRefused);
 }
 
 }  // namespace
