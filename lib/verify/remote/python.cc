@@ -195,6 +195,7 @@ Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction
                     what, timeout_ms));
   if (!greeting.ok()) return greeting.status().Annotate(what + " with " + function.interpreter);
   BUTTRESS_RETURN_IF_ERROR(process->ReadGreeting(*greeting).Annotate(what));
+  if (process->sandboxed_) process->answered_cpu_ms_ = process->sandboxed_->cpu_ms();
   return process;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "lib/base/os/fd.h"
@@ -142,8 +143,13 @@ TEST_F(PythonSandboxTest, OneProcessScoresGroupAfterGroupUnlessItWorksOn) {
   std::this_thread::sleep_for(std::chrono::seconds(1));
   EXPECT_EQ(Score(*verifier, {"import os\nif os.fork() == 0:\n  while True: pass"})[0].raw_reward,
             3);
-  std::this_thread::sleep_for(std::chrono::seconds(2));
-  EXPECT_EQ(Score(*verifier, {"pass"})[0].raw_reward, 1);  // of another process
+  // Work is CPU time, which a busy machine gives slowly, and counts from the last answer on.
+  std::optional<double> reward;
+  for (int seconds = 2; seconds <= 32 && reward != 1.0; seconds *= 2) {
+    std::this_thread::sleep_for(std::chrono::seconds(seconds));
+    reward = Score(*verifier, {"pass"})[0].raw_reward;
+  }
+  EXPECT_EQ(reward, 1.0);  // of another process
 }
 
 TEST_F(PythonSandboxTest, AProcessWhoseThreadHasEndedIsReplacedWithoutALoss) {
