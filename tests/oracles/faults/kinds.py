@@ -167,7 +167,7 @@ def damage_payload(run, rng):
 
 
 def damage_weights(run, rng):
-    """A byte of the newest version that the learner has published."""
+    """A byte of the newest version that the learner has published, and finds if the run waits."""
     versions = [p for p in (run.out / "weights").glob("v*") if p.is_dir()]
     try:
         newest = max(versions, key=lambda p: p.stat().st_mtime_ns)

@@ -96,8 +96,10 @@ class LaunchedRun:
         mark = f"{MARK}={self.folder}".encode()
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and pathlib.Path(os.readlink(entry / "exe")).name == program \
-                        and mark in (entry / "environ").read_bytes().split(b"\0"):
+                name = os.path.basename(os.readlink(entry / "exe")) if entry.name.isdigit() else ""
+                if name != program:
+                    continue
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
             except OSError:
                 continue  # it has ended meanwhile

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A deterministic run through random kills, pauses, cuts, full disks and damage; bits must not change.
+# Random kills, pauses, cuts, full disks and damage during a run: its weights must not change.
 #
 #   tests/run.sh --with faults [--faults 200] [--seed 1] [--zero 0,3]
 #
