@@ -54,6 +54,7 @@ Status LearnerJob::Start() {
     checkpoints_.BeforeUpdate();
     return publication_->BeforeUpdate();
   });
+  trainer_.CallWhileWaiting([this](double seconds) { return publication_->WhileWaiting(seconds); });
   if (leads()) {
     Log(kInfo, "learner starts",
         {{"next_step", state.step + 1},

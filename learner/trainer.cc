@@ -142,6 +142,7 @@ Status Trainer::WaitForPeers(StepState& state) {
 Status Trainer::AgreeOnPlan(const std::function<bool()>& stop_requested, StepState& state) {
   BUTTRESS_RETURN_IF_ERROR(WaitForPeers(state));
   const Stopwatch watch(state.measured.seconds_wait);
+  const double since = MonotonicSeconds();
   std::string message(1, kStillWaiting);
   while (message.front() == kStillWaiting) {
     std::int64_t requests = stop_requested() ? 1 : 0;
@@ -153,6 +154,8 @@ Status Trainer::AgreeOnPlan(const std::function<bool()>& stop_requested, StepSta
     }
     if (control_.rank() == 0) {
       BUTTRESS_ASSIGN_OR_RETURN(message, AskForPlan(state));
+      if (message.front() == kStillWaiting)
+        BUTTRESS_RETURN_IF_ERROR(while_waiting_(MonotonicSeconds() - since));
     }
     BUTTRESS_ASSIGN_OR_RETURN(message, BroadcastBytes(control_, std::move(message), 0, timeout_));
     if (message.empty())

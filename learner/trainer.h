@@ -66,6 +66,12 @@ class Trainer {
   // step.
   void CallBeforeUpdates(std::function<Status()> call) { before_update_ = std::move(call); }
 
+  // `call` is made by rank 0 while it waits for a plan, with the seconds that it has waited. Its
+  // error ends the step.
+  void CallWhileWaiting(std::function<Status(double seconds)> call) {
+    while_waiting_ = std::move(call);
+  }
+
   AdamW& optimizer() { return optimizer_; }
 
   const TrainerState& state() const { return state_; }
@@ -127,6 +133,7 @@ class Trainer {
   GradReducer reducer_;
   AdamW optimizer_;
   std::function<Status()> before_update_ = [] { return OkStatus(); };
+  std::function<Status(double)> while_waiting_ = [](double) { return OkStatus(); };
   mutable PhaseTimer phases_;
   bool drift_due_ = true;  // no step has been trained since the start
   TrainerState state_;

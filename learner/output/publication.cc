@@ -19,6 +19,7 @@
 namespace buttress {
 namespace {
 
+constexpr double kFirstCheckSeconds = 30;
 constexpr std::size_t kCanaries = 8;
 constexpr std::size_t kPromptTokens = 4;
 constexpr std::size_t kTokens = 4;
@@ -132,6 +133,22 @@ Result<FilesByRank> Publication::DivideOver(const std::string& folder,
   for (std::size_t i = 1; i < files.files.size(); ++i)
     files.writers.push_back(seeing[i % seeing.size()]);
   return files;
+}
+
+Status Publication::WhileWaiting(double seconds) {
+  if (!leads()) return OkStatus();
+  if (seconds < kFirstCheckSeconds) next_check_ = kFirstCheckSeconds;
+  if (!check_.valid()) {
+    if (seconds < next_check_) return OkStatus();
+    next_check_ = 2 * seconds;
+    const std::string folder = JoinPath(config_.local.out, "weights");
+    check_ = std::async(std::launch::async, [folder] { return VerifyNewest(folder); });
+  }
+  if (check_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return OkStatus();
+  const Status status = check_.get();
+  if (status.ok()) return OkStatus();
+  return Unavailable("the newest published weights are damaged, so that no worker can load them: " +
+                     status.message() + "; a learner that starts again publishes them anew");
 }
 
 // Makes the folder of a version before any rank writes to it.

@@ -2,6 +2,7 @@
 // serves a version: greedy completions of fixed prompts. Torch.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <set>
 #include <string>
@@ -50,6 +51,12 @@ class Publication {
 
   Status Drain() { return sync_ ? sync_->Drain() : OkStatus(); }
 
+  // Called again and again while the learner waits for a plan, for `seconds` so far. A long wait
+  // may come from damage of the newest version, which no worker can load then: a thread reads the
+  // version again from time to time. kUnavailable names the damage; a learner that starts again
+  // publishes anew. OkStatus on ranks other than 0.
+  Status WhileWaiting(double seconds);
+
   // Fills what the step that ends has waited for the thread, unchanged_versions and
   // published_bytes. For rank 0.
   void Measure(StepMeasurements& measured);
@@ -74,6 +81,8 @@ class Publication {
   std::unique_ptr<WeightServer> server_;        // rank 0
   std::unique_ptr<WeightPublisher> publisher_;  // rank 0
   std::unique_ptr<WeightSync> sync_;            // null if the rank writes nothing
+  double next_check_ = 0;                       // seconds of waiting
+  std::future<Status> check_;                   // of the newest version
   double published_bytes_ = 0;                  // of the newest version
   double seconds_waited_ = 0;  // WeightSync::seconds_waited at the end of the last step
 };

@@ -102,6 +102,14 @@ Status VerifyFiles(const std::string& version_folder, const WeightManifest& mani
   });
 }
 
+Status VerifyNewest(const std::string& folder) {
+  const std::vector<PolicyVersion> versions = ListVersions(folder);
+  if (versions.empty()) return OkStatus();
+  const std::string newest = VersionFolder(folder, versions.back());
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, ReadManifest(newest));
+  return VerifyFiles(newest, manifest);
+}
+
 std::vector<PolicyVersion> ListVersions(const std::string& folder) {
   std::vector<PolicyVersion> versions = ListFolders(folder);
   std::erase_if(versions, [&](const PolicyVersion& version) { return !Exists(folder, version); });

@@ -37,6 +37,9 @@ Status WriteManifest(const std::string& version_folder, const WeightManifest& ma
 // at once. kDataLoss names the first that does not; kNotFound if a file is missing.
 Status VerifyFiles(const std::string& version_folder, const WeightManifest& manifest);
 
+// VerifyFiles of the newest version in `folder`; OkStatus if there is none.
+Status VerifyNewest(const std::string& folder);
+
 // Lists the versions that exist, oldest first. Their digests are empty.
 std::vector<PolicyVersion> ListVersions(const std::string& folder);
 

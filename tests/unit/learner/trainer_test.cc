@@ -430,6 +430,17 @@ TEST_F(TrainerTest, PollsUntilAPlanIsReady) {
   EXPECT_EQ(source.waits_left, 0);
 }
 
+TEST_F(TrainerTest, AWaitEndsWithTheErrorOfItsCall) {
+  source.waits_left = 3;
+  Make();
+  trainer->CallWhileWaiting([&](double seconds) {
+    EXPECT_GE(seconds, 0);
+    return source.waits_left > 1 ? OkStatus() : Unavailable("damaged");
+  });
+  EXPECT_EQ(trainer->Step(1, [] { return false; }).status().message(), "damaged");
+  EXPECT_EQ(source.waits_left, 1);
+}
+
 TEST_F(TrainerTest, AnnouncesEveryChangeOfTheParametersBeforeIt) {
   Make();
   const at::Tensor embedding_VD = model->weights().embedding_VD;

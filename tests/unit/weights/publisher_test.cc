@@ -101,6 +101,23 @@ TEST_F(PublisherTest, AVersionNeedsAllItsFiles) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_F(PublisherTest, DamageOfTheNewestVersionAloneIsFound) {
+  EXPECT_TRUE(VerifyNewest(dir_.path()).ok()) << "there is none";
+  const auto publisher = Publisher();
+  const auto damage = [](const WeightManifest& manifest) {
+    const std::string path = JoinPath(manifest.folder, manifest.files[0].name);
+    std::string bytes = *ReadFile(path);
+    bytes.back() ^= 1;
+    ASSERT_TRUE(WriteFileAtomic(path, bytes).ok());
+  };
+  damage(PublishSmall(*publisher, {1, 1, ""}, "abcd"));
+  EXPECT_EQ(VerifyNewest(dir_.path()).code(), StatusCode::kDataLoss);
+  const WeightManifest newest = PublishSmall(*publisher, {1, 2, ""}, "abce");
+  EXPECT_TRUE(VerifyNewest(dir_.path()).ok());
+  damage(newest);
+  EXPECT_EQ(VerifyNewest(dir_.path()).code(), StatusCode::kDataLoss);
+}
+
 // Whoever reads the folder sees the same tensors, however they are divided.
 TEST_F(PublisherTest, AVersionOfSeveralFilesHasAnIndexAndTheSameTensors) {
   const auto publisher = Publisher();
