@@ -1,5 +1,6 @@
 """A run under `buttress launch`, on a small disk and a network of its own, and its processes."""
 
+import collections
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import time
 
 PATIENCE_S = 300
 DISK = "256m"
+STATES = "SELECT state, COUNT(*) FROM groups GROUP BY state"
 MARK = "BUTTRESS_FAULTS_RUN"
 PROMPTS = 8
 
@@ -69,7 +71,8 @@ class LaunchedRun:
                     "reward": {"verifier": "countdown", "use_all": True},
                     "algorithm": {"advantage": "avspo", "avspo": {"mode": "opposite"}},
                     "optim": {"lr": 3e-4}},
-            "local": {"out": str(self.out), "coordinator": {"payload_segment_bytes": 1 << 20},
+            "local": {"out": str(self.out), "coordinator": {"payload_segment_bytes": 1 << 20,
+                                                            "archive_steps": 100},
                       "learner": {"collective_timeout_ms": 20000, "zero": self.zero,
                                   "stop_when": {"uninformative_steps": 0}},
                       "launch": {"workers": 2, "learner_ranks": 2, "max_restarts": 1000000}}}
@@ -120,6 +123,15 @@ class LaunchedRun:
         finally:
             ledger.close()
 
+    def states(self):
+        """The groups by state, those of the archives too."""
+        counts = collections.Counter(dict(self.ask(STATES)))
+        for path in (self.out / "archive").glob("*.db"):
+            archive = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+            counts.update(dict(archive.execute(STATES).fetchall()))
+            archive.close()
+        return dict(counts)
+
     def committed(self):
         """The step that the ledger has. A learner that begins again writes steps.jsonl anew."""
         try:
@@ -141,7 +153,7 @@ class LaunchedRun:
         trained = [json.loads(line)["step"]
                    for line in (self.out / "steps.jsonl").read_text().splitlines()]
         require(trained == list(range(1, self.steps + 1)), "steps are missing or twice")
-        states = dict(self.ask("SELECT state, COUNT(*) FROM groups GROUP BY state"))
+        states = self.states()
         require(states.get("settled") == self.steps * PROMPTS, f"not all is settled: {states}")
         audit = subprocess.run([self.programs / "buttress", "ledger", "audit", self.out, "--json"],
                                capture_output=True, text=True, timeout=PATIENCE_S)
