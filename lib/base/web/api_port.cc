@@ -120,7 +120,7 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
     {
       MutexLock lock(mutex_);
       if (connection_ != nullptr) gone_ = std::move(gone);
-      if (connection_ != nullptr || complete_) return;
+      if (connection_ != nullptr || ended_) return;
     }
     gone();
   }
@@ -167,16 +167,17 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
   }
 
   // The connection has ended, or waits for the next request.
-  void Finish(bool complete) {
+  void Finish() {
     std::function<void()> gone;
     {
       MutexLock lock(mutex_);
       connection_ = nullptr;
-      complete_ = complete;
       left_ = true;
-      gone.swap(gone_);
+      // A client that closes at once behind the last byte looks like one that left before it.
+      if (!ended_) gone.swap(gone_);
+      gone_ = nullptr;
     }
-    if (!complete && gone) gone();
+    if (gone) gone();
   }
 
  private:
@@ -234,11 +235,10 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
   Mutex mutex_;
   MHD_Connection* connection_ GUARDED_BY(mutex_);  // null at the end
   bool suspended_ GUARDED_BY(mutex_) = false;
-  bool left_ GUARDED_BY(mutex_) = false;      // no more is sent
-  bool complete_ GUARDED_BY(mutex_) = false;  // all has been sent
-  unsigned code_ GUARDED_BY(mutex_) = 0;      // of the answer; 0: none yet
-  bool whole_ GUARDED_BY(mutex_) = false;     // the answer has a length
-  bool ended_ GUARDED_BY(mutex_) = false;     // unread_ is the rest of it
+  bool left_ GUARDED_BY(mutex_) = false;   // no more is sent
+  unsigned code_ GUARDED_BY(mutex_) = 0;   // of the answer; 0: none yet
+  bool whole_ GUARDED_BY(mutex_) = false;  // the answer has a length
+  bool ended_ GUARDED_BY(mutex_) = false;  // unread_ is the rest of it
   std::vector<std::pair<std::string, std::string>> reply_headers_ GUARDED_BY(mutex_);
   std::string unread_ GUARDED_BY(mutex_);
   std::size_t sent_ GUARDED_BY(mutex_) = 0;  // bytes of unread_
@@ -310,11 +310,9 @@ class MhdApiPort final : public ApiPort {
     return port->Answer(*call);
   }
 
-  static void Completed(void* self, MHD_Connection*, void** context,
-                        MHD_RequestTerminationCode why) {
+  static void Completed(void* self, MHD_Connection*, void** context, MHD_RequestTerminationCode) {
     if (*context == nullptr) return;
-    static_cast<MhdApiPort*>(self)->Close(static_cast<OpenCall*>(*context)->id(),
-                                          why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    static_cast<MhdApiPort*>(self)->Close(static_cast<OpenCall*>(*context)->id());
     *context = nullptr;
   }
 
@@ -349,13 +347,13 @@ class MhdApiPort final : public ApiPort {
     return call.Answer();
   }
 
-  void Close(std::uint64_t id, bool complete) {
+  void Close(std::uint64_t id) {
     std::shared_ptr<OpenCall> call;
     {
       MutexLock lock(mutex_);
       call = std::move(calls_.extract(id).mapped());
     }
-    call->Finish(complete);
+    call->Finish();
   }
 
   void Watch() {

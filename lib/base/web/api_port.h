@@ -38,8 +38,8 @@ class ApiCall {
   virtual void Write(std::string_view piece) = 0;
   virtual void End() = 0;
 
-  // Calls `gone` on the thread of the port if the client leaves, or the port ends, before the
-  // answer is complete; at once if it has left. `gone` must hold no reference to the call.
+  // Calls `gone` on the thread of the port if the client leaves, or the port ends, before Reply or
+  // End; at once if it has left. `gone` must hold no reference to the call.
   virtual void OnGone(std::function<void()> gone) = 0;
 };
 
