@@ -43,6 +43,9 @@ class Coordinator {
   // Returns true once an operator has stopped the run and its checkpoint is durable.
   bool stopped() const { return loop_->stopped(); }
 
+  // Returns true once an error has ended the run for this process; Stop returns it.
+  bool failed() const { return loop_->failed(); }
+
   // Asks the loop for what GetRunStatus reports. kUnavailable or kDeadlineExceeded if it does not
   // answer within two seconds. Thread-safe until Stop.
   Result<v1::GetRunStatusResponse> GetRunStatus();

@@ -144,7 +144,7 @@ class DatasetCheck {
 void WaitForStop(const Coordinator& coordinator, const DatasetCheck& check,
                  bool exit_when_finished) {
   while (!WaitForShutdown(kTick)) {
-    if (!check.status().ok()) return;
+    if (!check.status().ok() || coordinator.failed()) return;
     if (!coordinator.stopped() && !(exit_when_finished && coordinator.finished())) continue;
     WaitForShutdown(kFinishedTime);
     return;

@@ -3,8 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "lib/base/os/shutdown.h"
-
 namespace buttress {
 namespace {
 
@@ -50,7 +48,7 @@ void CoordinatorLoop::Run() {
     first_ = queue_.Pop(milliseconds(core_.WaitMs()));
     if (!first_ && queue_.closed() && !core_.has_parked()) break;
     core_.RunTurn();
-    if (!core_.failed().ok()) RequestShutdown();
+    if (!core_.failed().ok()) failed_ = true;
   }
 }
 

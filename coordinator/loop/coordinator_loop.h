@@ -42,6 +42,9 @@ class CoordinatorLoop final : private Inbox {
 
   bool stopped() const { return core_.stopped(); }
 
+  // Whether an error has stopped the loop, which Stop returns. Thread-safe.
+  bool failed() const { return failed_; }
+
  private:
   void Run();
 
@@ -57,6 +60,7 @@ class CoordinatorLoop final : private Inbox {
   BoundedQueue<LoopRequest*> queue_;   // a null pointer only wakes the loop
   std::optional<LoopRequest*> first_;  // taken from the queue by the wait for it
   std::atomic<bool> draining_ = false;
+  std::atomic<bool> failed_ = false;
   LoopCore core_;  // of the thread alone, but for what is thread-safe
   std::thread thread_;
 };
