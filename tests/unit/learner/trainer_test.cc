@@ -437,7 +437,7 @@ TEST_F(TrainerTest, AWaitEndsWithTheErrorOfItsCall) {
     EXPECT_GE(seconds, 0);
     return source.waits_left > 1 ? OkStatus() : Unavailable("damaged");
   });
-  EXPECT_EQ(trainer->Step(1, [] { return false; }).status().message(), "damaged");
+  EXPECT_EQ(trainer->Step(1, [] { return false; }).status().message(), "step 1: damaged");
   EXPECT_EQ(source.waits_left, 1);
 }
 
