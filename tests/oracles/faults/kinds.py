@@ -167,7 +167,12 @@ def damage_payload(run, rng):
 
 
 def damage_weights(run, rng):
-    """A byte of the newest version that the learner has published, and finds if the run waits."""
+    """A byte of the newest version that the learner has published, which stopped workers may not
+    have loaded; the learner finds it when the run waits."""
+    workers = run.pids("rollout_worker")
+    for pid in workers:
+        send(pid, signal.SIGSTOP)
+    time.sleep(0.2)
     versions = [p for p in (run.out / "weights").glob("v*") if p.is_dir()]
     try:
         newest = max(versions, key=lambda p: p.stat().st_mtime_ns)
@@ -175,6 +180,8 @@ def damage_weights(run, rng):
         flip(file, rng.randrange(file.stat().st_size))
     except (OSError, ValueError, IndexError):
         pass  # a newer one has replaced it
+    for pid in workers:
+        send(pid, signal.SIGCONT)
 
 
 # With their weights: what happens to users often is tried often.
