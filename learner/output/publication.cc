@@ -137,7 +137,10 @@ Result<FilesByRank> Publication::DivideOver(const std::string& folder,
 
 Status Publication::WhileWaiting(double seconds) {
   if (!leads()) return OkStatus();
-  if (seconds < kFirstCheckSeconds) next_check_ = kFirstCheckSeconds;
+  if (seconds < kFirstCheckSeconds) {  // a wait begins
+    next_check_ = kFirstCheckSeconds;
+    check_is_old_ = check_.valid();
+  }
   if (!check_.valid()) {
     if (seconds < next_check_) return OkStatus();
     next_check_ = 2 * seconds;
@@ -146,7 +149,7 @@ Status Publication::WhileWaiting(double seconds) {
   }
   if (check_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return OkStatus();
   const Status status = check_.get();
-  if (status.ok()) return OkStatus();
+  if (status.ok() || check_is_old_) return OkStatus();
   return Unavailable("the newest published weights are damaged, so that no worker can load them: " +
                      status.message() + "; a learner that starts again publishes them anew");
 }

@@ -83,8 +83,9 @@ class Publication {
   std::unique_ptr<WeightSync> sync_;            // null if the rank writes nothing
   double next_check_ = 0;                       // seconds of waiting
   std::future<Status> check_;                   // of the newest version
-  double published_bytes_ = 0;                  // of the newest version
-  double seconds_waited_ = 0;  // WeightSync::seconds_waited at the end of the last step
+  bool check_is_old_ = false;   // it began in an earlier wait; its version may be deleted by now
+  double published_bytes_ = 0;  // of the newest version
+  double seconds_waited_ = 0;   // WeightSync::seconds_waited at the end of the last step
 };
 
 }  // namespace buttress
