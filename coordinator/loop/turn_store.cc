@@ -14,7 +14,7 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kRetryMs = 1000;
-// Groups that go to an archive in a turn. It takes a few tenths of a second.
+// Groups that go to an archive in a turn, during which no call is answered.
 constexpr std::int64_t kArchivedAtOnce = 16384;
 
 double MiB(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }

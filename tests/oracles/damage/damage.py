@@ -18,25 +18,10 @@ import sqlite3
 import subprocess
 import time
 
-PATIENCE_S = 600
+from harm import PATIENCE_S, fill, flip, make_task, require, wait_for
+
 DISK = "64m"
 PROMPTS = 8
-
-
-class Failed(Exception):
-    pass
-
-
-def require(holds, what):
-    if not holds:
-        raise Failed(what)
-
-
-def wait_for(what, holds, seconds=PATIENCE_S):
-    end = time.monotonic() + seconds
-    while not holds():
-        require(time.monotonic() < end, f"waited {seconds} s for {what}")
-        time.sleep(0.1)
 
 
 class Run:
@@ -53,15 +38,7 @@ class Run:
         self.disk.mkdir(parents=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", self.disk],
                        check=True)
-        task = self.folder / "task"
-        self.command("task", "countdown", "--out", task, "--numbers", 4, "--operators", "+-",
-                     "--use-all", "--format", "compact", "--train", 4000, "--held-out", 50,
-                     "--sft", 4000, "--seed", 1)
-        self.command("new-model", "--out", task / "new", "--characters", "0123456789+-:>",
-                     "--layers", 2, "--hidden", 64, "--heads", 2, "--intermediate", 128)
-        self.command("sft", "--model", task / "new", "--data", task / "sft.jsonl", "--out",
-                     task / "model", "--steps", 40, "--batch", 64, "--lr", "3e-3", "--warmup", 5,
-                     "--seed", 1)
+        make_task(self.bin, self.folder / "task")
 
     def command(self, *arguments):
         """Runs `buttress` and returns its exit code and all of its output."""
@@ -147,14 +124,6 @@ class Run:
         code, text = self.command("ledger", "audit", self.disk, "--learner", self.elsewhere,
                                   "--json")
         return code, json.loads(text)
-
-
-def flip(path, offset):
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)[0]
-        file.seek(offset)
-        file.write(bytes([byte ^ 1]))
 
 
 def flip_payload(run):
@@ -253,12 +222,7 @@ def put_old_ledger_back(run, old):
 
 def fill_disk(run):
     filler = run.disk / "of-another-program"
-    with open(filler, "wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"x" * 65536)
-        except OSError:
-            pass
+    fill(filler)
     wait_for("the pause", lambda: "paused" in run.command("status", run.disk)[1])
     time.sleep(10)
     require(run.running("coordinator"), "the coordinator has ended on a full disk")

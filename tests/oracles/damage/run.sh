@@ -9,5 +9,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner
 cd "$root"
-PYTHONDONTWRITEBYTECODE=1 exec unshare -m python3 "$here/damage.py" \
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/oracles
+exec unshare -m python3 "$here/damage.py" \
   --bin "$root/build/release/bin" "$@"

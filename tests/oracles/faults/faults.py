@@ -12,8 +12,9 @@ import subprocess
 import sys
 import time
 
+from harm import Failed, make_task, require, wait_for
 from kinds import FAULTS
-from launched import LaunchedRun, Failed, make_task, require, wait_for
+from launched import LaunchedRun
 
 STEPS_PER_FAULT = 25
 MOST_STEPS_BETWEEN = 6

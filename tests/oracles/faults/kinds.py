@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from launched import require, wait_for
+from harm import fill, flip, require, wait_for
 
 ROLES = {"coordinator": "coordinator", "worker": "rollout_worker", "learner": "learner"}
 LONGEST_S = 6  # twice the lease of the run, and less than its patience with a collective
@@ -106,22 +106,9 @@ def cut(role):
 
 def fill_disk(run, rng):
     filler = run.out.parent / "of-another-program"
-    with open(filler, "wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(65536))
-        except OSError:
-            pass
+    fill(filler)
     time.sleep(rng.uniform(0.05, LONGEST_S))
     filler.unlink()
-
-
-def flip(path, offset):
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)[0]
-        file.seek(offset)
-        file.write(bytes([byte ^ 1]))
 
 
 def damage_checkpoint(run, rng):

@@ -9,52 +9,20 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 
-PATIENCE_S = 300
+from harm import PATIENCE_S, Failed, require, wait_for
+
 DISK = "256m"
 STATES = "SELECT state, COUNT(*) FROM groups GROUP BY state"
 MARK = "BUTTRESS_FAULTS_RUN"
 PROMPTS = 8
 
 
-class Failed(Exception):
-    pass
-
-
-def require(holds, what):
-    if not holds:
-        raise Failed(what)
-
-
-def wait_for(what, holds, seconds=PATIENCE_S):
-    end = time.monotonic() + seconds
-    while not holds():
-        require(time.monotonic() < end, f"waited {seconds} s for {what}")
-        time.sleep(0.02)
-
-
-def make_task(programs, folder):
-    """A dataset and a model that a run of many steps takes a minute or two for."""
-    def buttress(*arguments):
-        done = subprocess.run([programs / "buttress", *map(str, arguments)], capture_output=True,
-                              text=True, timeout=PATIENCE_S)
-        require(done.returncode == 0, f"{arguments[0]}: {done.stdout}{done.stderr}")
-
-    buttress("task", "countdown", "--out", folder, "--numbers", 4, "--operators", "+-", "--use-all",
-             "--format", "compact", "--train", 4000, "--held-out", 50, "--sft", 4000, "--seed", 1)
-    buttress("new-model", "--out", folder / "new", "--characters", "0123456789+-:>", "--layers", 2,
-             "--hidden", 64, "--heads", 2, "--intermediate", 128)
-    buttress("sft", "--model", folder / "new", "--data", folder / "sft.jsonl", "--out",
-             folder / "model", "--steps", 40, "--batch", 64, "--lr", "3e-3", "--warmup", 5,
-             "--seed", 1)
-
-
 class LaunchedRun:
     def __init__(self, programs, task, folder, steps, zero):
         self.programs, self.task, self.steps, self.zero = programs, task, steps, zero
         self.folder, self.out = folder, folder / "disk" / "run"
-        self.launch, self.starts, self.ledger = None, 0, None
+        self.launch, self.starts = None, 0
 
     def prepare(self):
         (self.folder / "disk").mkdir(parents=True)
