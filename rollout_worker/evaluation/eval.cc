@@ -136,10 +136,7 @@ void AddSettings(const EvalOptions& options, const PromptFile& prompts,
   settings["stop_token_ids"] = sampling.stop_token_ids;
   settings["include_stop"] = sampling.include_stop;
   settings["seed"] = sampling.seed;
-  if (!options.env.on()) return;
-  RunConfig episodes;
-  episodes.run.env = options.env;
-  settings["env_sha256"] = RunConfigHash(episodes);
+  AddEpisodeSettings(options.env, settings);
 }
 
 // Opens the prompts and the results of `buttress eval`.
@@ -295,6 +292,13 @@ EvalOptions EvalOptionsOf(const RunConfig& config) {
   options.sampling.stop = sampling.stop;
   options.sampling.include_stop = sampling.include_stop;
   return options;
+}
+
+void AddEpisodeSettings(const EnvConfig& env, nlohmann::ordered_json& settings) {
+  if (!env.on()) return;
+  RunConfig config;
+  config.run.env = env;
+  settings["env_sha256"] = RunConfigHash(config);
 }
 
 Result<EvalResult> Evaluate(const EvalOptions& options) {

@@ -57,6 +57,9 @@ using OpenEvalInputs = std::function<Result<EvalInputs>(
 // and what a verdict takes.
 Result<EvalResult> EvaluateInputs(const EvalOptions& options, const OpenEvalInputs& open);
 
+// Adds what decides the episodes of a file of results, if there are any.
+void AddEpisodeSettings(const EnvConfig& env, nlohmann::ordered_json& settings);
+
 // Runs the command line, where `argv[0]` is "eval", and returns the exit code.
 int RunEval(int argc, char** argv);
 

@@ -94,6 +94,11 @@ bool ReadsAnswers(std::string_view verifier) {
   return std::ranges::find(kReading, verifier) != std::end(kReading);
 }
 
+// Whether every verdict is that of a verifier: a game and an agent may reward an episode instead.
+bool VerifiersJudge(const EnvConfig& env) {
+  return !env.on() || (env.kind == EnvKind::kBuiltin && env.name == BuiltinEnv::kTools);
+}
+
 // What decides the completions and their verdicts besides the model.
 void AddProbeSettings(const ProbeOptions& options, const PromptSet& set,
                       nlohmann::ordered_json& settings) {
@@ -103,6 +108,7 @@ void AddProbeSettings(const ProbeOptions& options, const PromptSet& set,
   config.run.sampling = options.config.run.sampling;
   config.run.sampling.group_size = SamplingConfig().group_size;
   settings["data_reward_and_sampling_sha256"] = RunConfigHash(config);
+  AddEpisodeSettings(options.config.run.env, settings);
   for (const PromptSet::Source& source : set.sources())
     settings["prompts_sha256"].push_back(source.file->sha256());
   settings["completions"] = options.completions;
@@ -134,10 +140,11 @@ class Prober {
           return Open(tokenizer, std::move(settings));
         }));
     facts_.seconds = result.seconds;
+    const bool judged = VerifiersJudge(options_.config.run.env);
     for (auto& [row, completions] : scored_) {
       const std::string& source = prompts_[static_cast<std::size_t>(row)].source;
       facts_.prompts.push_back(
-          {source, std::move(completions), ReadsAnswers(verifiers_->NameFor(source))});
+          {source, std::move(completions), judged && ReadsAnswers(verifiers_->NameFor(source))});
     }
     return std::move(facts_);
   }
@@ -162,7 +169,8 @@ class Prober {
     }
     BUTTRESS_ASSIGN_OR_RETURN(inputs.verifiers, VerifierSet::Make(run.reward));
     verifiers_ = inputs.verifiers;
-    BUTTRESS_RETURN_IF_ERROR(JudgeControls(tokenizer, *inputs.verifiers));
+    if (VerifiersJudge(run.env))
+      BUTTRESS_RETURN_IF_ERROR(JudgeControls(tokenizer, *inputs.verifiers));
     if (!options_.reference.empty()) {
       BUTTRESS_ASSIGN_OR_RETURN(reference_, ReferenceModel::Load(options_.reference, run.model,
                                                                  options_.config.local.worker));

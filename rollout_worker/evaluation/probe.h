@@ -1,5 +1,5 @@
 // A run before its start: a random sample of its prompts through its model and its verifiers, which
-// `buttress probe` reports (probe_report.h, docs/probe.md).
+// `buttress probe` reports (probe_report.h, docs/probe.md). With run.env, completions are episodes.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct ProbeOptions {
   std::int64_t completions = 16;  // of a prompt, 2 or more
   std::uint64_t seed = 1;         // of the sample and of its completions
   std::string results;            // as EvalOptions::results
-  // Folder of a model that reads the completions as well, whose tokens must be known; empty: none.
+  // Folder of a model that reads the completions as well, whose tokens must be known: they are no
+  // episodes, and no server samples them; empty: none.
   std::string reference;
 };
 
@@ -51,7 +52,7 @@ struct ProbeFacts {
   double seconds = 0;      // sampling and scoring, over all starts
   ControlCount gold;       // reference answers, which must be right
   ControlCount spoiled;    // other answers, which must be wrong
-  // Of the prompts that this process sampled, if the sampler gives log-probs.
+  // Of the prompts that this process sampled, if the sampler gives log-probs: not of episodes.
   std::vector<SampledTokens> sampled;
   std::string reference;  // of the options
 };

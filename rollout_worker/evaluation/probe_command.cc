@@ -50,15 +50,15 @@ struct ProbeFlags {
 Status ProbeByFlags(ProbeFlags& flags) {
   ProbeOptions& options = flags.options;
   BUTTRESS_ASSIGN_OR_RETURN(options.config, LoadRunConfig(flags.config, flags.overrides));
-  if (options.config.run.env.on())
-    return InvalidArgument(
-        "probe samples one completion of a prompt, and run.env makes episodes; add --set "
-        "run.env.kind=single to probe the first answers");
   if (flags.seed->empty()) options.seed = options.config.run.seed;
   if (options.server.url.empty() && !(options.server.model.empty() && flags.api_key_file.empty()))
     return InvalidArgument("--model and --api-key-file are of a server; add --server");
   if (!options.server.url.empty() && !options.reference.empty())
     return InvalidArgument("--reference reads tokens, which a server does not give; leave one out");
+  if (options.config.run.env.on() && !options.reference.empty())
+    return InvalidArgument(
+        "--reference reads completions, and run.env makes episodes; leave it out, or add --set "
+        "run.env.kind=single to probe the first answers");
   BUTTRESS_ASSIGN_OR_RETURN(options.server.api_key, ReadApiKey(flags.api_key_file));
   BUTTRESS_ASSIGN_OR_RETURN(const ProbeFacts facts, RunProbe(options));
   const ProbeReport report = ReportOf(options.config, facts);

@@ -153,6 +153,24 @@ void AddTokens(const ProbeFacts& facts, ProbeReport& report) {
   report.ninth_decile_tokens = lengths[(lengths.size() - 1) * 9 / 10];
 }
 
+void AddEpisodes(const ProbeFacts& facts, ProbeReport& report) {
+  std::vector<PromptSum> turns, tool_calls;
+  for (const ProbedPrompt& prompt : facts.prompts) {
+    PromptSum& answered = turns.emplace_back();
+    PromptSum& called = tool_calls.emplace_back();
+    for (const EvalCompletion& one : prompt.completions) {
+      if (!one.episode) continue;
+      report.episodes.Add(*one.episode);
+      answered.sum += static_cast<double>(one.episode->turns);
+      called.sum += static_cast<double>(one.episode->tool_calls);
+      answered.weight += 1;
+      called.weight += 1;
+    }
+  }
+  report.turns = RatioOf(turns);
+  report.tool_calls = RatioOf(tool_calls);
+}
+
 void AddCost(const RunConfig& config, const ProbeFacts& facts, ProbeReport& report) {
   const BatchConfig& batch = config.run.batch;
   if (batch.zero_variance == ZeroVariancePolicy::kResample) {
@@ -316,6 +334,7 @@ ProbeReport ReportOf(const RunConfig& config, const ProbeFacts& facts) {
   AddRates(config, facts, prompts, report);
   AddAnswers(facts, report);
   AddTokens(facts, report);
+  AddEpisodes(facts, report);
   AddCost(config, facts, report);
   Conclude(config, facts, report);
   Advise(config, facts, prompts, report);

@@ -65,7 +65,9 @@ struct ProbeReport {
   Estimate truncated, unscorable;  // completions
   MeanInterval tokens;             // of a completion
   std::int64_t median_tokens = 0, ninth_decile_tokens = 0;
-  MeanInterval entropy;  // nats per token
+  MeanInterval entropy;            // nats per token
+  EpisodeTotals episodes;          // none where completions are no episodes
+  MeanInterval turns, tool_calls;  // of an episode
   // Of the reference, on the sampled completions: nats per token. KL is of the sampling
   // distribution from that of the reference.
   MeanInterval reference_kl, reference_entropy;

@@ -1,9 +1,11 @@
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <vector>
 
 #include "rollout_worker/evaluation/probe_report.h"
 
@@ -64,7 +66,7 @@ std::string SizeLine(const GroupRate& rate, std::int64_t own) {
 }
 
 std::string ControlText(const ControlCount& count, std::string_view outcome) {
-  if (count.tried == 0) return "none can be made for this verifier";
+  if (count.tried == 0) return "none can be made";
   return fmt::format("{} of {} {}", count.tried - count.failed, count.tried, outcome);
 }
 
@@ -97,6 +99,22 @@ std::string CostText(const RunConfig& config, const ProbeReport& report) {
     text += Line(
         "", fmt::format("in one process; the run has {} workers", config.local.launch.workers));
   return text;
+}
+
+std::string EpisodesText(const ProbeReport& report) {
+  const EpisodeTotals& episodes = report.episodes;
+  if (episodes.episodes == 0) return "";
+  std::vector<std::string> ends;
+  for (const auto& [end, count] : episodes.ends) ends.push_back(fmt::format("{} {}", end, count));
+  return "episodes\n" + Line("turns", MeanText(report.turns, 2)) +
+         Line("tool calls", MeanText(report.tool_calls, 2)) +
+         Line("failed tool calls, in all", std::to_string(episodes.failed_tool_calls)) +
+         Line("ends", fmt::format("{}", fmt::join(ends, ", ")));
+}
+
+std::string EntropyText(const ProbeReport& report) {
+  if (std::isfinite(report.entropy.mean)) return MeanText(report.entropy, 3);
+  return report.episodes.episodes > 0 ? "not measured of episodes" : "not given by the server";
 }
 
 std::string SourcesText(const ProbeReport& report) {
@@ -161,9 +179,7 @@ std::string ProbeText(const RunConfig& config, const ProbeFacts& facts, const Pr
           Line("without a verdict", report.unscorable) +
           Line("tokens", fmt::format("{}, median {}, ninth decile {}", MeanText(report.tokens, 1),
                                      report.median_tokens, report.ninth_decile_tokens)) +
-          Line("entropy, nats per token", std::isfinite(report.entropy.mean)
-                                              ? MeanText(report.entropy, 3)
-                                              : "not given by the server");
+          Line("entropy, nats per token", EntropyText(report)) + EpisodesText(report);
   if (!facts.reference.empty())
     text += "against " + facts.reference + "\n" +
             Line("KL from it, nats per token", MeanText(report.reference_kl, 3)) +
@@ -205,6 +221,12 @@ std::string ProbeJson(const RunConfig& config, const ProbeFacts& facts, const Pr
   json["median_tokens"] = report.median_tokens;
   json["ninth_decile_tokens"] = report.ninth_decile_tokens;
   json["entropy"] = JsonOf(report.entropy);
+  if (report.episodes.episodes > 0)
+    json["episodes"] = {{"turns", JsonOf(report.turns)},
+                        {"tool_calls", JsonOf(report.tool_calls)},
+                        {"failed_tool_calls", report.episodes.failed_tool_calls},
+                        {"at_limit", report.episodes.at_limit()},
+                        {"ends", report.episodes.ends}};
   if (!facts.reference.empty())
     json["reference"] = {{"model", facts.reference},
                          {"kl", JsonOf(report.reference_kl)},

@@ -15,6 +15,7 @@
 #include "rollout_worker/evaluation/episode_sampler.h"
 #include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/evaluation/evaluator.h"
+#include "rollout_worker/evaluation/probe_report.h"
 #include "tests/support/chat_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
@@ -256,6 +257,42 @@ TEST_F(GuessEvalTest, TheEvaluatorOfARunKeepsTheMeansOfItsEpisodes) {
   EXPECT_EQ(rows[0].episodes->tool_calls, 0);
   EXPECT_EQ(rows[0].episodes->failed_tool_calls, 0);
   EXPECT_NEAR(rows[0].episodes->at_limit, 1 - rows[0].accuracy, 1e-12);
+}
+
+TEST_F(GuessEvalTest, AProbePlaysThePromptsOfTheRun) {
+  ProbeOptions options;
+  options.config = config_;
+  options.config.run.data.prompts = config_.run.data.held_out;
+  options.config.run.data.held_out = "";
+  options.config.run.env.max_tokens = 128;
+  options.config.run.sampling.group_size = 8;
+  options.config.local.worker.threads = 1;
+  options.results = JoinPath(dir_.path(), "probe.jsonl");
+  const auto facts = RunProbe(options);
+  ASSERT_TRUE(facts.ok()) << facts.status().ToString();
+  ASSERT_EQ(facts->prompts.size(), 3U);
+  EXPECT_EQ(facts->gold.tried, 0) << "the game gives the rewards";
+  std::int64_t turns = 0;
+  for (const ProbedPrompt& prompt : facts->prompts) {
+    EXPECT_FALSE(prompt.has_answers);
+    ASSERT_EQ(prompt.completions.size(), 16U);
+    for (const EvalCompletion& one : prompt.completions) turns += one.episode->turns;
+  }
+  const ProbeReport report = ReportOf(options.config, *facts);
+  EXPECT_NE(report.verdict, ProbeVerdict::kCannotLearn) << report.conclusion;
+  EXPECT_GT(report.mixed.mean, 0);
+  EXPECT_EQ(report.episodes.episodes, 48);
+  EXPECT_EQ(report.turns.mean, static_cast<double>(turns) / 48);
+  EXPECT_GT(report.turns.mean, 1);
+  EXPECT_EQ(report.tokens.mean, report.turns.mean) << "answers of one token";
+  const std::string text = ProbeText(options.config, *facts, report);
+  EXPECT_THAT(text, HasSubstr("\nepisodes\n  turns "));
+  EXPECT_THAT(text, HasSubstr("not measured of episodes"));
+  const auto json = nlohmann::json::parse(ProbeJson(options.config, *facts, report));
+  EXPECT_EQ(json["episodes"]["turns"]["mean"], report.turns.mean);
+  EXPECT_EQ(json["episodes"]["at_limit"], report.episodes.at_limit());
+  options.config.run.env.max_turns = 2;
+  EXPECT_THAT(RunProbe(options).status().message(), HasSubstr("env_sha256 is "));
 }
 
 TEST_F(GuessEvalTest, AModelThatCannotHoldConversationsIsRefused) {
