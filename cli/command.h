@@ -63,6 +63,7 @@ std::function<Status()> AddCompare(CLI::App& app);
 std::function<Status()> AddStop(CLI::App& app);
 std::function<Status()> AddTokenize(CLI::App& app);
 std::function<Status()> AddEval(CLI::App& app);
+std::function<Status()> AddProbe(CLI::App& app);
 std::function<Status()> AddVllmServer(CLI::App& app);
 std::function<Status()> AddDetokenize(CLI::App& app);
 

@@ -1,6 +1,4 @@
 // The `buttress` program: a table of commands. It does not link LibTorch, so it starts at once.
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -24,11 +22,7 @@ std::function<Status()> AddForwarded(CLI::App& app, const std::string& program) 
   return [&app, program] {
     std::vector<std::string> argv = {SiblingProgram(program), app.get_name()};
     for (std::string& argument : app.remaining()) argv.push_back(std::move(argument));
-    const std::string why = ReplaceProcess(argv);
-    return NotFound(
-        fmt::format("cannot run {}: {}; '{}' needs the full program, which deploy/build.sh builds "
-                    "and the Python package lacks",
-                    argv[0], why, argv[1]));
+    return BecomeProgram(argv);
   };
 }
 
@@ -65,7 +59,7 @@ constexpr CommandEntry kCommands[] = {
     {"doctor", "check a run without starting it, and show what its rows become", AddDoctor,
      kPrepare},
     {"probe", "measure what a run can learn before it starts, from a sample of its prompts",
-     AddWorker, kPrepare},
+     AddProbe, kPrepare},
     {"on-host", "what `launch --hosts` calls to run a program on another machine", AddOnHost, ""},
     {"vllm-server", "start a vLLM server of a run, as `launch` does", AddVllmServer, kTrain},
     {"status", "show the progress of a run", AddStatus, kTrain},

@@ -1,6 +1,7 @@
 #include "cli/process.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,6 +133,14 @@ void Process::Signal(int signal) const {
 std::string ReplaceProcess(const std::vector<std::string>& argv) {
   ::execvp(argv[0].c_str(), Pointers(argv).data());
   return std::strerror(errno);
+}
+
+Status BecomeProgram(const std::vector<std::string>& argv) {
+  const std::string why = ReplaceProcess(argv);
+  return NotFound(
+      fmt::format("cannot run {}: {}; '{}' needs the full program, which deploy/build.sh builds "
+                  "and the Python package lacks",
+                  argv[0], why, argv[1]));
 }
 
 void SetChildSubreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }

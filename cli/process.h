@@ -49,6 +49,10 @@ class Process {
 // Replaces this process by argv[0], a path or a name on PATH. Returns only if that fails: why.
 std::string ReplaceProcess(const std::vector<std::string>& argv);
 
+// Replaces this process by a program of the build, argv[0], with its command argv[1]. Returns only
+// if that fails: kNotFound, which says where the program comes from.
+Status BecomeProgram(const std::vector<std::string>& argv);
+
 // Makes this process the parent of orphaned descendants, so that Descendants() finds every process
 // of a run.
 void SetChildSubreaper();

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -12,8 +11,8 @@
 #include "lib/base/report/status.h"
 #include "lib/config/load.h"
 #include "rollout_worker/evaluation/eval.h"
+#include "rollout_worker/evaluation/server_flags.h"
 #include "rollout_worker/model_commands/model_flags.h"
-#include "rollout_worker/vllm/control.h"
 
 namespace buttress {
 namespace {
@@ -23,9 +22,8 @@ struct Flags {
   std::vector<std::string> overrides;
   std::string model;
   std::string adapter;
-  std::string server;
+  ServerFlags server;
   std::string tokenizer;
-  std::string api_key_file;
   std::string prompts;
   std::string verifier;
   std::string dtype;
@@ -36,10 +34,6 @@ struct Flags {
   bool json = false;
   std::int64_t limit = 0;
   std::int64_t completions = 1;
-  std::int64_t requests = OpenAiOptions().requests;
-  // Read by `buttress eval`, which starts the server, and adds its log.
-  std::string vllm, vllm_gpus, vllm_log;
-  std::vector<std::string> vllm_args;
   std::vector<std::int64_t> ks;
   std::int64_t max_tokens = 0;
   std::int64_t gpu = -1;
@@ -59,21 +53,11 @@ struct Flags {
         "Hugging Face folder; with --server, the name that the server has for its model; "
         "default: its only one");
     app.add_option("--adapter", adapter, "PEFT folder of adapters for the model");
-    app.add_option("--server", server,
-                   "http://host:8000 of an OpenAI-compatible server that samples instead");
+    server.AddTo(app);
     app.add_option(
         "--tokenizer", tokenizer,
         "folder with tokenizer and config.json of the server's model: prompts are sent as "
         "tokens to /v1/completions; default: as messages to /v1/chat/completions");
-    app.add_option("--vllm", vllm,
-                   "program vllm: `buttress eval` serves the model folder with it, and ends it");
-    app.add_option("--vllm-gpus", vllm_gpus, "its GPUs, as 0,1; default: the CPU");
-    app.add_option("--vllm-arg", vllm_args, "a further argument of vllm serve; may be repeated");
-    app.add_option("--vllm-log", vllm_log)->group("");
-    app.add_option("--api-key-file", api_key_file, "file with the API key of the server");
-    app.add_option("--requests", requests, "requests to the server at a time")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 4096));
     app.add_option("--prompts", prompts, "JSONL of prompts and answers")->required();
     app.add_option("--verifier", verifier,
                    "verifier (buttress verify --list); default: of the run file");
@@ -115,10 +99,10 @@ struct Flags {
 
 // Sets the model folder or the server.
 Status NameModel(const Flags& flags, EvalOptions& options) {
-  if (!flags.vllm.empty()) return InvalidArgument("--vllm is read by `buttress eval` alone");
-  if (flags.server.empty()) {
-    if (!flags.tokenizer.empty() || !flags.api_key_file.empty())
-      return InvalidArgument("--tokenizer and --api-key-file are of a server; add --server");
+  BUTTRESS_ASSIGN_OR_RETURN(options.server, flags.server.Options());
+  if (options.server.url.empty()) {
+    if (!flags.tokenizer.empty())
+      return InvalidArgument("--tokenizer is of a server; add --server");
     options.model.path = flags.model;
     options.adapter = flags.adapter;
     return flags.model.empty() ? InvalidArgument(
@@ -131,10 +115,7 @@ Status NameModel(const Flags& flags, EvalOptions& options) {
         "--adapter is of a model folder; let the server serve the adapters, and name them with "
         "--model");
   options.model.path = flags.tokenizer;
-  options.server.url = flags.server;
   options.server.model = flags.model;
-  options.server.requests = flags.requests;
-  BUTTRESS_ASSIGN_OR_RETURN(options.server.api_key, ReadApiKey(flags.api_key_file));
   return OkStatus();
 }
 
@@ -247,7 +228,7 @@ Status Report(const EvalResult& result, const Flags& flags) {
   json["tokens"] = result.tokens;
   json["seconds"] = result.seconds;
   json["model"] = flags.model;
-  if (!flags.server.empty()) json["server"] = flags.server;
+  if (!flags.server.server.url.empty()) json["server"] = flags.server.server.url;
   if (!flags.adapter.empty()) json["adapter"] = flags.adapter;
   json["prompts_file"] = flags.prompts;
   AddRates(result, flags, json);
@@ -282,16 +263,6 @@ Status EvalByFlags(const Flags& flags) {
                                  "verify`"));
 }
 
-// Removes the log of a server that was started for an evaluation which succeeds.
-Status EvalAndTidy(const Flags& flags) {
-  Status status = EvalByFlags(flags);
-  std::error_code ignored;
-  if (status.ok() && !flags.vllm_log.empty()) std::filesystem::remove(flags.vllm_log, ignored);
-  if (!status.ok() && !flags.vllm_log.empty())
-    std::fprintf(stderr, "eval: the output of vLLM is in %s\n", flags.vllm_log.c_str());
-  return status;
-}
-
 }  // namespace
 
 int RunEval(int argc, char** argv) {
@@ -299,7 +270,7 @@ int RunEval(int argc, char** argv) {
                "eval");
   Flags flags;
   flags.AddTo(app);
-  return RunCommand(app, argc, argv, [&] { return EvalAndTidy(flags); });
+  return RunCommand(app, argc, argv, [&] { return flags.server.Tidy(EvalByFlags(flags), "eval"); });
 }
 
 }  // namespace buttress

@@ -4,8 +4,8 @@
 #include "lib/config/load.h"
 #include "rollout_worker/evaluation/probe.h"
 #include "rollout_worker/evaluation/probe_report.h"
+#include "rollout_worker/evaluation/server_flags.h"
 #include "rollout_worker/model_commands/model_flags.h"
-#include "rollout_worker/vllm/control.h"
 
 namespace buttress {
 namespace {
@@ -14,8 +14,8 @@ struct ProbeFlags {
   std::string config;
   std::vector<std::string> overrides;
   ProbeOptions options;
+  ServerFlags server;
   CLI::Option* seed = nullptr;
-  std::string api_key_file;
   bool json = false;
 
   void AddTo(CLI::App& app) {
@@ -28,15 +28,10 @@ struct ProbeFlags {
     app.add_option("--group-size", options.completions, "completions of each")
         ->capture_default_str()
         ->check(CLI::Range(std::int64_t{2}, kMaxVotes));
-    app.add_option("--server", options.server.url,
-                   "http://host:8000 of an OpenAI-compatible server that samples instead of the "
-                   "model of run.model.path, whose tokenizer is used");
-    app.add_option("--model", options.server.model,
-                   "name that the server has for the model; default: its only one");
-    app.add_option("--api-key-file", api_key_file, "file with the API key of the server");
-    app.add_option("--requests", options.server.requests, "requests to the server at a time")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 4096));
+    server.AddTo(app);
+    app.add_option("--model", server.server.model,
+                   "name that the server has for the model of run.model.path, whose tokenizer is "
+                   "used; default: its only one");
     seed = app.add_option("--seed", options.seed, "seed of the sample; default: run.seed");
     app.add_option("--results", options.results,
                    "append the verdicts of each prompt to this file as it ends; the same command "
@@ -51,15 +46,15 @@ Status ProbeByFlags(ProbeFlags& flags) {
   ProbeOptions& options = flags.options;
   BUTTRESS_ASSIGN_OR_RETURN(options.config, LoadRunConfig(flags.config, flags.overrides));
   if (flags.seed->empty()) options.seed = options.config.run.seed;
-  if (options.server.url.empty() && !(options.server.model.empty() && flags.api_key_file.empty()))
-    return InvalidArgument("--model and --api-key-file are of a server; add --server");
+  BUTTRESS_ASSIGN_OR_RETURN(options.server, flags.server.Options());
+  if (options.server.url.empty() && !options.server.model.empty())
+    return InvalidArgument("--model is of a server; add --server");
   if (!options.server.url.empty() && !options.reference.empty())
     return InvalidArgument("--reference reads tokens, which a server does not give; leave one out");
   if (options.config.run.env.on() && !options.reference.empty())
     return InvalidArgument(
         "--reference reads completions, and run.env makes episodes; leave it out, or add --set "
         "run.env.kind=single to probe the first answers");
-  BUTTRESS_ASSIGN_OR_RETURN(options.server.api_key, ReadApiKey(flags.api_key_file));
   BUTTRESS_ASSIGN_OR_RETURN(const ProbeFacts facts, RunProbe(options));
   const ProbeReport report = ReportOf(options.config, facts);
   const auto print = flags.json ? ProbeJson : ProbeText;
@@ -75,7 +70,8 @@ int RunProbeCommand(int argc, char** argv) {
   CLI::App app("What a run can learn, from a sample of its prompts", "probe");
   ProbeFlags flags;
   flags.AddTo(app);
-  return RunCommand(app, argc, argv, [&] { return ProbeByFlags(flags); });
+  return RunCommand(app, argc, argv,
+                    [&] { return flags.server.Tidy(ProbeByFlags(flags), "probe"); });
 }
 
 }  // namespace buttress

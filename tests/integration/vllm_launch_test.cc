@@ -117,23 +117,35 @@ TEST_F(VllmLaunchTest, AnArgumentThatVllmDoesNotKnowEndsTheRunWithItsName) {
 
 class VllmEvalTest : public VllmLaunchTest {
  protected:
-  // `buttress eval --vllm` on two prompts, of which the server knows one.
-  std::vector<std::string> Eval(const std::vector<std::string>& flags) {
+  // Two prompts, of which the server knows one.
+  std::string Prompts() const {
     const std::string prompts = JoinPath(dir_.path(), "prompts.jsonl");
     EXPECT_TRUE(WriteFileAtomic(prompts,
                                 "{\"prompt\":\"1+2:\",\"answer\":\"3\"}\n"
                                 "{\"prompt\":\"2+2:\",\"answer\":\"4\"}\n")
                     .ok());
-    std::vector<std::string> argv = {SiblingProgram("buttress"),
-                                     "eval",
-                                     "--vllm",
-                                     SiblingProgram("fake_vllm"),
-                                     "--prompts",
-                                     prompts,
-                                     "--verifier",
-                                     "number"};
+    return prompts;
+  }
+
+  static std::vector<std::string> WithServer(std::vector<std::string> argv,
+                                             const std::vector<std::string>& flags) {
+    argv.insert(argv.begin(), SiblingProgram("buttress"));
+    argv.insert(argv.end(), {"--vllm", SiblingProgram("fake_vllm")});
     argv.insert(argv.end(), flags.begin(), flags.end());
     return argv;
+  }
+
+  std::vector<std::string> Eval(const std::vector<std::string>& flags) const {
+    return WithServer({"eval", "--prompts", Prompts(), "--verifier", "number"}, flags);
+  }
+
+  std::vector<std::string> Probe(const std::vector<std::string>& flags) const {
+    const std::string file = JoinPath(dir_.path(), "run.yaml");
+    EXPECT_TRUE(WriteFileAtomic(file, "run:\n  data: {prompts: " + Prompts() +
+                                          "}\n  model: {path: " + FakeVllmRun::Get().model() +
+                                          "}\n  reward: {verifier: number}\n")
+                    .ok());
+    return WithServer({"probe", file}, flags);
   }
 
   std::string log() const { return JoinPath(dir_.path(), "log"); }
@@ -165,6 +177,30 @@ TEST_F(VllmEvalTest, TheServerOfAnEvaluationServesItsModelAndEndsWithIt) {
   EXPECT_EQ(RunToEnd(Eval({"--model", model, "--k", "2"}), log(), kRunMs), 2);
   EXPECT_THAT(TextOf(log()), HasSubstr("eval: the output of vLLM is in " + dir_.path()));
   EXPECT_EQ(ServerLogs(), 1);
+}
+
+TEST_F(VllmEvalTest, TheServerOfAProbeServesTheModelOfTheRunAndEndsWithIt) {
+  ASSERT_EQ(RunToEnd(Probe({"--vllm-gpus", "1", "--group-size", "4"}), log(), kRunMs), 0)
+      << TextOf(log());
+  EXPECT_THAT(TextOf(log()), HasSubstr("2 of 2 prompts, 4 completions of each"));
+  EXPECT_THAT(TextOf(log()), HasSubstr("none of 4 completions right                50.0 %"));
+  EXPECT_THAT(TextOf(log()), HasSubstr("all of 4 completions right                 50.0 %"));
+  EXPECT_TRUE(WaitUntil(kRunMs, [] { return Descendants().empty(); }));
+  EXPECT_EQ(ServerLogs(), 0);
+  EXPECT_EQ(RunToEnd(Probe({"--set", "run.data.prompts=/nowhere"}), log(), kRunMs), 2);
+  EXPECT_THAT(TextOf(log()), HasSubstr("probe: the output of vLLM is in " + dir_.path()));
+  EXPECT_EQ(ServerLogs(), 1);
+  EXPECT_TRUE(WaitUntil(kRunMs, [] { return Descendants().empty(); }));
+}
+
+TEST_F(VllmEvalTest, WhatTheServerOfAProbeCannotDoIsNamedBeforeItStarts) {
+  EXPECT_EQ(RunToEnd(Probe({"--reference", "x"}), log(), kRunMs), 2);
+  EXPECT_THAT(TextOf(log()), HasSubstr("--reference does not go with --vllm"));
+  EXPECT_EQ(RunToEnd(WithServer({"probe"}, {}), log(), kRunMs), 2);
+  EXPECT_THAT(TextOf(log()), HasSubstr("name the file first, or with --config"));
+  EXPECT_EQ(RunToEnd({SiblingProgram("buttress"), "probe", "--vllm-gpus", "1"}, log(), kRunMs), 2);
+  EXPECT_THAT(TextOf(log()), HasSubstr("are of --vllm, which starts a server"));
+  EXPECT_EQ(ServerLogs(), 0);
 }
 
 TEST_F(VllmEvalTest, AServerThatCannotStartEndsTheEvaluation) {
