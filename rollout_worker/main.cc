@@ -20,8 +20,8 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/episodes/episode_engine.h"
-#include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/evaluation/evaluator.h"
+#include "rollout_worker/evaluation/local_models.h"
 #include "rollout_worker/evaluation/probe.h"
 #include "rollout_worker/model_commands/model_flags.h"
 #include "rollout_worker/run_worker.h"
@@ -33,8 +33,12 @@ namespace buttress {
 namespace {
 
 constexpr ModelCommand kCommands[] = {
-    {"eval", RunEval},         {"evaluator", RunEvaluatorCommand}, {"probe", RunProbeCommand},
-    {"logprobs", RunLogprobs}, {"generate", RunGenerate},          {"merge", RunMerge},
+    {"eval", [](int argc, char** argv) { return RunEval(argc, argv, &kLocalModels); }},
+    {"evaluator", RunEvaluatorCommand},
+    {"probe", [](int argc, char** argv) { return RunProbeCommand(argc, argv, &kLocalModels); }},
+    {"logprobs", RunLogprobs},
+    {"generate", RunGenerate},
+    {"merge", RunMerge},
     {"serve", RunServe}};
 
 Result<std::unique_ptr<InferenceEngine>> MakePolicyEngine(const RunConfig& config,

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <deque>
-#include <exception>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,7 +9,6 @@
 
 #include "lib/base/thread/sync.h"
 #include "lib/experience/episode_ends.h"
-#include "lib/policy/exception_status.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/episodes/episode_engine.h"
 
@@ -46,7 +44,7 @@ class SamplerEngine : public InferenceEngine {
     }
     for (SampleRequest& request : submitted) AddSample(request, results);
     if (open_.empty()) return results;
-    Result<std::vector<SampledCompletion>> sampled = Step();
+    Result<std::vector<SampledCompletion>> sampled = sampler_.Step();
     if (!sampled.ok()) {
       Fail(sampled.status(), results);
       return results;
@@ -87,14 +85,6 @@ class SamplerEngine : public InferenceEngine {
       open_.emplace(key, request.id);
     } else {
       results.push_back(Failed(request.id, added));
-    }
-  }
-
-  Result<std::vector<SampledCompletion>> Step() {
-    try {
-      return sampler_.Step();
-    } catch (const std::exception& e) {
-      return StatusOf(e, "lower local.worker.kv_cache_tokens or local.worker.max_running");
     }
   }
 

@@ -1,4 +1,4 @@
-#include <c10/util/StringUtil.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -10,9 +10,9 @@
 #include "lib/base/report/log.h"
 #include "lib/base/report/status.h"
 #include "lib/config/load.h"
+#include "rollout_worker/commands.h"
 #include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/evaluation/server_flags.h"
-#include "rollout_worker/model_commands/model_flags.h"
 
 namespace buttress {
 namespace {
@@ -152,15 +152,15 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   options.completions = flags.completions;
   options.results = flags.results;
   if (flags.completions > 1 && flags.temperature == 0) {
-    return InvalidArgument(c10::str(
-        "--completions ", flags.completions,
-        " at --temperature 0 gives equal completions of each prompt; expected a temperature "
-        "above 0"));
+    return InvalidArgument(
+        fmt::format("--completions {} at --temperature 0 gives equal completions of each prompt; "
+                    "expected a temperature above 0",
+                    flags.completions));
   }
   for (const std::int64_t k : flags.ks) {
     if (k > flags.completions) {
       return InvalidArgument(
-          c10::str("--k ", k, " needs --completions ", k, " or more; it is ", flags.completions));
+          fmt::format("--k {0} needs --completions {0} or more; it is {1}", k, flags.completions));
     }
   }
   return options;
@@ -208,7 +208,7 @@ nlohmann::ordered_json ToJson(const EpisodeTotals& episodes) {
 void PrintEpisodes(const EpisodeTotals& episodes) {
   std::string ends;
   for (const auto& [end, count] : episodes.ends)
-    ends += c10::str(ends.empty() ? "" : ", ", end, " ", count);
+    ends += fmt::format("{}{} {}", ends.empty() ? "" : ", ", end, count);
   std::printf("episodes: %.2f turns, %.2f tool calls (%lld failed in all); ends: %s\n",
               episodes.Mean(episodes.turns), episodes.Mean(episodes.tool_calls),
               static_cast<long long>(episodes.failed_tool_calls), ends.c_str());
@@ -238,10 +238,11 @@ Status Report(const EvalResult& result, const Flags& flags) {
     std::printf("%s\n", json.dump().c_str());
   } else {
     const Estimate avg = result.scores.Avg();
-    std::string accuracy = scored ? c10::str(std::round(1000 * result.accuracy()) / 10, " %") : "-";
+    std::string accuracy =
+        scored ? fmt::format("{:g} %", std::round(1000 * result.accuracy()) / 10) : "-";
     if (flags.completions == 1 && scored)  // else the rates below have intervals
-      accuracy += c10::str(" [", std::round(1000 * avg.low) / 10, ", ",
-                           std::round(1000 * avg.high) / 10, "]");
+      accuracy += fmt::format(" [{:g}, {:g}]", std::round(1000 * avg.low) / 10,
+                              std::round(1000 * avg.high) / 10);
     std::printf("accuracy %s (%lld of %lld; %lld unscorable, %lld truncated), %.0f tokens/s\n",
                 accuracy.c_str(), static_cast<long long>(result.correct),
                 static_cast<long long>(result.correct + result.wrong),
@@ -253,24 +254,25 @@ Status Report(const EvalResult& result, const Flags& flags) {
   return flags.out.empty() ? OkStatus() : WriteFileAtomic(flags.out, json.dump() + "\n");
 }
 
-Status EvalByFlags(const Flags& flags) {
+Status EvalByFlags(const Flags& flags, const LocalModels* models) {
   BUTTRESS_ASSIGN_OR_RETURN(const EvalOptions options, OptionsFrom(flags));
-  BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result, Evaluate(options));
+  BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result, Evaluate(options, models));
   BUTTRESS_RETURN_IF_ERROR(Report(result, flags));
   if (result.unscorable == 0 || result.correct + result.wrong > 0) return OkStatus();
-  return NothingToLearn(c10::str("none of ", result.unscorable,
-                                 " completions could be scored; try the verifier with `buttress "
-                                 "verify`"));
+  return NothingToLearn(
+      fmt::format("none of {} completions could be scored; try the verifier with `buttress verify`",
+                  result.unscorable));
 }
 
 }  // namespace
 
-int RunEval(int argc, char** argv) {
+int RunEval(int argc, char** argv, const LocalModels* models) {
   CLI::App app("Accuracy of a model folder, or of the model of a server, on a file of prompts",
                "eval");
   Flags flags;
   flags.AddTo(app);
-  return RunCommand(app, argc, argv, [&] { return flags.server.Tidy(EvalByFlags(flags), "eval"); });
+  return RunCommand(app, argc, argv,
+                    [&] { return flags.server.Tidy(EvalByFlags(flags, models), "eval"); });
 }
 
 }  // namespace buttress

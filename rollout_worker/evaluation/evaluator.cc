@@ -21,7 +21,7 @@
 #include "lib/measure/eval_files.h"
 #include "lib/policy/adapters/peft_folder.h"
 #include "lib/policy/exception_status.h"
-#include "rollout_worker/evaluation/eval.h"
+#include "rollout_worker/evaluation/local_models.h"
 
 namespace buttress {
 namespace {
@@ -70,7 +70,7 @@ EvalRow RowOf(const EvalResult& result, const PendingEval& pending, double tempe
 
 Result<EvalResult> TryToEvaluate(const EvalOptions& options) {
   try {
-    return Evaluate(options);
+    return Evaluate(options, &kLocalModels);
   } catch (const std::exception& e) {
     return StatusOf(e, "lower local.worker.kv_cache_tokens or local.worker.max_running");
   }

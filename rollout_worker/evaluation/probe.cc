@@ -13,7 +13,7 @@
 #include "lib/policy/model_config.h"
 #include "lib/verify/audit/controls.h"
 #include "lib/verify/verifier.h"
-#include "rollout_worker/evaluation/eval.h"
+#include "rollout_worker/evaluation/local_models.h"
 
 namespace buttress {
 namespace {
@@ -117,7 +117,8 @@ void AddProbeSettings(const ProbeOptions& options, const PromptSet& set,
 
 class Prober {
  public:
-  explicit Prober(const ProbeOptions& options) : options_(options) {}
+  Prober(const ProbeOptions& options, const LocalModels* models)
+      : options_(options), models_(models) {}
 
   Result<ProbeFacts> Run() {
     EvalOptions eval = EvalOptionsOf(options_.config);
@@ -133,12 +134,12 @@ class Prober {
     eval.results = options_.results;
     if (eval.worker.threads == 0)
       eval.worker.threads = std::max(1u, std::thread::hardware_concurrency());
-    BUTTRESS_ASSIGN_OR_RETURN(
-        const EvalResult result,
-        EvaluateInputs(eval, [this](const EvalOptions&, const Tokenizer& tokenizer,
-                                    nlohmann::ordered_json settings) {
-          return Open(tokenizer, std::move(settings));
-        }));
+    BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result,
+                              EvaluateInputs(eval, models_,
+                                             [this](const EvalOptions&, const Tokenizer& tokenizer,
+                                                    nlohmann::ordered_json settings) {
+                                               return Open(tokenizer, std::move(settings));
+                                             }));
     facts_.seconds = result.seconds;
     const bool judged = VerifiersJudge(options_.config.run.env);
     for (auto& [row, completions] : scored_) {
@@ -172,8 +173,8 @@ class Prober {
     if (VerifiersJudge(run.env))
       BUTTRESS_RETURN_IF_ERROR(JudgeControls(tokenizer, *inputs.verifiers));
     if (!options_.reference.empty()) {
-      BUTTRESS_ASSIGN_OR_RETURN(reference_, ReferenceModel::Load(options_.reference, run.model,
-                                                                 options_.config.local.worker));
+      BUTTRESS_ASSIGN_OR_RETURN(reference_, models_->load_reference(options_.reference, run.model,
+                                                                    options_.config.local.worker));
       facts_.reference = options_.reference;
     }
     inputs.on_sampled = [this](const Prompt& prompt,
@@ -230,6 +231,7 @@ class Prober {
   }
 
   const ProbeOptions& options_;
+  const LocalModels* const models_;
   std::unique_ptr<ReferenceModel> reference_;  // null: none
   std::shared_ptr<const VerifierSet> verifiers_;
   std::vector<Prompt> prompts_;
@@ -239,6 +241,8 @@ class Prober {
 
 }  // namespace
 
-Result<ProbeFacts> RunProbe(const ProbeOptions& options) { return Prober(options).Run(); }
+Result<ProbeFacts> RunProbe(const ProbeOptions& options, const LocalModels* models) {
+  return Prober(options, models).Run();
+}
 
 }  // namespace buttress

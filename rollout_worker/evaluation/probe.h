@@ -9,10 +9,12 @@
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/eval_results.h"
-#include "rollout_worker/evaluation/eval_reference.h"
 #include "rollout_worker/evaluation/openai_sampler.h"
+#include "rollout_worker/evaluation/reference_model.h"
 
 namespace buttress {
+
+struct LocalModels;
 
 struct ProbeOptions {
   RunConfig config;
@@ -61,10 +63,10 @@ struct ProbeFacts {
 // differs from the run's, and samples with the settings of the run. Of one dataset every prompt is
 // drawn once at most; of several no more are drawn than all have, and a short one begins again.
 // Errors: those of EvaluateInputs and of ReferenceModel; kInvalidArgument for datasets without a
-// prompt that can be used.
-Result<ProbeFacts> RunProbe(const ProbeOptions& options);
+// prompt that can be used. Without a server, REQUIRES `models` if there is a reference.
+Result<ProbeFacts> RunProbe(const ProbeOptions& options, const LocalModels* models);
 
 // Runs the command line, where `argv[0]` is "probe", and returns the exit code.
-int RunProbeCommand(int argc, char** argv);
+int RunProbeCommand(int argc, char** argv, const LocalModels* models);
 
 }  // namespace buttress

@@ -2,10 +2,10 @@
 #include <cstdio>
 
 #include "lib/config/load.h"
+#include "rollout_worker/commands.h"
 #include "rollout_worker/evaluation/probe.h"
 #include "rollout_worker/evaluation/probe_report.h"
 #include "rollout_worker/evaluation/server_flags.h"
-#include "rollout_worker/model_commands/model_flags.h"
 
 namespace buttress {
 namespace {
@@ -42,7 +42,7 @@ struct ProbeFlags {
   }
 };
 
-Status ProbeByFlags(ProbeFlags& flags) {
+Status ProbeByFlags(ProbeFlags& flags, const LocalModels* models) {
   ProbeOptions& options = flags.options;
   BUTTRESS_ASSIGN_OR_RETURN(options.config, LoadRunConfig(flags.config, flags.overrides));
   if (flags.seed->empty()) options.seed = options.config.run.seed;
@@ -55,7 +55,7 @@ Status ProbeByFlags(ProbeFlags& flags) {
     return InvalidArgument(
         "--reference reads completions, and run.env makes episodes; leave it out, or add --set "
         "run.env.kind=single to probe the first answers");
-  BUTTRESS_ASSIGN_OR_RETURN(const ProbeFacts facts, RunProbe(options));
+  BUTTRESS_ASSIGN_OR_RETURN(const ProbeFacts facts, RunProbe(options, models));
   const ProbeReport report = ReportOf(options.config, facts);
   const auto print = flags.json ? ProbeJson : ProbeText;
   std::fputs(print(options.config, facts, report).c_str(), stdout);
@@ -66,12 +66,12 @@ Status ProbeByFlags(ProbeFlags& flags) {
 
 }  // namespace
 
-int RunProbeCommand(int argc, char** argv) {
+int RunProbeCommand(int argc, char** argv, const LocalModels* models) {
   CLI::App app("What a run can learn, from a sample of its prompts", "probe");
   ProbeFlags flags;
   flags.AddTo(app);
   return RunCommand(app, argc, argv,
-                    [&] { return flags.server.Tidy(ProbeByFlags(flags), "probe"); });
+                    [&] { return flags.server.Tidy(ProbeByFlags(flags, models), "probe"); });
 }
 
 }  // namespace buttress

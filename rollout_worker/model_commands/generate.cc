@@ -13,6 +13,7 @@
 #include "lib/policy/decode/generator.h"
 #include "lib/policy/stop_set.h"
 #include "lib/tokenizer/tokenizer.h"
+#include "rollout_worker/commands.h"
 #include "rollout_worker/model_commands/model_flags.h"
 #include "rollout_worker/model_commands/sampling_fields.h"
 #include "rollout_worker/scoring/response_text.h"

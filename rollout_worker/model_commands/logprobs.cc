@@ -11,6 +11,7 @@
 #include "lib/base/os/shutdown.h"
 #include "lib/data/json_rows.h"
 #include "lib/policy/transformer.h"
+#include "rollout_worker/commands.h"
 #include "rollout_worker/model_commands/model_flags.h"
 
 namespace buttress {

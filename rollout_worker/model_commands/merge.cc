@@ -7,6 +7,7 @@
 #include "lib/config/choice_option.h"
 #include "lib/policy/adapters/peft_folder.h"
 #include "lib/policy/transformer.h"
+#include "rollout_worker/commands.h"
 #include "rollout_worker/model_commands/model_flags.h"
 
 namespace buttress {

@@ -3,10 +3,8 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <thread>
 
-#include "lib/base/os/shutdown.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice_option.h"
 #include "lib/policy/adapters/adapted_model.h"
@@ -35,19 +33,6 @@ Result<std::unique_ptr<Transformer>> ModelFlags::Load() const {
   BUTTRESS_ASSIGN_OR_RETURN(auto loaded, Transformer::Load(model, dtype, place));
   if (!adapter.empty()) BUTTRESS_RETURN_IF_ERROR(AddAdapters(adapter, *loaded));
   return loaded;
-}
-
-int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status()>& action) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {  // also thrown for --help
-    return app.exit(e) == 0 ? 0 : ExitCode(InvalidArgument(e.what()));
-  }
-  InstallShutdownHandlers();
-  const Status status = action();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), status.message().c_str());
-  return CommandExitCode(status);
 }
 
 }  // namespace buttress

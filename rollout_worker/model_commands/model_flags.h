@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,9 +30,6 @@ struct ModelFlags {
   // Loads the model, with the adapters if there are any, and sets the number of torch threads.
   Result<std::unique_ptr<Transformer>> Load() const;
 };
-
-// Parses the command line, runs `action`, prints its error and returns the exit code.
-int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status()>& action);
 
 // A command line whose first word is `name`. `run` returns the exit code.
 struct ModelCommand {

@@ -14,6 +14,7 @@
 #include "lib/chat/tool_calls.h"
 #include "lib/config/choice_option.h"
 #include "lib/data/template_argument_option.h"
+#include "rollout_worker/commands.h"
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/model_commands/model_flags.h"
 #include "rollout_worker/serve/api.h"

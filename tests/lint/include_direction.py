@@ -38,7 +38,8 @@ TORCH_USERS = (
     "lib/collectives/cuda/",
     "learner/",
     "rollout_worker/embedded_engine",
-    "rollout_worker/evaluation/eval",
+    "rollout_worker/evaluation/local_models",
+    "rollout_worker/evaluation/reference_model",
     "rollout_worker/model_commands/",
 )
 MESSAGE_USERS = (

@@ -13,8 +13,8 @@
 #include "lib/measure/eval_files.h"
 #include "lib/policy/transformer.h"
 #include "rollout_worker/evaluation/episode_sampler.h"
-#include "rollout_worker/evaluation/eval.h"
 #include "rollout_worker/evaluation/evaluator.h"
+#include "rollout_worker/evaluation/local_models.h"
 #include "rollout_worker/evaluation/probe_report.h"
 #include "tests/support/chat_tokenizer.h"
 #include "tests/support/temp_dir.h"
@@ -212,7 +212,7 @@ class GuessEvalTest : public ::testing::Test {
 };
 
 TEST_F(GuessEvalTest, AGameIsWonOrEndsAtItsLastTurn) {
-  const auto result = Evaluate(Options());
+  const auto result = Evaluate(Options(), &kLocalModels);
   ASSERT_TRUE(result.ok()) << result.status().ToString();
   EXPECT_EQ(result->completions, 3 * 64);
   EXPECT_EQ(result->unscorable, 0);
@@ -228,19 +228,19 @@ TEST_F(GuessEvalTest, AGameIsWonOrEndsAtItsLastTurn) {
 
 TEST_F(GuessEvalTest, AnEvaluationContinuesWhereItWasStopped) {
   EvalOptions options = Options();
-  const auto whole = Evaluate(options);
+  const auto whole = Evaluate(options, &kLocalModels);
   ASSERT_TRUE(whole.ok()) << whole.status().ToString();
   options.results = JoinPath(dir_.path(), "results.jsonl");
   options.limit = 1;
-  ASSERT_TRUE(Evaluate(options).ok());
+  ASSERT_TRUE(Evaluate(options, &kLocalModels).ok());
   options.limit = 0;
-  const auto continued = Evaluate(options);
+  const auto continued = Evaluate(options, &kLocalModels);
   ASSERT_TRUE(continued.ok()) << continued.status().ToString();
   EXPECT_EQ(continued->scores.ByRow(), whole->scores.ByRow());
   EXPECT_EQ(continued->episodes.turns, whole->episodes.turns);
   EXPECT_EQ(continued->episodes.ends, whole->episodes.ends);
   options.env.max_turns = 2;
-  EXPECT_THAT(Evaluate(options).status().message(), HasSubstr("env_sha256 is "));
+  EXPECT_THAT(Evaluate(options, &kLocalModels).status().message(), HasSubstr("env_sha256 is "));
 }
 
 TEST_F(GuessEvalTest, TheEvaluatorOfARunKeepsTheMeansOfItsEpisodes) {
@@ -268,7 +268,7 @@ TEST_F(GuessEvalTest, AProbePlaysThePromptsOfTheRun) {
   options.config.run.sampling.group_size = 8;
   options.config.local.worker.threads = 1;
   options.results = JoinPath(dir_.path(), "probe.jsonl");
-  const auto facts = RunProbe(options);
+  const auto facts = RunProbe(options, &kLocalModels);
   ASSERT_TRUE(facts.ok()) << facts.status().ToString();
   ASSERT_EQ(facts->prompts.size(), 3U);
   EXPECT_EQ(facts->gold.tried, 0) << "the game gives the rewards";
@@ -292,7 +292,7 @@ TEST_F(GuessEvalTest, AProbePlaysThePromptsOfTheRun) {
   EXPECT_EQ(json["episodes"]["turns"]["mean"], report.turns.mean);
   EXPECT_EQ(json["episodes"]["at_limit"], report.episodes.at_limit());
   options.config.run.env.max_turns = 2;
-  EXPECT_THAT(RunProbe(options).status().message(), HasSubstr("env_sha256 is "));
+  EXPECT_THAT(RunProbe(options, &kLocalModels).status().message(), HasSubstr("env_sha256 is "));
 }
 
 TEST_F(GuessEvalTest, AModelThatCannotHoldConversationsIsRefused) {
@@ -300,7 +300,7 @@ TEST_F(GuessEvalTest, AModelThatCannotHoldConversationsIsRefused) {
   model.characters = "0123456789";
   config_.run.model.path = JoinPath(dir_.path(), "plain");
   ASSERT_TRUE(WriteNewModel(model, config_.run.model.path).ok());
-  EXPECT_THAT(Evaluate(Options()).status().message(), HasSubstr("no chat template"));
+  EXPECT_THAT(Evaluate(Options(), &kLocalModels).status().message(), HasSubstr("no chat template"));
 }
 
 }  // namespace

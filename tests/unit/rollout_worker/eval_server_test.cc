@@ -10,7 +10,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/thread/sync.h"
 #include "lib/tokenizer/tokenizer.h"
-#include "rollout_worker/evaluation/eval.h"
+#include "rollout_worker/evaluation/local_models.h"
 #include "rollout_worker/evaluation/probe.h"
 #include "tests/support/fakes/scripted_http_server.h"
 #include "tests/support/temp_dir.h"
@@ -119,12 +119,12 @@ class EvalServerTest : public ::testing::Test {
   }
 
   EvalResult Evaluated() {
-    const auto result = Evaluate(options_);
+    const auto result = Evaluate(options_, &kLocalModels);
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.ok() ? *result : EvalResult();
   }
 
-  Status Refused() { return Evaluate(options_).status(); }
+  Status Refused() { return Evaluate(options_, &kLocalModels).status(); }
 
   const TempDir dir_;
   FakeOpenAi server_;
@@ -170,12 +170,12 @@ TEST_F(EvalServerTest, AProbeAsksTheServerAsTheRunWould) {
   run.sampling.temperature = 0.7;
   run.sampling.top_k = 5;
   run.sampling.max_tokens = 16;
-  const auto facts = RunProbe(probe);
+  const auto facts = RunProbe(probe, &kLocalModels);
   ASSERT_TRUE(facts.ok()) << facts.status().message();
   EXPECT_EQ(facts->prompts.size(), 2);
   EXPECT_TRUE(facts->sampled.empty()) << "the server gives no log-probs";
   server_.logprobs = {-1, -2, -0.5};
-  const auto with = RunProbe(probe);
+  const auto with = RunProbe(probe, &kLocalModels);
   ASSERT_TRUE(with.ok()) << with.status().message();
   ASSERT_EQ(with->sampled.size(), 2);
   EXPECT_EQ(with->sampled[0].tokens, 9);

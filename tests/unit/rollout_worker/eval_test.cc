@@ -14,6 +14,7 @@
 #include "lib/policy/decode/generator.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
+#include "rollout_worker/evaluation/local_models.h"
 
 namespace buttress {
 namespace {
@@ -97,7 +98,7 @@ TEST_F(EvalTest, AccuracyIsTheShareOfAnswersThatTheModelGives) {
   answers[1] = "no digit says this";
   answers[4] = "nor this";
   WritePrompts(answers);
-  const auto result = Evaluate(options_);
+  const auto result = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(result.ok()) << result.status().ToString();
   EXPECT_EQ(result->prompts, 6);
   EXPECT_EQ(result->correct, 4);
@@ -106,7 +107,7 @@ TEST_F(EvalTest, AccuracyIsTheShareOfAnswersThatTheModelGives) {
   EXPECT_DOUBLE_EQ(result->accuracy(), 4.0 / 6.0);
 
   options_.limit = 2;
-  const auto first_two = Evaluate(options_);
+  const auto first_two = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(first_two.ok());
   EXPECT_EQ(first_two->prompts, 2);
   EXPECT_EQ(first_two->correct, 1);
@@ -116,19 +117,19 @@ TEST_F(EvalTest, AnswersEndAtStopStringsAndNotBeforeMinTokens) {
   std::vector<std::string> answers;
   for (const std::string& prompt : kPrompts) answers.push_back(Answer(prompt));
   WritePrompts(answers);
-  const auto with_stop = Evaluate(options_);
+  const auto with_stop = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(with_stop.ok()) << with_stop.status().ToString();
   EXPECT_EQ(with_stop->correct, 6);
   EXPECT_EQ(with_stop->truncated, 0);
 
   options_.sampling.include_stop = false;
-  const auto without = Evaluate(options_);
+  const auto without = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(without.ok()) << without.status().ToString();
   EXPECT_EQ(without->tokens, with_stop->tokens);
   EXPECT_EQ(without->correct, 0);
 
   options_.sampling.min_tokens = kMaxTokens;
-  const auto whole = Evaluate(options_);
+  const auto whole = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(whole.ok()) << whole.status().ToString();
   EXPECT_EQ(whole->tokens, 6 * kMaxTokens);
   EXPECT_EQ(whole->truncated, 6);
@@ -141,7 +142,7 @@ TEST_F(EvalTest, APromptThatIsTooLongForTheModelIsLeftOutAndACompletionIsCut) {
     text += nlohmann::json{{"prompt", std::string(tokens, '+')}, {"answer", "none"}}.dump() + "\n";
   ASSERT_TRUE(WriteFileAtomic(options_.prompts, text).ok());
   options_.sampling.min_tokens = kMaxTokens;  // so that no digit ends a completion
-  const auto result = Evaluate(options_);
+  const auto result = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(result.ok()) << result.status().ToString();
   EXPECT_EQ(result->prompts, 3);
   EXPECT_EQ(result->completions, 3);
@@ -166,7 +167,7 @@ TEST_F(EvalTest, TheCommandWritesItsResultAsJson) {
       "--json",     "--out", out};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  ASSERT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 0);
+  ASSERT_EQ(RunEval(static_cast<int>(argv.size()), argv.data(), &kLocalModels), 0);
   const auto json = nlohmann::json::parse(*ReadFile(out));
   EXPECT_EQ(json["prompts"], 6);
   EXPECT_EQ(json["correct"], 1);
@@ -177,7 +178,7 @@ TEST_F(EvalTest, SeveralCompletionsGivePassAtK) {
   WritePrompts(std::vector<std::string>(kPrompts.size(), Answer(kPrompts[0])));
   options_.sampling.temperature = 1;
   options_.completions = 8;
-  const auto result = Evaluate(options_);
+  const auto result = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(result.ok()) << result.status().ToString();
   EXPECT_EQ(result->prompts, 6);
   EXPECT_EQ(result->completions, 48);
@@ -190,7 +191,7 @@ TEST_F(EvalTest, SeveralCompletionsGivePassAtK) {
   EXPECT_GT(result->correct, 0);
   EXPECT_LT(result->correct, 48);  // completions of a prompt differ
 
-  const auto again = Evaluate(options_);
+  const auto again = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->correct, result->correct);
 }
@@ -200,18 +201,18 @@ TEST_F(EvalTest, AnEvaluationContinuesWhereItWasStopped) {
   WritePrompts(answers);
   options_.sampling.temperature = 1;
   options_.completions = 4;
-  const auto whole = Evaluate(options_);
+  const auto whole = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(whole.ok()) << whole.status().ToString();
 
   options_.results = JoinPath(folder_, "results.jsonl");
   options_.limit = 4;
-  ASSERT_TRUE(Evaluate(options_).ok());
+  ASSERT_TRUE(Evaluate(options_, &kLocalModels).ok());
   // A process that is killed leaves part of a line.
   std::string text = *ReadFile(options_.results);
   ASSERT_EQ(std::ranges::count(text, '\n'), 5);
   ASSERT_TRUE(WriteFileAtomic(options_.results, text.substr(0, text.size() - 20)).ok());
   options_.limit = 0;
-  const auto continued = Evaluate(options_);
+  const auto continued = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(continued.ok()) << continued.status().ToString();
   EXPECT_EQ(continued->prompts, 6);
   EXPECT_EQ(continued->completions, 24);
@@ -221,7 +222,7 @@ TEST_F(EvalTest, AnEvaluationContinuesWhereItWasStopped) {
   // Nothing is left to do: no prompt is added to the file.
   text = *ReadFile(options_.results);
   EXPECT_EQ(std::ranges::count(text, '\n'), 7);
-  const auto again = Evaluate(options_);
+  const auto again = Evaluate(options_, &kLocalModels);
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   EXPECT_EQ(again->scores.ByRow(), whole->scores.ByRow());
   EXPECT_EQ(again->seconds, ReadEvalRecord(options_.results)->seconds);
@@ -229,10 +230,11 @@ TEST_F(EvalTest, AnEvaluationContinuesWhereItWasStopped) {
 
   answers[3] = "another";
   WritePrompts(answers);
-  EXPECT_THAT(Evaluate(options_).status().message(), HasSubstr("prompts_sha256 is "));
+  EXPECT_THAT(Evaluate(options_, &kLocalModels).status().message(),
+              HasSubstr("prompts_sha256 is "));
   WritePrompts(std::vector<std::string>(kPrompts.size(), Answer(kPrompts[0])));
   options_.sampling.seed = 9;
-  EXPECT_THAT(Evaluate(options_).status().message(), HasSubstr("seed is "));
+  EXPECT_THAT(Evaluate(options_, &kLocalModels).status().message(), HasSubstr("seed is "));
 }
 
 TEST_F(EvalTest, AFolderOfARunThatIsNoModelIsNamed) {
@@ -243,7 +245,7 @@ TEST_F(EvalTest, AFolderOfARunThatIsNoModelIsNamed) {
     const std::string path = JoinPath(options_.model.path, file);
     ASSERT_TRUE(MakeFolders(std::filesystem::path(path).parent_path()).ok());
     ASSERT_TRUE(WriteFileAtomic(path, "{}").ok());
-    EXPECT_THAT(Evaluate(options_).status().message(), HasSubstr(fix));
+    EXPECT_THAT(Evaluate(options_, &kLocalModels).status().message(), HasSubstr(fix));
   }
 }
 
@@ -253,14 +255,14 @@ TEST_F(EvalTest, SeveralGreedyCompletionsAreRefused) {
                                     "exact",     "--completions",  "4"};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  EXPECT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 2);
+  EXPECT_EQ(RunEval(static_cast<int>(argv.size()), argv.data(), &kLocalModels), 2);
 }
 
 TEST_F(EvalTest, NamingNoVerifierIsAConfigurationError) {
   std::vector<std::string> words = {"eval", "--model", Model(), "--prompts", options_.prompts};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  EXPECT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 2);
+  EXPECT_EQ(RunEval(static_cast<int>(argv.size()), argv.data(), &kLocalModels), 2);
 }
 
 }  // namespace

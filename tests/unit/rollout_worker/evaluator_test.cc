@@ -10,7 +10,7 @@
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_files.h"
 #include "lib/policy/transformer.h"
-#include "rollout_worker/evaluation/eval.h"
+#include "rollout_worker/evaluation/local_models.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -59,7 +59,7 @@ TEST_F(EvaluatorTest, WaitingWeightsAreEvaluatedOnceAndAsByTheCommand) {
   const std::string folder = Leave(2, 10);
   EvalOptions options = EvalOptionsOf(config_);
   options.model.path = folder;
-  const auto expected = Evaluate(options);
+  const auto expected = Evaluate(options, &kLocalModels);
   ASSERT_TRUE(expected.ok()) << expected.status().message();
   const Status done = EvaluatePending(config_);
   ASSERT_TRUE(done.ok()) << done.message();

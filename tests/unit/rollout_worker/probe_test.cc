@@ -10,6 +10,7 @@
 #include "cli/prepare/new_model.h"
 #include "lib/base/os/file.h"
 #include "lib/policy/transformer.h"
+#include "rollout_worker/evaluation/local_models.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -58,7 +59,7 @@ class ProbeTest : public ::testing::Test {
   }
 
   ProbeFacts Probed() const {
-    auto facts = RunProbe(options_);
+    auto facts = RunProbe(options_, &kLocalModels);
     EXPECT_TRUE(facts.ok()) << facts.status().message();
     return facts.ok() ? *std::move(facts) : ProbeFacts();
   }
@@ -141,7 +142,8 @@ TEST_F(ProbeTest, PromptsThatAreTooLongAreLeftOut) {
   data.over_long = OverLong::kDrop;
   EXPECT_EQ(Probed().prompts.size(), 10);  // 0 to 9
   data.prompts = Rows("long", 5, "1+1=");
-  EXPECT_THAT(RunProbe(options_).status().message(), HasSubstr("no prompt has at most"));
+  EXPECT_THAT(RunProbe(options_, &kLocalModels).status().message(),
+              HasSubstr("no prompt has at most"));
 }
 
 TEST_F(ProbeTest, AReferenceReadsTheSampledTokens) {
@@ -168,7 +170,8 @@ TEST_F(ProbeTest, AReferenceReadsTheSampledTokens) {
   EXPECT_NEAR(-flat.reference.logprob / flat.tokens, std::log(14.0), 0.15);
   EXPECT_NEAR(flat.reference.entropy / flat.tokens, std::log(14.0), 0.15);
   options_.reference = Model("other", 0.02, 6, "0123456789");
-  EXPECT_THAT(RunProbe(options_).status().message(), HasSubstr("with the same tokenizer"));
+  EXPECT_THAT(RunProbe(options_, &kLocalModels).status().message(),
+              HasSubstr("with the same tokenizer"));
 }
 
 TEST_F(ProbeTest, AProbeContinuesAndGrows) {
@@ -182,7 +185,8 @@ TEST_F(ProbeTest, AProbeContinuesAndGrows) {
   options_.config.run.sampling.group_size = 32;  // another group size is no other sample
   EXPECT_TRUE(Probed().sampled.empty());
   options_.config.run.sampling.temperature = 0.5;
-  EXPECT_THAT(RunProbe(options_).status().message(), HasSubstr("data_reward_and_sampling_sha256"));
+  EXPECT_THAT(RunProbe(options_, &kLocalModels).status().message(),
+              HasSubstr("data_reward_and_sampling_sha256"));
 }
 
 }  // namespace

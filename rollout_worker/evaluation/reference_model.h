@@ -18,21 +18,20 @@ struct ReferenceSums {
   double entropy = 0;  // of these distributions
 };
 
-// Not thread-safe. LibTorch's exceptions pass through.
+// Made by LocalModels. Not thread-safe. LibTorch's exceptions pass through.
 class ReferenceModel {
  public:
   virtual ~ReferenceModel() = default;
-
-  // Loads a folder into the dtype of run.model, where `worker` runs models. kInvalidArgument if its
-  // vocabulary is not that of run.model; errors of Transformer::Load.
-  static Result<std::unique_ptr<ReferenceModel>> Load(const std::string& folder,
-                                                      const ModelPathConfig& model,
-                                                      const WorkerConfig& worker);
 
   // kInvalidArgument for a completion that is longer than the positions of the reference.
   virtual Result<ReferenceSums> Read(const Prompt& prompt,
                                      std::span<const SampledCompletion> completions,
                                      double temperature) = 0;
 };
+
+// LocalModels::load_reference.
+Result<std::unique_ptr<ReferenceModel>> LoadReferenceModel(const std::string& folder,
+                                                           const ModelPathConfig& model,
+                                                           const WorkerConfig& worker);
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-#include "rollout_worker/evaluation/eval_reference.h"
+#include "rollout_worker/evaluation/reference_model.h"
 
 #include <torch/types.h>
 
@@ -89,9 +89,9 @@ class LoadedReference : public ReferenceModel {
 
 }  // namespace
 
-Result<std::unique_ptr<ReferenceModel>> ReferenceModel::Load(const std::string& folder,
-                                                             const ModelPathConfig& model,
-                                                             const WorkerConfig& worker) {
+Result<std::unique_ptr<ReferenceModel>> LoadReferenceModel(const std::string& folder,
+                                                           const ModelPathConfig& model,
+                                                           const WorkerConfig& worker) {
   BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig own, LoadModelConfig(model.path));
   const auto config = LoadModelConfig(folder);
   BUTTRESS_RETURN_IF_ERROR(AsInput(config.status()).Annotate("--reference"));
