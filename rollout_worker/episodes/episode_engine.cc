@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <map>
 #include <thread>
 #include <utility>
@@ -10,12 +11,14 @@
 
 #include "lib/base/thread/sync.h"
 #include "lib/chat/tool_calls.h"
-#include "rollout_worker/episodes/policy_calls.h"
+#include "rollout_worker/openai/engine_hub.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kWaitSlice(200);
+// Every episode bounds its own calls.
+constexpr std::int64_t kMostOpen = std::numeric_limits<std::int64_t>::max();
 
 class EpisodeEngine : public InferenceEngine {
  public:
@@ -23,7 +26,7 @@ class EpisodeEngine : public InferenceEngine {
                 std::unique_ptr<EpisodeRunner> runner, std::size_t running)
       : below_(std::move(below)),
         codec_(std::move(codec)),
-        calls_(*below_),
+        hub_(*below_, kMostOpen),
         runner_(std::move(runner)),
         most_running_(running) {}
 
@@ -98,7 +101,7 @@ class EpisodeEngine : public InferenceEngine {
 
   EngineStats stats() const override {
     // In this order, so that no token is cut before it is generated.
-    const std::int64_t lost = calls_.lost();
+    const std::int64_t lost = lost_;
     EngineStats stats = below_->stats();
     stats.cut_tokens += lost;
     MutexLock lock(mutex_);
@@ -116,7 +119,7 @@ class EpisodeEngine : public InferenceEngine {
     if (stop_) return nullptr;
     const SampleId id = waiting_.front().id;
     auto episode =
-        std::make_shared<LiveEpisode>(std::move(waiting_.front()), codec_->parts(), calls_);
+        std::make_shared<LiveEpisode>(std::move(waiting_.front()), codec_->parts(), hub_, lost_);
     waiting_.pop_front();
     live_[id] = episode;
     return episode;
@@ -135,7 +138,8 @@ class EpisodeEngine : public InferenceEngine {
 
   const std::unique_ptr<InferenceEngine> below_;
   const std::unique_ptr<EpisodeCodec> codec_;
-  PolicyCalls calls_;  // of the runner, so it ends later
+  std::atomic<std::int64_t> lost_ = 0;  // tokens that were sampled and that no episode has
+  EngineHub hub_;                       // of the runner, so it ends later
   const std::unique_ptr<EpisodeRunner> runner_;
   const std::size_t most_running_;
   mutable Mutex mutex_;

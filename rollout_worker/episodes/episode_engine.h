@@ -3,7 +3,7 @@
 //
 //   Submit ──► queue ──► threads, one an episode: EpisodeRunner ──► Poll
 //                              │        ▲
-//                              └ calls ─┴► PolicyCalls ──► engine below
+//                              └ calls ─┴► EngineHub ──► engine below
 //
 // Tokens: those generated are of all answers; those of an episode that nobody gets are cut.
 #pragma once

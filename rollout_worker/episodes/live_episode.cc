@@ -17,12 +17,25 @@ bool HasAnswer(const EngineResult& result) {
          result.finish_reason == FinishReason::kLength;
 }
 
+// Passes the end of one sample on.
+class AnswerWatcher final : public SampleWatcher {
+ public:
+  explicit AnswerWatcher(std::function<void(EngineResult)> done) : done_(std::move(done)) {}
+
+  void OnDone(EngineResult result) override { done_(std::move(result)); }
+
+ private:
+  const std::function<void(EngineResult)> done_;
+};
+
 }  // namespace
 
-LiveEpisode::LiveEpisode(SampleRequest request, const SessionParts& parts, PolicyCalls& calls)
+LiveEpisode::LiveEpisode(SampleRequest request, const SessionParts& parts, EngineHub& hub,
+                         std::atomic<std::int64_t>& lost)
     : request_(std::move(request)),
       env_(parts.env),
-      calls_(calls),
+      hub_(hub),
+      lost_(lost),
       deadline_ms_(NowMs() + parts.env.timeout_ms),
       session_(parts, request_, NowMs()) {}
 
@@ -48,14 +61,22 @@ std::int32_t LiveEpisode::Ask(const PolicyAsk& ask, Done done) {
   request.sampling = call->sampling;
   request.min_version = call->min_version;
   const std::int32_t index = call->index;
-  const SampleId id =
-      calls_.Start(std::move(request), [self = shared_from_this(), call = *std::move(call),
-                                        done = std::move(done)](EngineResult result) mutable {
+  const auto watcher =
+      std::make_shared<AnswerWatcher>([self = shared_from_this(), call = *std::move(call),
+                                       done = std::move(done)](EngineResult result) mutable {
         self->Sampled(std::move(call), std::move(result), done);
       });
+  const Result<std::uint64_t> submitted = hub_.Submit({std::move(request)}, watcher);
+  if (!submitted.ok()) {
+    EngineResult refused;
+    refused.finish_reason = FinishReason::kError;
+    refused.status = submitted.status();
+    watcher->OnDone(std::move(refused));
+    return -1;
+  }
   MutexLock lock(mutex_);
-  if (const auto open = open_.find(index); open != open_.end()) open->second = id;
-  if (OverLocked()) calls_.Cancel(id);
+  if (const auto open = open_.find(index); open != open_.end()) open->second = *submitted;
+  if (OverLocked()) hub_.Cancel(*submitted);
   return index;
 }
 
@@ -73,11 +94,11 @@ Result<PolicyAnswer> LiveEpisode::FinishLocked(PolicyCall call, EngineResult res
   const auto tokens = static_cast<std::int64_t>(result.token_ids.size());
   if (HasAnswer(result) && !OverLocked()) {
     Result<PolicyAnswer> answer = session_.Finish(std::move(call), std::move(result), NowMs());
-    if (!answer.ok()) calls_.CountLost(tokens);
+    if (!answer.ok()) lost_ += tokens;
     return answer;
   }
   session_.Abandon();
-  calls_.CountLost(tokens);
+  lost_ += tokens;
   if (HasAnswer(result) || result.status.code() == StatusCode::kCancelled)
     return FailedPrecondition("the episode has ended");
   const StatusCode code = result.status.code();
@@ -99,14 +120,14 @@ Result<PolicyAnswer> LiveEpisode::FinishLocked(PolicyCall call, EngineResult res
 }
 
 void LiveEpisode::Leave(std::int32_t call) {
-  SampleId id;
+  std::uint64_t id = 0;
   {
     MutexLock lock(mutex_);
     const auto open = open_.find(call);
     if (open == open_.end()) return;
     id = open->second;
   }
-  calls_.Cancel(id);
+  hub_.Cancel(id);
 }
 
 Result<PolicyAnswer> LiveEpisode::AskAndWait(const PolicyAsk& ask) {
@@ -127,7 +148,7 @@ Result<PolicyAnswer> LiveEpisode::AskAndWait(const PolicyAsk& ask) {
   MutexLock lock(mutex_);
   if (given->has_value()) return **std::move(given);
   const auto open = open_.find(call);
-  if (open != open_.end()) calls_.Cancel(open->second);
+  if (open != open_.end()) hub_.Cancel(open->second);
   return FailedPrecondition("the episode has ended");
 }
 
@@ -161,12 +182,12 @@ void LiveEpisode::Cancel() {
 }
 
 void LiveEpisode::CancelCalls() {
-  std::map<std::int32_t, SampleId> open;
+  std::map<std::int32_t, std::uint64_t> open;
   {
     MutexLock lock(mutex_);
     open = open_;
   }
-  for (const auto& [index, id] : open) calls_.Cancel(id);
+  for (const auto& [index, id] : open) hub_.Cancel(id);
 }
 
 bool LiveEpisode::ended() const {
@@ -208,7 +229,7 @@ EngineResult LiveEpisode::Take() {
   MutexLock lock(mutex_);
   taken_ = true;
   if (cancelled_ || engine_failure_) {
-    calls_.CountLost(session_.sampled_tokens());
+    lost_ += session_.sampled_tokens();
     if (engine_failure_ && !cancelled_) return *engine_failure_;
     EngineResult result;
     result.id = request_.id;

@@ -1,6 +1,7 @@
 // An episode that runs: what holds the conversation asks the policy, grades and ends it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,8 +13,8 @@
 #include "lib/base/report/status.h"
 #include "lib/base/thread/sync.h"
 #include "rollout_worker/engine.h"
-#include "rollout_worker/episodes/policy_calls.h"
 #include "rollout_worker/episodes/session.h"
+#include "rollout_worker/openai/engine_hub.h"
 
 namespace buttress {
 
@@ -30,8 +31,10 @@ class LiveEpisode : public std::enable_shared_from_this<LiveEpisode> {
 
   static constexpr std::size_t kMostCalls = 16;  // open at once
 
-  // REQUIRES: what `parts` names and `calls` outlive it and the calls that it has made.
-  LiveEpisode(SampleRequest request, const SessionParts& parts, PolicyCalls& calls);
+  // Adds to `lost` the tokens that were sampled and that no episode has. REQUIRES: what `parts`
+  // names, `hub` and `lost` outlive it and the calls that it has made.
+  LiveEpisode(SampleRequest request, const SessionParts& parts, EngineHub& hub,
+              std::atomic<std::int64_t>& lost);
 
   const SampleRequest& request() const { return request_; }
 
@@ -79,13 +82,15 @@ class LiveEpisode : public std::enable_shared_from_this<LiveEpisode> {
 
   const SampleRequest request_;
   const EnvConfig& env_;
-  PolicyCalls& calls_;
+  EngineHub& hub_;
+  std::atomic<std::int64_t>& lost_;
   const std::int64_t deadline_ms_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
   Session session_ GUARDED_BY(mutex_);
   std::optional<double> reward_ GUARDED_BY(mutex_);
-  std::map<std::int32_t, SampleId> open_ GUARDED_BY(mutex_);  // by index of the call
+  // By index of the call, what the hub cancels it by: 0 until it is known.
+  std::map<std::int32_t, std::uint64_t> open_ GUARDED_BY(mutex_);
   std::optional<EngineResult> engine_failure_ GUARDED_BY(mutex_);
   bool cancelled_ GUARDED_BY(mutex_) = false;
   bool taken_ GUARDED_BY(mutex_) = false;

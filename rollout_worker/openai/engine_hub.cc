@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <utility>
@@ -11,10 +12,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kIdleWait(5);
 
-EngineResult AbortedSample(SampleId id, const Status& status) {
+EngineResult EndedSample(SampleId id, FinishReason reason, const Status& status) {
   EngineResult result;
   result.id = id;
-  result.finish_reason = FinishReason::kAbort;
+  result.finish_reason = reason;
   result.status = status;
   return result;
 }
@@ -42,39 +43,37 @@ Result<std::uint64_t> EngineHub::Submit(std::vector<SampleRequest> samples,
                     "most {} are open at once; try again later",
                     open_.size(), samples.size(), most_));
   }
-  const std::uint64_t group = ++last_group_;
+  const std::uint64_t call = ++last_call_;
   std::vector<SampleId> begun;
+  std::deque<SampleRequest> held;
   for (SampleRequest& sample : samples) {
-    sample.id = {group, 0, static_cast<std::int32_t>(begun.size())};
+    sample.id = {sample.id.group_id, call, static_cast<std::int32_t>(begun.size())};
     begun.push_back(sample.id);
-    if (paused_) {
-      held_.push_back(std::move(sample));
-      continue;
-    }
-    if (Status status = engine_.Submit(std::move(sample)); !status.ok()) {
+    const bool waits = paused_ || !held_.empty() || !held.empty();
+    const Status status = waits ? ResourceExhausted("") : engine_.Submit(sample);
+    if (status.code() == StatusCode::kResourceExhausted) {
+      held.push_back(std::move(sample));
+    } else if (!status.ok()) {
       for (const SampleId& id : begun) engine_.Cancel(id);
       return status;
     }
   }
+  std::ranges::move(held, std::back_inserter(held_));
   if (watcher->streams()) streams_ += std::ssize(begun);
   for (const SampleId& id : begun) open_.emplace(id, watcher);
-  return group;
+  return call;
 }
 
-void EngineHub::Cancel(std::uint64_t group) {
-  std::vector<EngineResult> held;
-  {
-    MutexLock lock(mutex_);
-    std::erase_if(held_, [&](const SampleRequest& sample) {
-      if (sample.id.group_id != group) return false;
-      held.push_back(AbortedSample(sample.id, Cancelled("cancelled")));
-      return true;
-    });
-    for (auto it = open_.lower_bound({group, 0, 0});
-         it != open_.end() && it->first.group_id == group; ++it)
-      engine_.Cancel(it->first);
+void EngineHub::Cancel(std::uint64_t call) {
+  MutexLock lock(mutex_);
+  std::erase_if(held_, [&](const SampleRequest& sample) REQUIRES(mutex_) {
+    if (sample.id.lease_epoch != call) return false;
+    ended_.push_back(EndedSample(sample.id, FinishReason::kAbort, Cancelled("cancelled")));
+    return true;
+  });
+  for (const auto& [id, watcher] : open_) {
+    if (id.lease_epoch == call) engine_.Cancel(id);
   }
-  for (EngineResult& result : held) Finish(std::move(result));
 }
 
 void EngineHub::Pause(std::function<void()> paused) {
@@ -84,17 +83,18 @@ void EngineHub::Pause(std::function<void()> paused) {
 }
 
 void EngineHub::Resume() {
-  std::vector<EngineResult> refused;
-  {
-    MutexLock lock(mutex_);
-    paused_ = false;
-    for (SampleRequest& sample : std::exchange(held_, {})) {
-      const SampleId id = sample.id;
-      const Status status = engine_.Submit(std::move(sample));
-      if (!status.ok()) refused.push_back(AbortedSample(id, status));
-    }
+  MutexLock lock(mutex_);
+  paused_ = false;
+  SubmitHeld();
+}
+
+void EngineHub::SubmitHeld() {
+  while (!paused_ && !held_.empty()) {
+    const Status status = engine_.Submit(held_.front());
+    if (status.code() == StatusCode::kResourceExhausted) return;
+    if (!status.ok()) ended_.push_back(EndedSample(held_.front().id, FinishReason::kError, status));
+    held_.pop_front();
   }
-  for (EngineResult& result : refused) Finish(std::move(result));
 }
 
 std::int64_t EngineHub::open() const {
@@ -107,12 +107,16 @@ void EngineHub::Run() {
   while (true) {
     bool stopped = false, streams = false;
     std::vector<std::function<void()>> pauses;
+    std::vector<EngineResult> ended;
     {
       MutexLock lock(mutex_);
       stopped = stopped_;
       streams = streams_ > 0;
       pauses.swap(pauses_);
+      SubmitHeld();
+      ended.swap(ended_);
     }
+    for (EngineResult& result : ended) Finish(std::move(result));
     if (stopped) return Abort(Cancelled("the engine ends"));
     if (!pauses.empty()) Abort(OkStatus());
     for (const auto& paused : pauses) paused();
@@ -129,13 +133,15 @@ void EngineHub::Run() {
   }
 }
 
-// Ends every sample, those that wait for Resume apart unless the hub ends.
+// Ends every sample: with its tokens, and those that wait for Resume apart, unless the hub ends.
 void EngineHub::Abort(const Status& status) {
   for (EngineResult& result : engine_.Poll(std::chrono::milliseconds(0))) Finish(std::move(result));
   std::map<SampleId, EngineResult> results;
-  for (EngineResult& result : engine_.Unfinished()) {
-    const SampleId id = result.id;
-    results.emplace(id, std::move(result));
+  if (status.ok()) {
+    for (EngineResult& result : engine_.Unfinished()) {
+      const SampleId id = result.id;
+      results.emplace(id, std::move(result));
+    }
   }
   std::vector<SampleId> ended;
   {
@@ -147,7 +153,8 @@ void EngineHub::Abort(const Status& status) {
   }
   for (const SampleId& id : ended) {
     engine_.Cancel(id);
-    EngineResult& result = results.try_emplace(id, AbortedSample(id, status)).first->second;
+    EngineResult& result =
+        results.try_emplace(id, EndedSample(id, FinishReason::kAbort, status)).first->second;
     result.finish_reason = FinishReason::kAbort;
     result.status = status;
     Finish(std::move(result));

@@ -43,10 +43,10 @@ Status Generation::Start(const std::shared_ptr<ApiCall>& call, OpenAiRequest req
   BUTTRESS_RETURN_IF_ERROR(CheckName(model, request.model));
   const auto generation = std::make_shared<Generation>(call, std::move(request), model, metrics);
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<SampleRequest> samples, generation->Samples());
-  BUTTRESS_ASSIGN_OR_RETURN(const std::uint64_t group, hub.Submit(std::move(samples), generation));
-  call->OnGone([&hub, &metrics, group, path = std::string(call->path())] {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::uint64_t id, hub.Submit(std::move(samples), generation));
+  call->OnGone([&hub, &metrics, id, path = std::string(call->path())] {
     metrics.CountAnswer(path, 499);
-    hub.Cancel(group);
+    hub.Cancel(id);
   });
   return OkStatus();
 }

@@ -283,10 +283,11 @@ codes = [answer["error"]["code"] for answer in answers if "status" in answer]
 TEST_F(AgentsTest, CallsAfterTheEndAndOfOthersAreRefused) {
   auto codec = *EpisodeCodec::Create(run_, *tokenizer_);
   ScriptedPolicy policy(*tokenizer_, [](const std::string&, std::uint64_t) { return "1"; });
-  PolicyCalls calls(policy);
+  EngineHub hub(policy, 10);
+  std::atomic<std::int64_t> lost = 0;
   SampleRequest request;
   request.sampling.stop_token_ids = {tokenizer_->AddedTokenId("<|im_end|>")};
-  const auto episode = std::make_shared<LiveEpisode>(request, codec->parts(), calls);
+  const auto episode = std::make_shared<LiveEpisode>(request, codec->parts(), hub, lost);
   const auto gateway = *AgentGateway::Start({}, *tokenizer_);
   const std::string key = gateway->Open(episode);
   const auto call = [&](const std::string& of) {

@@ -6,12 +6,14 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "tests/support/patience.h"
 
 namespace buttress {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -148,14 +150,14 @@ TEST(EngineHubTest, EveryCallerHearsOfItsOwnSamples) {
   const Result<std::uint64_t> first = hub.Submit(Requests(2), one);
   const Result<std::uint64_t> second = hub.Submit(Requests(1), two);
   ASSERT_TRUE(first.ok() && second.ok());
-  engine.Sample({*first, 0, 1}, 7);
-  engine.Stop({*first, 0, 1});
+  engine.Sample({0, *first, 1}, 7);
+  engine.Stop({0, *first, 1});
   const auto done = one->WaitForDone(1);
-  EXPECT_EQ(done[0].id, (SampleId{*first, 0, 1}));
+  EXPECT_EQ(done[0].id, (SampleId{0, *first, 1}));
   EXPECT_THAT(done[0].token_ids, ElementsAre(7));
   EXPECT_TRUE(two->quiet());
-  engine.Stop({*second, 0, 0});
-  EXPECT_EQ(two->WaitForDone(1)[0].id, (SampleId{*second, 0, 0}));
+  engine.Stop({0, *second, 0});
+  EXPECT_EQ(two->WaitForDone(1)[0].id, (SampleId{0, *second, 0}));
   EXPECT_EQ(hub.open(), 1);
 }
 
@@ -166,12 +168,12 @@ TEST(EngineHubTest, AStreamHearsOfTokensAsTheyCome) {
   const Result<std::uint64_t> first = hub.Submit(Requests(1), stream);
   const Result<std::uint64_t> second = hub.Submit(Requests(1), whole);
   ASSERT_TRUE(first.ok() && second.ok());
-  engine.Sample({*second, 0, 0}, 1);
+  engine.Sample({0, *second, 0}, 1);
   for (std::int32_t t = 1; t <= 3; ++t) {
-    engine.Sample({*first, 0, 0}, t);
+    engine.Sample({0, *first, 0}, t);
     EXPECT_TRUE(stream->WaitForTokens(static_cast<std::size_t>(t)));
   }
-  engine.Stop({*first, 0, 0});
+  engine.Stop({0, *first, 0});
   EXPECT_THAT(stream->WaitForDone(1)[0].token_ids, ElementsAre(1, 2, 3));
   EXPECT_TRUE(whole->quiet());
 }
@@ -185,14 +187,28 @@ TEST(EngineHubTest, SamplesAreTakenTogetherOrNotAtAll) {
   EXPECT_EQ(beyond.status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(beyond.status().message(), HasSubstr("at most 4"));
   EXPECT_EQ(hub.open(), 3);
-
-  HandEngine full;
-  full.Bound(1);
-  EngineHub other(full, 4);
-  EXPECT_EQ(other.Submit(Requests(2), watcher).status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(other.open(), 0);
-  EXPECT_EQ(full.open(), 0U);
   EXPECT_TRUE(watcher->quiet());
+}
+
+TEST(EngineHubTest, SamplesWaitForAnEngineThatIsFull) {
+  HandEngine engine;
+  engine.Bound(1);
+  EngineHub hub(engine, 4);
+  const auto one = std::make_shared<Watcher>(), two = std::make_shared<Watcher>();
+  const Result<std::uint64_t> first = hub.Submit(Requests(3), one);
+  const Result<std::uint64_t> last = hub.Submit(Requests(1), two);
+  ASSERT_TRUE(first.ok() && last.ok());
+  EXPECT_EQ(engine.open(), 1U);
+  EXPECT_EQ(hub.open(), 4);
+  engine.Stop({0, *first, 0});
+  while (engine.open() == 0) std::this_thread::yield();
+  hub.Cancel(*first);
+  EXPECT_EQ(one->WaitForDone(3)[0].id.index, 0);
+  EXPECT_THAT(engine.cancelled(), Contains(SampleId{0, *first, 1}));
+  while (engine.open() == 0) std::this_thread::yield();
+  engine.Stop({0, *last, 0});
+  EXPECT_EQ(two->WaitForDone(1)[0].finish_reason, FinishReason::kStop);
+  EXPECT_EQ(hub.open(), 0);
 }
 
 TEST(EngineHubTest, CancelEndsTheSamplesOfAGroupAlone) {
@@ -204,7 +220,7 @@ TEST(EngineHubTest, CancelEndsTheSamplesOfAGroupAlone) {
   hub.Cancel(*first);
   for (const EngineResult& result : one->WaitForDone(2))
     EXPECT_EQ(result.status.code(), StatusCode::kCancelled);
-  EXPECT_THAT(engine.cancelled(), ElementsAre(SampleId{*first, 0, 0}, SampleId{*first, 0, 1}));
+  EXPECT_THAT(engine.cancelled(), ElementsAre(SampleId{0, *first, 0}, SampleId{0, *first, 1}));
   EXPECT_EQ(hub.open(), 2);
   EXPECT_TRUE(two->quiet());
 }
@@ -215,7 +231,7 @@ TEST(EngineHubTest, APauseEndsSamplesWithTheirTokensAndHoldsLaterOnes) {
   const auto before = std::make_shared<Watcher>(), after = std::make_shared<Watcher>();
   const Result<std::uint64_t> first = hub.Submit(Requests(2), before);
   ASSERT_TRUE(first.ok());
-  engine.Sample({*first, 0, 0}, 5);
+  engine.Sample({0, *first, 0}, 5);
   StopSignal paused;
   hub.Pause([&paused] { paused.Stop(); });
   ASSERT_TRUE(paused.WaitFor(kPatience));
@@ -239,7 +255,7 @@ TEST(EngineHubTest, APauseEndsSamplesWithTheirTokensAndHoldsLaterOnes) {
   EXPECT_TRUE(after->quiet());
   hub.Resume();
   EXPECT_EQ(engine.open(), 1U);
-  engine.Stop({*held, 0, 0});
+  engine.Stop({0, *held, 0});
   EXPECT_EQ(after->WaitForDone(1)[0].finish_reason, FinishReason::kStop);
 }
 

@@ -75,7 +75,7 @@ TEST_F(ServeApiTest, AnErrorInAStreamIsItsLastEvent) {
         done = true;
       });
   while (api_->open() < 2) http_.Step(1);
-  engine_.Cancel({1, 0, 1});
+  engine_.Cancel({0, 1, 1});
   while (streamed.empty()) http_.Step(1);
   engine_.FailNext(1);
   engine_.Stall(false);
