@@ -178,6 +178,13 @@ std::string Models() {
   return ordered_json{{"object", "list"}, {"data", ordered_json::array({model})}}.dump();
 }
 
+// Returns KEY of /episodes/KEY/...; empty for another path.
+std::string_view KeyOfPath(std::string_view path) {
+  if (!path.starts_with(kPrefix)) return "";
+  path.remove_prefix(kPrefix.size());
+  return path.substr(0, path.find('/'));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AgentGateway>> AgentGateway::Start(const EpisodesConfig& config,
@@ -189,6 +196,8 @@ Result<std::unique_ptr<AgentGateway>> AgentGateway::Start(const EpisodesConfig& 
   // Clients keep those that they have used, so that one agent takes none from another.
   options.connections = std::max<std::int64_t>(
       options.connections, config.running * static_cast<std::int64_t>(LiveEpisode::kMostCalls));
+  options.share_of = [](std::string_view path) { return std::string(KeyOfPath(path)); };
+  options.max_of_share = 2 * static_cast<std::int64_t>(LiveEpisode::kMostCalls);
   auto port = ApiPort::Start(options, [self = gateway.get()](const std::shared_ptr<ApiCall>& call) {
     self->Answer(call);
   });
@@ -223,11 +232,8 @@ Result<std::shared_ptr<LiveEpisode>> AgentGateway::Find(const std::string& key) 
 }
 
 void AgentGateway::Answer(const std::shared_ptr<ApiCall>& call) {
-  const std::string path(call->path());
-  const std::size_t end = path.find('/', kPrefix.size());
-  if (!path.starts_with(kPrefix) || end == std::string::npos)
-    return Refuse(*call, NotFound("expected a path below /episodes/KEY/v1"));
-  const std::string key = path.substr(kPrefix.size(), end - kPrefix.size());
+  const std::string key(KeyOfPath(call->path()));
+  if (key.empty()) return Refuse(*call, NotFound("expected a path below /episodes/KEY/v1"));
   const Result<std::shared_ptr<LiveEpisode>> episode = Find(key);
   if (!episode.ok() && episode.status().code() == StatusCode::kAborted)
     return Refuse(*call, 410, episode.status(), "episode_ended");
@@ -235,7 +241,7 @@ void AgentGateway::Answer(const std::shared_ptr<ApiCall>& call) {
   if (call->Header("Authorization") != "Bearer " + key)
     return Refuse(*call, 401, InvalidArgument("expected the episode's key (OPENAI_API_KEY)"),
                   "invalid_api_key");
-  const std::string_view what = std::string_view(path).substr(end);
+  const std::string_view what = call->path().substr(kPrefix.size() + key.size());
   const bool post = call->method() == "POST";
   if (post && what == "/v1/chat/completions") return AskPolicy(call, *episode, true, tokenizer_);
   if (post && what == "/v1/completions") return AskPolicy(call, *episode, false, tokenizer_);

@@ -8,7 +8,8 @@
 // Sampling parameters of a request are read and not used, except max_tokens, which may shrink an
 // answer: the loss assumes those of the run. Errors have OpenAI's form: 401 for a request without
 // the key as its bearer token, 404 for an unknown episode, 410 for one that is over, 400 with the
-// code episode_ended at a limit, 429 for too many calls at once.
+// code episode_ended at a limit, 429 for too many calls at once, 413 and 408 for a request that is
+// too large or comes too slowly.
 #pragma once
 
 #include <deque>

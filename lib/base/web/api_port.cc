@@ -12,12 +12,14 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "lib/base/net/address.h"
+#include "lib/base/os/clock.h"
 #include "lib/base/os/fd.h"
 #include "lib/base/thread/sync.h"
 
@@ -27,6 +29,7 @@ namespace {
 constexpr unsigned kSilentSeconds = 60;     // a connection that reads or sends nothing is closed
 constexpr std::size_t kBlockBytes = 65536;  // sent at once
 constexpr std::uint64_t kStopEvent = 0;
+constexpr int kLookMs = 200;  // between two looks for requests that are late
 
 using Headers = std::map<std::string, std::string>;
 
@@ -43,13 +46,22 @@ std::string ValueOf(const Headers& values, const std::string& name) {
   return it == values.end() ? "" : it->second;
 }
 
+// An error that ends a call before anything reads it, in the form of OpenAI's API.
+struct Refusal {
+  unsigned http = 0;
+  std::string_view code;
+  std::string message;
+};
+
 // A request and its answer. The thread of the daemon reads the request and sends the answer, which
 // any thread makes. While there is nothing to send the connection is suspended.
 class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenCall> {
  public:
   OpenCall(MHD_Connection* connection, std::uint64_t id, const ApiPortOptions& options,
-           const char* method, const char* path)
+           const char* method, const char* path, std::string share)
       : id_(id),
+        share_(std::move(share)),
+        deadline_ms_(RealClock().MonotonicMs() + options.max_receive_ms),
         max_body_bytes_(static_cast<std::size_t>(options.max_body_bytes)),
         max_unread_bytes_(static_cast<std::size_t>(options.max_unread_bytes)),
         method_(method),
@@ -63,6 +75,8 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
   std::uint64_t id() const { return id_; }
 
   int socket() const { return socket_; }
+
+  const std::string& share() const { return share_; }
 
   std::string_view method() const override { return method_; }
 
@@ -131,19 +145,40 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
     if (!ended_) Break();
   }
 
-  // The functions below are of the thread of the daemon.
-
-  bool too_long() const { return too_long_; }
-
-  // The rest of a body that is too long is read and forgotten: a client that still sends sees no
-  // answer.
-  void AddToBody(std::string_view bytes) {
-    too_long_ = too_long_ || body_.size() + bytes.size() > max_body_bytes_;
-    if (!too_long_) body_.append(bytes);
+  // Closes the connection with a 408 if the request is not complete in time. The daemon cannot
+  // answer a request that it still reads, and has sent nothing.
+  void LeaveIfLate(std::int64_t now_ms) {
+    MutexLock lock(mutex_);
+    if (received_ || left_ || connection_ == nullptr || now_ms < deadline_ms_) return;
+    constexpr std::string_view kLate =
+        "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    ::send(socket_, kLate.data(), kLate.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    Break();
   }
 
-  // Returns true once.
-  bool BeginAnswer() { return !std::exchange(begun_, true); }
+  // The functions below are of the thread of the daemon.
+
+  // The answer will be this error. The rest of the body is read and forgotten: a client that still
+  // sends sees no answer.
+  void Refuse(Refusal refusal) {
+    if (!refusal_) refusal_ = std::move(refusal);
+    body_ = std::string();
+  }
+
+  const std::optional<Refusal>& refusal() const { return refusal_; }
+
+  void AddToBody(std::string_view bytes) {
+    if (body_.size() + bytes.size() > max_body_bytes_)
+      Refuse({MHD_HTTP_CONTENT_TOO_LARGE, "body_too_large",
+              fmt::format("the body has more than {} bytes", max_body_bytes_)});
+    if (!refusal_) body_.append(bytes);
+  }
+
+  // The request is complete. Returns true once.
+  bool BeginAnswer() {
+    MutexLock lock(mutex_);
+    return !std::exchange(received_, true);
+  }
 
   // Queues the answer that there is, or suspends the connection until there is one.
   MHD_Result Answer() {
@@ -221,6 +256,8 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
   }
 
   const std::uint64_t id_;
+  const std::string share_;
+  const std::int64_t deadline_ms_;  // of the request
   const std::size_t max_body_bytes_;
   const std::size_t max_unread_bytes_;
   const std::string method_;
@@ -229,10 +266,10 @@ class OpenCall final : public ApiCall, public std::enable_shared_from_this<OpenC
   Headers headers_;  // names in lower case
   Headers arguments_;
   std::string body_;
-  bool too_long_ = false;  // the body
-  bool begun_ = false;     // the answer has been asked for
+  std::optional<Refusal> refusal_;
 
   Mutex mutex_;
+  bool received_ GUARDED_BY(mutex_) = false;       // the whole request
   MHD_Connection* connection_ GUARDED_BY(mutex_);  // null at the end
   bool suspended_ GUARDED_BY(mutex_) = false;
   bool left_ GUARDED_BY(mutex_) = false;   // no more is sent
@@ -319,12 +356,16 @@ class MhdApiPort final : public ApiPort {
   MHD_Result Open(MHD_Connection* connection, const char* path, const char* method,
                   void** context) {
     std::shared_ptr<OpenCall> call;
+    const std::string share = options_.share_of ? options_.share_of(path) : "";
     {
       MutexLock lock(mutex_);
       if (stopping_) return MHD_NO;
       const std::uint64_t id = ++last_id_;
-      call = std::make_shared<OpenCall>(connection, id, options_, method, path);
+      call = std::make_shared<OpenCall>(connection, id, options_, method, path, share);
       calls_.emplace(id, call);
+      if (options_.share_of && ++open_of_share_[share] > options_.max_of_share)
+        call->Refuse({MHD_HTTP_TOO_MANY_REQUESTS, "too_many_calls",
+                      fmt::format("{} calls are open; wait for an answer", options_.max_of_share)});
     }
     *context = call.get();
     epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data = {.u64 = call->id()}};
@@ -337,9 +378,13 @@ class MhdApiPort final : public ApiPort {
 
   MHD_Result Answer(OpenCall& call) const {
     if (call.BeginAnswer()) {
-      if (call.too_long()) {
-        call.Reply(MHD_HTTP_CONTENT_TOO_LARGE, "text/plain",
-                   fmt::format("the body has more than {} bytes\n", options_.max_body_bytes));
+      if (call.refusal()) {
+        const Refusal& refusal = *call.refusal();
+        if (refusal.http == MHD_HTTP_TOO_MANY_REQUESTS) call.SetHeader("Retry-After", "1");
+        call.Reply(refusal.http, "application/json",
+                   fmt::format(R"({{"error":{{"message":"{}","type":"invalid_request_error",)"
+                               R"("param":null,"code":"{}"}}}})",
+                               refusal.message, refusal.code));
       } else {
         handler_({&call, [held = call.shared_from_this()](ApiCall*) { held->Leave(); }});
       }
@@ -352,6 +397,8 @@ class MhdApiPort final : public ApiPort {
     {
       MutexLock lock(mutex_);
       call = std::move(calls_.extract(id).mapped());
+      const auto share = open_of_share_.find(call->share());
+      if (share != open_of_share_.end() && --share->second == 0) open_of_share_.erase(share);
     }
     call->Finish();
   }
@@ -359,8 +406,9 @@ class MhdApiPort final : public ApiPort {
   void Watch() {
     std::array<epoll_event, 64> events = {};
     while (true) {
-      const int count = ::epoll_wait(watch_.get(), events.data(), events.size(), -1);
+      const int count = ::epoll_wait(watch_.get(), events.data(), events.size(), kLookMs);
       if (count < 0 && errno != EINTR) return;
+      EndLateCalls();
       for (int i = 0; i < count; ++i) {
         const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
         if (id == kStopEvent) return;
@@ -374,10 +422,19 @@ class MhdApiPort final : public ApiPort {
     }
   }
 
+  void EndLateCalls() {
+    const std::int64_t now_ms = RealClock().MonotonicMs();
+    if (now_ms - looked_ms_ < kLookMs) return;
+    looked_ms_ = now_ms;
+    MutexLock lock(mutex_);
+    for (const auto& [id, call] : calls_) call->LeaveIfLate(now_ms);
+  }
+
   const ApiPortOptions options_;
   const ApiHandler handler_;
-  OwnedFd watch_;  // epoll of the sockets with open calls
-  OwnedFd stop_;   // eventfd that ends the watcher
+  std::int64_t looked_ms_ = 0;  // for late calls, by the watcher
+  OwnedFd watch_;               // epoll of the sockets with open calls
+  OwnedFd stop_;                // eventfd that ends the watcher
   MHD_Daemon* daemon_ = nullptr;
   int port_ = 0;
   std::thread watcher_;
@@ -385,6 +442,7 @@ class MhdApiPort final : public ApiPort {
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::uint64_t last_id_ GUARDED_BY(mutex_) = kStopEvent;
   std::unordered_map<std::uint64_t, std::shared_ptr<OpenCall>> calls_ GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::int64_t> open_of_share_ GUARDED_BY(mutex_);
 };
 
 Result<std::unique_ptr<ApiPort>> ApiPort::Start(const ApiPortOptions& options, ApiHandler handler) {

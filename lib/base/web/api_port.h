@@ -1,5 +1,6 @@
 // An HTTP server for calls that take time: a call is answered from any thread, whole or piece by
-// piece (server-sent events), while one thread serves all connections.
+// piece (server-sent events), while one thread serves all connections. Its own errors have the form
+// of OpenAI's API.
 #pragma once
 
 #include <cstdint>
@@ -49,9 +50,15 @@ using ApiHandler = std::function<void(std::shared_ptr<ApiCall>)>;
 struct ApiPortOptions {
   std::string address = {};  // "127.0.0.1:8000"; port 0 picks a free one
   std::string what = {};     // is served, for messages
-  std::int64_t max_body_bytes = std::int64_t{16} << 20;   // of a request; a longer one gets a 413
+  std::int64_t max_body_bytes = std::int64_t{16} << 20;  // of a request; a longer one gets a 413
+  std::int64_t max_receive_ms = 60000;  // of a request from its head on; a later one gets a 408
   std::int64_t max_unread_bytes = std::int64_t{8} << 20;  // of pieces that a client does not read
   std::int64_t connections = 1024;                        // at once
+  // Calls whose paths have the same share are one client's. At most `max_of_share` of them are open
+  // at once, from the heads of the requests to the ends of the answers; others get a 429. Null:
+  // without this bound.
+  std::function<std::string(std::string_view path)> share_of = nullptr;
+  std::int64_t max_of_share = 0;
 };
 
 class ApiPort {

@@ -222,6 +222,57 @@ TEST(ApiPortTest, BodiesAreBounded) {
   EXPECT_EQ(taken->body, "100000");
 }
 
+TEST(ApiPortTest, ARequestThatDoesNotEndInTimeIsA408) {
+  Port port({.max_receive_ms = 300});
+  LoopbackConnection silent(1, port.api->port()), slow(1, port.api->port());
+  const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n";
+  silent.Send(head);
+  slow.Send(head);
+  StopSignal ended;
+  std::thread sending([&] {
+    while (!ended.WaitFor(std::chrono::milliseconds(20))) slow.Send("x");
+  });
+  EXPECT_THAT(silent.Receive(), StartsWith("HTTP/1.1 408"));
+  EXPECT_THAT(slow.Receive(), StartsWith("HTTP/1.1 408"));
+  ended.Stop();
+  sending.join();
+  EXPECT_EQ(silent.Receive(), "");
+
+  // An answer may take longer.
+  LoopbackConnection waits(1, port.api->port());
+  waits.Send(kGet);
+  const auto call = port.box.Take();
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(port.box.Take(std::chrono::milliseconds(800)), nullptr);
+  call->Reply(200, "text/plain", "at last");
+  EXPECT_THAT(waits.Receive(), EndsWith("at last"));
+}
+
+TEST(ApiPortTest, CallsBeyondAShareAreRefusedBeforeTheirBodiesAreKept) {
+  Port port({.share_of = [](std::string_view path) { return std::string(path.substr(0, 2)); },
+             .max_of_share = 2});
+  const std::string head = " HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n";
+  LoopbackConnection slow(1, port.api->port()), waits(1, port.api->port());
+  LoopbackConnection third(1, port.api->port()), other(1, port.api->port());
+  slow.Send("POST /a/1" + head);
+  waits.Send("POST /a/2" + head + "body");
+  auto call = port.box.Take();
+  ASSERT_NE(call, nullptr);
+  third.Send("POST /a/3" + head + "body");
+  const std::string refused = third.Receive();
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 429"));
+  EXPECT_THAT(refused, HasSubstr("Retry-After: 1"));
+  EXPECT_THAT(refused, HasSubstr(R"("code":"too_many_calls")"));
+  other.Send("POST /b/1" + head + "body");
+  ASSERT_NE(port.box.Take(), nullptr) << "others have a share of their own";
+  call->Reply(200, "text/plain", "yes");
+  EXPECT_THAT(waits.Receive(), EndsWith("yes"));
+  third.Send("POST /a/4" + head + "body");
+  call = port.box.Take();
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->body(), "body");
+}
+
 TEST(ApiPortTest, ACallThatNobodyAnswersIsClosed) {
   Port port;
   LoopbackConnection client(1, port.api->port());

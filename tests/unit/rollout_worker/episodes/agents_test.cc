@@ -280,6 +280,57 @@ codes = [answer["error"]["code"] for answer in answers if "status" in answer]
   EXPECT_THAT(Written(), HasSubstr("{'too_many_calls'}"));
 }
 
+// Bodies that never end, bodies that are too large, and more requests than are answered, while
+// another agent of the same endpoint holds its conversation.
+TEST_F(AgentsTest, AnAgentThatFloodsTheEndpointCostsItsOwnEpisode) {
+  StartProgram(Write("'starts'") + R"(
+import collections, http.client, socket, urllib.parse
+def wait_for(word):
+    while word not in open(os.path.dirname(__file__) + "/out").read():
+        time.sleep(0.02)
+if task["prompt_id"] == "p1":
+    wait_for("floods")
+    messages = [user("?")]
+    messages.append(say(messages)["choices"][0]["message"])
+    assert say(messages + [user("?")])["choices"][0]["message"]["content"] == "2"
+)" + "    " + Write("'talked'") +
+               R"(
+    sys.exit()
+at = urllib.parse.urlsplit(url)
+def begun():
+    endless = socket.create_connection((at.hostname, at.port))
+    endless.sendall(f"POST {at.path}/chat/completions HTTP/1.1\r\nHost: a\r\n"
+                    "Content-Length: 16000000\r\n\r\n".encode() + b"x" * 100000)
+    return endless
+endless = [begun() for _ in range(200)]
+)" + Write("'floods'") +
+               R"(
+codes = collections.Counter()
+def flood(count, body):
+    for _ in range(count):
+        try:
+            answer = http.client.HTTPConnection(at.hostname, at.port, timeout=60)
+            answer.request("POST", at.path + "/chat/completions", body,
+                           {"Authorization": "Bearer " + key})
+            codes[answer.getresponse().status] += 1
+        except OSError:
+            codes["closed"] += 1
+flood(1000, json.dumps({"messages": [user("?")]}))
+wait_for("talked")
+for one in endless:
+    one.close()
+time.sleep(0.5)
+flood(2, b"x" * (17 << 20))
+flood(50, json.dumps({"messages": [user("?")]}))
+)" + Write("'flooded', sorted(codes)"));
+  for (int i = 0; i < 2; ++i) Submit(i);
+  const std::vector<EngineResult> results = Poll(2);
+  EXPECT_EQ(results[0].episode->end, EpisodeEnd::kTurns);
+  EXPECT_THAT(Written(), HasSubstr("flooded [200, 400, 413, 429]"));
+  EXPECT_EQ(results[1].episode->failure, "");
+  EXPECT_EQ(results[1].episode->end, EpisodeEnd::kDone);
+}
+
 TEST_F(AgentsTest, CallsAfterTheEndAndOfOthersAreRefused) {
   auto codec = *EpisodeCodec::Create(run_, *tokenizer_);
   ScriptedPolicy policy(*tokenizer_, [](const std::string&, std::uint64_t) { return "1"; });
