@@ -19,6 +19,7 @@
 #include "lib/base/text/unicode.h"
 #include "lib/http/http_client.h"
 #include "lib/verify/extract.h"
+#include "lib/verify/process/group_guard.h"
 #include "lib/verify/process/spawn.h"
 #include "rollout_worker/episodes/agent_gateway.h"
 #include "rollout_worker/episodes/runner.h"
@@ -91,8 +92,9 @@ Status StatusOfEnd(const siginfo_t& info, const std::string& said) {
 
 class AgentRunner : public EpisodeRunner {
  public:
-  AgentRunner(const EnvConfig& env, std::unique_ptr<AgentGateway> gateway)
-      : env_(env), gateway_(std::move(gateway)) {}
+  AgentRunner(const EnvConfig& env, std::unique_ptr<AgentGateway> gateway,
+              std::unique_ptr<GroupGuard> guard)
+      : env_(env), gateway_(std::move(gateway)), guard_(std::move(guard)) {}
 
   void Run(LiveEpisode& episode) override {
     const std::string key = gateway_->Open(episode.shared_from_this());
@@ -122,6 +124,7 @@ class AgentRunner : public EpisodeRunner {
     BUTTRESS_ASSIGN_OR_RETURN(Pipe errors, MakePipe());
     request.fds = {null.get(), null.get(), errors.write.get()};
     BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Spawn(request));
+    guard_->Watch(pid);
     errors.write = OwnedFd();
     const OwnedFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     std::string said;
@@ -137,6 +140,7 @@ class AgentRunner : public EpisodeRunner {
       end = EndOf(pid);
     }
     ReadEnd(errors.read.get(), said);
+    guard_->Unwatch(pid);
     KillAndReap(pid);  // and what it has started
     return end ? StatusOfEnd(*end, said) : OkStatus();
   }
@@ -181,6 +185,7 @@ class AgentRunner : public EpisodeRunner {
 
   const EnvConfig env_;
   const std::unique_ptr<AgentGateway> gateway_;
+  const std::unique_ptr<GroupGuard> guard_;  // of programs; null for a service
 };
 
 }  // namespace
@@ -195,10 +200,15 @@ Result<std::string> AgentProgram(const EnvConfig& env) {
 Result<std::unique_ptr<EpisodeRunner>> MakeAgentRunner(const EnvConfig& env,
                                                        const EpisodesConfig& config,
                                                        const Tokenizer& tokenizer) {
-  if (env.kind == EnvKind::kExec) BUTTRESS_RETURN_IF_ERROR(AgentProgram(env).status());
+  std::unique_ptr<GroupGuard> guard;
+  if (env.kind == EnvKind::kExec) {
+    BUTTRESS_RETURN_IF_ERROR(AgentProgram(env).status());
+    BUTTRESS_ASSIGN_OR_RETURN(guard, GroupGuard::Start());
+  }
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<AgentGateway> gateway,
                             AgentGateway::Start(config, tokenizer));
-  return std::unique_ptr<EpisodeRunner>(std::make_unique<AgentRunner>(env, std::move(gateway)));
+  return std::unique_ptr<EpisodeRunner>(
+      std::make_unique<AgentRunner>(env, std::move(gateway), std::move(guard)));
 }
 
 }  // namespace buttress

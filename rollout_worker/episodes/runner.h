@@ -29,10 +29,10 @@ std::unique_ptr<EpisodeRunner> MakeBuiltinRunner(std::unique_ptr<EnvironmentFact
 Result<std::string> AgentProgram(const EnvConfig& env);
 
 // run.env.kind: exec, a program for each episode in a process group of its own, which is killed
-// with the episode; and http, a call of run.env.url. Both reach the policy through an AgentGateway.
-// The reason of an episode that fails is the agent's own: the last line that it wrote to stderr, or
-// its reply. kInvalidArgument for a program that is not there, kUnavailable if the port is taken.
-// `tokenizer` must outlive it.
+// with the episode, and with this process; and http, a call of run.env.url. Both reach the policy
+// through an AgentGateway. The reason of an episode that fails is the agent's own: the last line
+// that it wrote to stderr, or its reply. kInvalidArgument for a program that is not there,
+// kUnavailable if the port is taken. `tokenizer` must outlive it.
 Result<std::unique_ptr<EpisodeRunner>> MakeAgentRunner(const EnvConfig& env,
                                                        const EpisodesConfig& config,
                                                        const Tokenizer& tokenizer);

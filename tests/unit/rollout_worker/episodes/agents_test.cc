@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <thread>
@@ -39,6 +41,12 @@ def say(messages, **more):
     return post("/chat/completions", {"model": "policy", "messages": messages, **more})
 def user(text):
     return {"role": "user", "content": text}
+)";
+
+// Asks once, and goes on as two processes.
+constexpr char kTwoProcesses[] = R"(
+say([user("?")])
+os.fork()
 )";
 
 class AgentsTest : public ::testing::Test {
@@ -108,6 +116,22 @@ class AgentsTest : public ::testing::Test {
   std::string Write(const std::string& expression) const {
     return "print(" + expression + ", file=open(" + ordered_json(dir_.path() + "/out").dump() +
            ", 'a'), flush=True)\n";
+  }
+
+  // Expects the processes to end whose numbers an agent has written, and returns how many they are.
+  int EndedProcesses() const {
+    std::istringstream pids(Written());
+    int processes = 0;
+    for (pid_t pid; pids >> pid; ++processes) {
+      std::string state = "R";
+      for (int i = 0; i < 250 && !state.empty() && state.find(") Z ") == std::string::npos; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+        state.assign(std::istreambuf_iterator<char>(stat), {});  // "Z": init has not reaped it yet
+      }
+      EXPECT_TRUE(state.empty() || state.find(") Z ") != std::string::npos) << state;
+    }
+    return processes;
   }
 
   const TempDir dir_;
@@ -219,25 +243,27 @@ TEST_F(AgentsTest, AnAgentThatNeverCallsHasNoEpisode) {
 
 TEST_F(AgentsTest, AnAgentThatHangsIsKilledWithAllItsProcesses) {
   run_.env.timeout_ms = 3000;
-  const Episode episode = EpisodeOf(Write("os.getpid()") + R"(
-say([user("?")])
-if os.fork() == 0:
-)" + "    " + Write("os.getpid()") + R"(
-time.sleep(1000)
-)");
+  const Episode episode = EpisodeOf(kTwoProcesses + Write("os.getpid()") + "time.sleep(1000)\n");
   EXPECT_EQ(episode.end, EpisodeEnd::kTime);
   EXPECT_THAT(episode.failure, HasSubstr("run.env.timeout_ms = 3000"));
-  std::istringstream pids(Written());
-  int processes = 0;
-  for (pid_t pid; pids >> pid; ++processes) {
-    // The orphan of the group is gone once init has reaped it.
-    for (int i = 0; i < 100 && ::kill(pid, 0) == 0; ++i)
+  EXPECT_EQ(EndedProcesses(), 2);
+}
+
+TEST_F(AgentsTest, AllProcessesOfAnAgentEndWithAKilledWorker) {
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    ::alarm(60);
+    StartProgram(kTwoProcesses + Write("os.getpid()") + "time.sleep(1000)\n");
+    Submit();
+    while (std::ranges::count(Written(), '\n') < 2)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-    const std::string line(std::istreambuf_iterator<char>(stat), {});
-    EXPECT_TRUE(line.empty() || line.find(") Z ") != std::string::npos) << line;
+    ::kill(::getpid(), SIGKILL);
   }
-  EXPECT_EQ(processes, 2);
+  int status = 0;
+  ASSERT_EQ(::waitpid(worker, &status, 0), worker);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_EQ(EndedProcesses(), 2);
 }
 
 TEST_F(AgentsTest, TheEndOfTheEngineEndsAgents) {
