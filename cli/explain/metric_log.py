@@ -1,5 +1,6 @@
 """Reads the collapse rate of a run of another trainer from its log of metrics, for
-`buttress explain`. A log has rates and no groups, so it shows how much collapsed, and not why.
+`buttress explain`. A log has rates and no groups, so it shows how much collapsed, and of the causes
+those that its other metrics show.
 
 metric_log.py PATH [--json]   PATH: JSONL, trainer_state.json, the text that a trainer printed, or a
                               folder of one of these
@@ -24,6 +25,17 @@ REWARDS = ("reward", "critic/score/mean", "reward/mean", "rollout_reward/_mean",
            "critic/rewards/mean")
 LENGTHS = ("completions/mean_length", "response_length/mean", "response_length",
            "completion_length")
+OUTCOME = re.compile(r"rewards/[^/]*(correct|accura|outcome|verif)[^/]*/mean")
+SHOWN = {  # what shows a cause: the names of its metric
+    "truncated": ("completions/clipped_ratio", "response_length/clip_ratio", "truncated_rate"),
+    "entropy": ("entropy", "actor/entropy", "actor/entropy_loss"),
+    "kl": ("kl", "actor/kl_loss", "actor/ppo_kl"),
+    "clipped": ("clip_ratio/region_mean", "actor/pg_clipfrac", "clip_ratio"),
+    "gradient": ("grad_norm", "actor/grad_norm"),
+    "evaluation": ("eval_reward", "eval/accuracy", "eval/reward"),
+}
+FEWEST_STEPS = 20  # of a log that shows causes
+SHOWN_OF_A_STEP = ("step", "acr", "all_correct", "all_wrong", "dropped", "raw_reward", "length")
 DEEPEST = 4  # levels of nested objects
 LARGEST_STATE = 256 << 20  # bytes
 NUMBER = re.compile(r"[ '\"]*(?:np\.\w*\()?([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
@@ -154,6 +166,15 @@ def first_of(values, names):
                 None)
 
 
+def outcome_of(values, reward):
+    """The share of right completions: a reward that is named so, or the one reward there is."""
+    parts = [key for key in values if re.search(r"(^|/)rewards/[^/]+/mean$", key)]
+    named = [key for key in parts if OUTCOME.search(key)]
+    if len(named) == 1:
+        return values[named[0]]
+    return reward if len(parts) < 2 else None
+
+
 def add(log, values, is_log):
     """Adds a line. `is_log` says that nothing but a log has such lines."""
     point = {name: None for name in ("step", "acr", "all_correct", "all_wrong", "dropped")}
@@ -170,7 +191,11 @@ def add(log, values, is_log):
             log.names.append(metric.name)
     point["raw_reward"] = first_of(values, REWARDS)
     point["length"] = first_of(values, LENGTHS)
+    point["outcome"] = outcome_of(values, point["raw_reward"])
+    point.update({name: first_of(values, metrics) for name, metrics in SHOWN.items()})
     if all(point[place] is None for place in ("acr", "all_correct", "all_wrong", "dropped")):
+        if log.points and point["evaluation"] is not None:  # a line of its own
+            log.points[-1]["evaluation"] = point["evaluation"]
         log.without_rate += is_log and point["raw_reward"] is not None
         return
     if point["acr"] is None and None not in (point["all_correct"], point["all_wrong"]):
@@ -234,6 +259,79 @@ def sigma_acr(acr):
     return (statistics.stdev(acr[-25:]) if len(acr) > 1 else 0.0) if acr else None
 
 
+class Curve:
+    """The values of a metric by step, without the steps that do not have it."""
+
+    def __init__(self, points, name):
+        self.points = [(p["step"], p[name]) for p in points if p[name] is not None]
+        self.values = [value for _, value in self.points]
+
+    def __len__(self):
+        return len(self.values)
+
+    def first(self, share):
+        """The mean over the first part."""
+        return statistics.fmean(self.values[:max(1, int(len(self) * share))])
+
+    def last(self, share):
+        return statistics.fmean(self.values[-max(1, int(len(self) * share)):])
+
+
+def causes(log):
+    """The causes that the curves show, with the evidence: [(cause, evidence)]. A tenth of the run
+    is compared with another tenth, so that single steps do not matter."""
+    curves = {name: Curve(log.points, name)
+              for name in ("acr", "outcome", "raw_reward", "length", *SHOWN)}
+    curves = {name: c for name, c in curves.items()
+              if len(c) >= (6 if name == "evaluation" else FEWEST_STEPS)}
+
+    def ends(name):
+        return curves[name].first(0.1), curves[name].last(0.1)
+
+    found = unproven_gain(curves, ends)
+    if "acr" in curves and "outcome" in curves and curves["acr"].last(0.25) > 0.5:
+        outcome, acr = curves["outcome"].last(0.25), curves["acr"].last(0.25)
+        within = all(-0.05 <= value <= 1.05 for value in curves["outcome"].values)
+        if within and not 0.2 <= outcome <= 0.8:
+            found.append(("too easy" if outcome > 0.8 else "too hard",
+                          f"{acr:.2f} of the groups of the last quarter have no signal, and "
+                          f"{outcome:.2f} of the completions are right"))
+    if "truncated" in curves and curves["truncated"].last(0.1) > 0.25:
+        found.append(("truncated", "at the end {1:.2f} of the completions reach the token limit, "
+                      "at the beginning {0:.2f}".format(*ends("truncated"))))
+    if "entropy" in curves and 0 <= ends("entropy")[1] < 0.1 * ends("entropy")[0]:
+        found.append(("mode-collapsed",
+                      "the entropy falls from {:.3g} to {:.3g}".format(*ends("entropy"))))
+    if "kl" in curves and ends("kl")[1] > 1:
+        found.append(("far from the reference", "the KL divergence of a token grows from "
+                      "{:.3g} to {:.3g}".format(*ends("kl"))))
+    if "clipped" in curves and ends("clipped")[1] > 0.25:
+        found.append(("clipped updates", "the ratio of {1:.2f} of the tokens is clipped at the "
+                      "end, of {0:.2f} at the beginning".format(*ends("clipped"))))
+    if "gradient" in curves:
+        usual = statistics.median(curves["gradient"].values)
+        spikes = [step for step, norm in curves["gradient"].points if norm > 10 * usual]
+        if 3 <= len(spikes) <= len(curves["gradient"]) / 4:
+            found.append(("gradient spikes", f"{len(spikes)} steps, the first {spikes[0]}, have "
+                          "more than ten times the usual norm"))
+    return found
+
+
+def unproven_gain(curves, ends):
+    """The reward of training rises much, and that of the evaluations does not."""
+    if "evaluation" not in curves or "raw_reward" not in curves:
+        return []
+    before, after = ends("raw_reward")
+    first, last = curves["evaluation"].first(0.2), curves["evaluation"].last(0.2)
+    if after - before < 0.2 or last - first > 0.3 * (after - before):
+        return []
+    evidence = (f"the reward rises from {before:.2f} to {after:.2f}, in evaluations from "
+                f"{first:.2f} to {last:.2f}")
+    if "length" in curves and ends("length")[1] > 2 * ends("length")[0]:
+        evidence += ", and completions grow from {:.0f} to {:.0f} tokens".format(*ends("length"))
+    return [("reward without evaluation", evidence)]
+
+
 def as_text(log):
     def cell(part, name, decimals):
         mean = mean_of(part, name)
@@ -256,15 +354,20 @@ def as_text(log):
                  f"{cell(part, 'all_correct', 2):>11}  {cell(part, 'all_wrong', 2):>9}  "
                  f"{cell(part, 'dropped', 1):>8}  {cell(part, 'raw_reward', 3):>10}  "
                  f"{cell(part, 'length', 0):>8}\n")
-    return text + ("\na log has rates and no groups: the causes need the completions, as verl "
-                   "writes them with trainer.rollout_data_dir and TRL with log_completions\n")
+    for cause, evidence in causes(log):
+        text += f"\n{cause}: {evidence}\n"
+    return text + ("\na log has rates and no groups: the cause of each group needs the "
+                   "completions, as verl writes them with trainer.rollout_data_dir and TRL with "
+                   "log_completions\n")
 
 
 def as_json(log):
     acr = log.acr()
     summary = {"log": log.path, "trainer": log.trainer, "metrics": log.names,
                "acr": mean_of(log.points, "acr"), "acr_100": acr_100(acr),
-               "sigma_acr": sigma_acr(acr), "steps": log.points}
+               "sigma_acr": sigma_acr(acr),
+               "causes": [{"name": name, "evidence": evidence} for name, evidence in causes(log)],
+               "steps": [{key: point[key] for key in SHOWN_OF_A_STEP} for point in log.points]}
     return json.dumps({"summary": summary}, separators=(",", ":")) + "\n"
 
 

@@ -4,8 +4,8 @@ compare.py --buttress PROGRAM --rldoctor PROGRAM
 
 Both read the same runs: TRL trainings of a tiny model in which one fault is injected, by the log of
 metrics (rldoctor) and by the completions (explain); and the published scenarios of rldoctor, which
-are logs of metrics, of which explain shows the collapse rate alone. Fails if explain misses an
-injected fault, or finds one in the healthy run.
+are logs of metrics. Fails if explain misses an injected fault or that of a scenario, or finds one
+in a healthy run.
 """
 
 import argparse
@@ -69,6 +69,15 @@ RUNS = {  # name: reward function, settings of TRL, what explain may call it
 }
 
 
+SCENARIOS = {  # of rldoctor: the first cause that explain names
+    "healthy": None, "entropy_collapse": "mode-collapsed", "saturated_groups": "too easy",
+    "too_hard": "too hard", "reward_hacking": "reward without evaluation",
+    "length_hacking": "reward without evaluation", "truncation": "truncated",
+    "kl_blowup": "far from the reference", "clip_saturation": "mode-collapsed",
+    "grad_spikes": "gradient spikes", "plateau": None, "format_domination": None
+}
+
+
 def rldoctor(program, log):
     out = subprocess.run([program, "diagnose", log, "--format", "json"], capture_output=True,
                          text=True)
@@ -112,12 +121,15 @@ def scenarios(options, scratch):
             "    with open(f'{sys.argv[1]}/{name}.jsonl', 'w') as file:\n"
             "        for row in simulate.simulate(name)[0]: print(json.dumps(row), file=file)\n")
     subprocess.run([python, "-c", code, scratch], check=True)
-    print("\n| scenario of rldoctor, a log of metrics | rldoctor | explain: ACR of the first and "
-          "last 100 steps |\n|---|---|---|")
+    missed = []
+    print("\n| scenario of rldoctor, a log of metrics | rldoctor | explain |\n|---|---|---|")
     for log in sorted(scratch.glob("*.jsonl")):
-        acr = [step["acr"] for step in explain(options.buttress, log)["steps"]]
+        named = [cause["name"] for cause in explain(options.buttress, log)["causes"]]
+        if next(iter(named), None) != SCENARIOS[log.stem]:
+            missed.append(f"{log.stem}: {named} instead of {SCENARIOS[log.stem]}")
         print(f"| {log.stem.replace('_', ' ')} | {rldoctor(options.rldoctor, log)} "
-              f"| {sum(acr[:100]) / 100:.2f}, {sum(acr[-100:]) / 100:.2f} |")
+              f"| {', '.join(named) or 'nothing'} |")
+    return missed
 
 
 def main():
@@ -128,8 +140,7 @@ def main():
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
-        missed = injected(options, scratch)
-        scenarios(options, scratch)
+        missed = injected(options, scratch) + scenarios(options, scratch)
     if missed:
         raise SystemExit("post_mortems: " + "; ".join(missed))
 

@@ -97,6 +97,58 @@ class MetricLogTest(unittest.TestCase):
         rows = self.write("rows.jsonl", '{"prompt": "a", "reward": 1}\n{"pro')
         self.assertEqual(metric_log.main(rows), {})
 
+    def causes(self, **curves):
+        """The causes that a log of 40 steps shows; a curve is a function of the share of the run
+        that is over."""
+        usual = {"frac_reward_zero_std": 0.2, "reward": 0.5, "entropy": 0.6, "kl": 0.1,
+                 "grad_norm": 0.4, "clip_ratio/region_mean": 0.05,
+                 "completions/clipped_ratio": 0.01, "completions/mean_length": 300}
+        text = ""
+        for step in range(40):
+            row = {"step": step, **usual}
+            row.update({name: curve(step / 39) for name, curve in curves.items()})
+            text += json.dumps(row) + "\n"
+        path = self.write("causes.jsonl", text)
+        summary = json.loads(metric_log.main(path, "--json")["report"])["summary"]
+        for cause in summary["causes"]:
+            self.assertIn(f"\n{cause['name']}: {cause['evidence']}\n",
+                          metric_log.main(path)["report"])
+        return [cause["name"] for cause in summary["causes"]]
+
+    def test_curves_show_their_cause(self):
+        self.assertEqual(self.causes(), [])
+        for cause, curves in (
+                ("too easy", {"frac_reward_zero_std": lambda t: t, "reward": lambda t: t}),
+                ("too hard", {"frac_reward_zero_std": lambda t: 0.9, "reward": lambda t: 0.02}),
+                ("truncated", {"completions/clipped_ratio": lambda t: 0.4 * t}),
+                ("mode-collapsed", {"entropy": lambda t: 0.6 * 0.01 ** t}),
+                ("far from the reference", {"kl": lambda t: 4 * t}),
+                ("clipped updates", {"clip_ratio/region_mean": lambda t: 0.5 * t}),
+                ("gradient spikes", {"grad_norm": lambda t: 40 if 0.3 < t < 0.4 else 0.4}),
+                ("reward without evaluation",
+                 {"reward": lambda t: 0.2 + 0.5 * t, "eval_reward": lambda t: 0.3 - 0.1 * t})):
+            self.assertEqual(self.causes(**curves), [cause])
+
+    def test_what_also_healthy_runs_do_is_no_cause(self):
+        self.assertEqual(
+            self.causes(reward=lambda t: 0.2 + 0.5 * t, entropy=lambda t: 0.6 - 0.4 * t,
+                        eval_reward=lambda t: 0.2 + 0.4 * t, kl=lambda t: 0.3 * t,
+                        grad_norm=lambda t: 8 if t == 1 else 0.4), [])
+        # A shaped reward does not say how many completions are right.
+        self.assertEqual(self.causes(frac_reward_zero_std=lambda t: 0.9, reward=lambda t: 3), [])
+
+    def test_an_evaluation_may_have_a_line_of_its_own(self):
+        rows = []
+        for step in range(40):
+            rows.append({"step": step, "frac_reward_zero_std": 0.1, "reward": step / 40})
+            if step % 5 == 4:
+                rows.append({"step": step, "eval_reward": 0.3})
+        state = self.write("trainer_state.json", json.dumps({"log_history": rows}))
+        log = metric_log.read(state)
+        self.assertEqual(len(log.points), 40)
+        self.assertEqual([name for name, _ in metric_log.causes(log)],
+                         ["reward without evaluation"])
+
     def test_other_files_are_no_logs(self):
         for text in ("step: 3 - done\n{'a'\n{\"b\": [1]}\n\n'\n", "", "\0\xff\n"):
             self.assertEqual(metric_log.main(self.write("a.txt", text)), {})
