@@ -24,6 +24,7 @@ void EvalExports::Start(const PolicyVersion& start, std::span<const StepMeasurem
 bool EvalExports::IsDue(const PolicyVersion& version) const {
   const std::int64_t every = config_.run.eval.every;
   if (every == 0 || version.step % static_cast<std::uint64_t>(every) != 0) return false;
+  if (config_.run.deterministic) return true;  // what is measured does not depend on speed either
   if (ListPendingEvals(config_.local.out).size() < kMostPendingEvals) return true;
   Log(kWarn,
       "a step is not evaluated: the evaluator is behind; raise run.eval.every, or lower "

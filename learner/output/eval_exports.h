@@ -25,7 +25,7 @@ class EvalExports {
   void Start(const PolicyVersion& start, std::span<const StepMeasurements> steps);
 
   // Whether the weights of `version` are to be left for the evaluator. If kMostPendingEvals wait
-  // already, the step is left out.
+  // already, the step is left out, unless the run is deterministic.
   bool IsDue(const PolicyVersion& version) const;
 
   // Leaves them. Where they are divided, the other ranks call SaveModelFolder.

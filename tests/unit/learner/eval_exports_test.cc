@@ -64,6 +64,13 @@ TEST_F(EvalExportsTest, WeightsOfEveryDueStepAreLeftAsAModelUntilTheEvaluatorIsB
   EXPECT_THAT(Pending(), testing::IsEmpty());
 }
 
+TEST_F(EvalExportsTest, ADeterministicRunLeavesOutNoStep) {
+  config_.run.deterministic = true;
+  EvalExports exports(config_);
+  for (std::uint64_t step = 1; step <= 20; ++step) OfferTo(exports, {3, step, ""});
+  EXPECT_THAT(Pending(), testing::ElementsAre(5, 10, 15, 20));
+}
+
 TEST_F(EvalExportsTest, EachResultIsInOneStepAndThoseOfAnotherLineageInNone) {
   StepMeasurements held;
   held.eval_step = 5;
