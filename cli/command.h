@@ -50,6 +50,7 @@ std::function<Status()> AddRestore(CLI::App& app);
 std::function<Status()> AddReplay(CLI::App& app);
 std::function<Status()> AddLaunch(CLI::App& app);
 std::function<Status()> AddTrack(CLI::App& app);
+std::function<Status()> AddStudy(CLI::App& app);
 std::function<Status()> AddDoctor(CLI::App& app);
 std::function<Status()> AddOnHost(CLI::App& app);
 std::function<Status()> AddStatus(CLI::App& app);

@@ -103,6 +103,8 @@ constexpr CommandEntry kCommands[] = {
     {"replay", "compute the advantages of a run again, under other settings of its estimator",
      AddReplay, kUnderstand},
     {"track", "show the curves of a run in TensorBoard, MLflow and W&B", AddTrack, kUnderstand},
+    {"study", "test claims about settings: arms over tasks and seeds, and what they decide",
+     AddStudy, kUnderstand},
     {"ledger", "audit, show or fix what the ledger of a run knows", AddLedger, kUnderstand},
     {"backup", "copy a run, which may be running, to a new folder", AddBackup, kKeep},
     {"restore", "make a run folder from a backup", AddRestore, kKeep},

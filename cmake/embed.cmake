@@ -1,12 +1,25 @@
 # cmake -D OUT=texts.cc -D HEADER=texts.h -D FILES="kName:path ..." -P embed.cmake
-#   Writes the definitions that HEADER declares: the files as strings.
+#   Writes the definitions that HEADER declares: the files as strings. The string of a folder is its
+#   Python modules, each behind a form feed and a line with its name (cli/python/modules.py).
+string(ASCII 12 form_feed)
 set(code "#include \"${HEADER}\"\n\nnamespace buttress {\n\n")
 separate_arguments(FILES)
 foreach(pair ${FILES})
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 name)
-  list(GET pair 1 file)
-  file(READ ${file} text)
+  list(GET pair 1 path)
+  get_filename_component(path ${path} ABSOLUTE)
+  set(text "")
+  if(IS_DIRECTORY ${path})
+    file(GLOB modules ${path}/*.py)
+    foreach(module ${modules})
+      get_filename_component(module_name ${module} NAME_WE)
+      file(READ ${module} module_text)
+      string(APPEND text "${form_feed}${module_name}\n${module_text}")
+    endforeach()
+  else()
+    file(READ ${path} text)
+  endif()
   string(APPEND code "const std::string_view ${name} = R\"embedded(${text})embedded\";\n\n")
 endforeach()
 file(WRITE ${OUT} "${code}}  // namespace buttress\n")

@@ -109,6 +109,17 @@ Status Track(const TrackFlags& flags) {
   return ExecPython(track.interpreter, kTrackProgram, {JsonLine(spec)});
 }
 
+struct StudyFlags {
+  std::string interpreter = "python3";
+  std::vector<std::string> arguments;
+};
+
+Status Study(const StudyFlags& flags) {
+  std::vector<std::string> arguments = {std::string(kStudyModules), SiblingProgram("")};
+  arguments.insert(arguments.end(), flags.arguments.begin(), flags.arguments.end());
+  return ExecPython(flags.interpreter, kModulesProgram, std::move(arguments));
+}
+
 }  // namespace
 
 Result<std::string> RunPython(std::string_view program, std::vector<std::string> arguments) {
@@ -155,6 +166,17 @@ std::function<Status()> AddTrack(CLI::App& app) {
   app.add_option("--wandb", flags->wandb, "send to this project of Weights & Biases");
   app.add_flag("--follow", flags->follow, "continue until the run has finished, or until Ctrl-C");
   return [flags] { return Track(*flags); };
+}
+
+std::function<Status()> AddStudy(CLI::App& app) {
+  const auto flags = std::make_shared<StudyFlags>();
+  app.set_help_flag();  // the Python program answers --help
+  app.prefix_command();
+  app.add_option("--python", flags->interpreter, "Python with numpy, scipy and PyYAML");
+  return [&app, flags] {
+    flags->arguments = app.remaining();
+    return Study(*flags);
+  };
 }
 
 }  // namespace buttress

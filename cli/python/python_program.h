@@ -13,6 +13,8 @@ namespace buttress {
 extern const std::string_view kImportProgram;     // cli/import/import.py
 extern const std::string_view kMetricLogProgram;  // cli/explain/metric_log.py
 extern const std::string_view kTrackProgram;      // cli/track/track.py
+extern const std::string_view kModulesProgram;    // cli/python/modules.py, which runs the next
+extern const std::string_view kStudyModules;      // cli/study
 
 // Runs the program by python3 and returns what it writes to standard output. What it writes to
 // standard error is shown. kInvalidArgument with its output if it ends with a status other than 0.

@@ -1,0 +1,82 @@
+"""Studies: arms of settings over tasks and seeds, and what their results say about a claim.
+
+    buttress study run FILE        make the runs that are missing
+    buttress study status FILE     how many there are, and the time left
+"""
+
+import argparse
+import pathlib
+import signal
+import sys
+
+from failure import Failure
+
+PACKAGES = {"yaml": "PyYAML", "numpy": "numpy", "scipy": "scipy"}
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="buttress study", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="make the runs that are missing")
+    run.add_argument("file")
+    run.add_argument("--jobs", type=int, default=0, help="runs at once; default: the cores")
+    run.add_argument("--work", help="folder for what may be lost: data, start models, runs under "
+                     "way; default: runs/studies/NAME")
+    run.add_argument("--nice", type=int, choices=range(20), default=19, metavar="N",
+                     help="priority of the runs, 0 to 19; default: 19, the lowest")
+    run.add_argument("--keep-runs", action="store_true", help="keep the folders of finished runs")
+    run.add_argument("--other-build", action="store_true", help="add seeds to results of another "
+                     "build")
+    status = commands.add_parser("status", help="how many runs there are, and the time left")
+    status.add_argument("file")
+    options = parser.parse_args(arguments)
+    if options.command == "run" and options.jobs < 0:
+        parser.error("--jobs: expected 1 or more")
+    return options
+
+
+def run(options, programs_folder):
+    from execution import Executor, Programs
+    from study_file import read_study
+    import schedule
+
+    study = read_study(options.file)
+    work = options.work or pathlib.Path("runs/studies") / study.path.stem
+    with schedule.work_folder(work) as folder:
+        programs = Programs(programs_folder, options.nice)
+        executor = Executor(study, programs, folder, options.keep_runs)
+        jobs = options.jobs or schedule.cores()
+        schedule.run_study(study, executor, jobs, options.other_build)
+
+
+def status(options):
+    from study_file import read_study
+    import schedule
+
+    print(schedule.status_text(read_study(options.file)))
+
+
+def main(programs_folder, *arguments):
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    options = parse(arguments)
+    try:
+        if options.command == "run":
+            run(options, programs_folder)
+        else:
+            status(options)
+    except ImportError as error:
+        if error.name not in PACKAGES:
+            raise
+        name = PACKAGES[error.name]
+        print(f"study: the Python package {name} is missing; run: {sys.executable} -m pip install "
+              f"{name}, or name a Python that has it: buttress study --python PATH",
+              file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("study: interrupted; the same command continues", file=sys.stderr)
+        return 130
+    except Failure as error:
+        print(f"study: {error}", file=sys.stderr)
+        return error.status
+    return 0

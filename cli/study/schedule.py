@@ -1,0 +1,194 @@
+"""Runs what a study lacks, several runs at once, and says how far it is.
+
+Finished runs are files of results, so that any interruption costs the runs under way alone.
+"""
+
+import concurrent.futures
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+import time
+
+from failure import Failure
+from study_file import flat
+from trial import fresh_trials, read_json, read_result, tuning_trials, write_json
+
+MOST_FAILURES = 3  # in a row: what fails each time does not get better
+
+
+def differences(before, after):
+    """Lines that say which keys differ."""
+    before, after = flat(before), flat(after)
+    return [f"  {key}: {before.get(key, '(not set)')!r} -> {after.get(key, '(not set)')!r}"
+            for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+
+
+def check_unchanged(study):
+    """Refuses a file that differs from that of the first run, whose text study.json has."""
+    path = study.folder / "study.json"
+    first = read_json(path)
+    if first is not None and first["sha256"] != study.sha256:
+        raise Failure(
+            f"{study.path} has changed since its first run, and its results are of the old one; "
+            f"put it back, or copy it to a new name; only seeds.fresh may grow:\n"
+            + "\n".join(differences(first["study"], study.fixed)))
+    return path, first
+
+
+def check_results(study, results):
+    """Refuses results of another study file, and seeds whose arms are of several builds."""
+    builds = {}
+    for trial, result in results.items():
+        if result["study_sha256"] != study.sha256:
+            raise Failure(f"{trial.path(study)} is of another study file "
+                          f"({result['study_sha256'][:12]}, this one is {study.sha256[:12]}); "
+                          "delete it, and its run is repeated")
+        builds.setdefault((trial.task, trial.seed), {})[trial.arm] = result["build"]
+    for (task, seed), arms in builds.items():
+        if len({build["programs"] for build in arms.values()}) > 1:
+            raise Failure(f"seed {seed} of task {task} has results of several builds: " +
+                          ", ".join(f"{arm} of {build['programs']} (commit {build['commit']})"
+                                    for arm, build in arms.items()) +
+                          "; delete those of one build, and `buttress study run` repeats them")
+
+
+def finished(study, trials):
+    """{trial: its result} of those that have one."""
+    found = {trial: read_result(study, trial) for trial in trials}
+    return {trial: result for trial, result in found.items() if result is not None}
+
+
+def check_build(results, programs, other_build):
+    """Results of another build stop a study; `other_build` permits them for whole seeds."""
+    strangers = {t: r["build"] for t, r in results.items()
+                 if r["build"]["programs"] != programs.sha256}
+    if strangers and not other_build:
+        trial, build = next(iter(strangers.items()))
+        raise Failure(
+            f"{len(strangers)} results are of another build, as {trial.title}: coordinator, "
+            f"learner and rollout_worker are {build['programs']} there (commit {build['commit']}) "
+            f"and {programs.sha256} here; use that build, or add --other-build: then no seed mixes "
+            "two builds")
+    return strangers
+
+
+def check_whole(study, strangers, missing):
+    """A seed that another build began is finished by that build alone."""
+    begun = {(trial.task, trial.seed): build for trial, build in strangers.items()}
+    for trial in missing:
+        build = begun.get((trial.task, trial.seed))
+        if build is not None:
+            raise Failure(f"{trial.title} is missing, and the other arms of the seed are of build "
+                          f"{build['programs']}; its arms would be of two builds: delete the "
+                          f"results of seed {trial.seed} in {study.folder}/results/{trial.task}")
+
+
+@contextlib.contextmanager
+def work_folder(path):
+    """One `study run` has a folder at a time; what an earlier one left unfinished is removed."""
+    path = pathlib.Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    with open(path / "lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Failure(f"{path}: another `buttress study run` works in it", 3) from error
+        for left in path.glob("unfinished-*"):
+            shutil.rmtree(left, ignore_errors=True)  # programs of a killed study may still end
+        yield path
+
+
+def minutes(seconds):
+    hours, rest = divmod(round(seconds / 60), 60)
+    return f"{hours} h {rest} min" if hours else f"{rest} min"
+
+
+class Progress:
+    def __init__(self, done, total, jobs):
+        self.done, self.total, self.jobs = done, total, jobs
+        self.first, self.begin = done, time.monotonic()
+
+    def say(self, trial, result):
+        self.done += 1
+        pace = (time.monotonic() - self.begin) / (self.done - self.first)
+        print(f"study: {self.done} of {self.total}: {trial.title}: accuracy "
+              f"{result['endpoints']['accuracy']:.3f}, {result['seconds']:.0f} s; about "
+              f"{minutes(pace * (self.total - self.done))} left", flush=True)
+
+
+def run_all(trials, executor, progress, jobs):
+    """Runs the trials, `jobs` at once. A failed one does not end the others, unless several fail in
+    a row."""
+    failures, in_a_row = [], 0
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = {pool.submit(executor.run, trial): trial for trial in trials}
+        done = False
+        try:
+            for future in concurrent.futures.as_completed(waiting):
+                trial = waiting[future]
+                try:
+                    result = future.result()
+                except Failure as error:
+                    failures.append(f"{trial.title}: {error}")
+                    print(f"study: {failures[-1]}", flush=True)
+                    in_a_row += 1
+                    if in_a_row == MOST_FAILURES:
+                        raise Failure(f"{MOST_FAILURES} runs failed one after the other", 3) \
+                            from error
+                    continue
+                in_a_row = 0
+                progress.say(trial, result)
+            done = True
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if not done:
+                executor.programs.stop()
+    if failures:
+        raise Failure(f"{len(failures)} runs failed; the same command tries them again", 3)
+
+
+def run_study(study, executor, jobs, other_build):
+    """Stage one, then stage two; finished runs are not repeated."""
+    path, first = check_unchanged(study)
+    everything = [*(tuning_trials(study) if study.tuned else []), *fresh_trials(study)]
+    results = finished(study, everything)
+    check_results(study, {t: r for t, r in results.items() if t.value is None})
+    strangers = check_build(results, executor.programs, other_build)
+    missing = [trial for trial in everything if trial not in results]
+    check_whole(study, {t: b for t, b in strangers.items() if t.value is None},
+                [trial for trial in missing if trial.value is None])
+    if first is None:
+        write_json(path, {"sha256": study.sha256, "study": study.fixed})
+    progress = Progress(len(results), len(everything), jobs)
+    for stage in ([t for t in missing if t.value is not None],
+                  [t for t in missing if t.value is None]):
+        run_all(stage, executor, progress, jobs)
+
+
+def status_text(study):
+    check_unchanged(study)
+    lines = []
+    trials = [*(tuning_trials(study) if study.tuned else []), *fresh_trials(study)]
+    results = finished(study, trials)
+    for task in study.tasks:
+        for arm in study.arms:
+            own = [t for t in trials if (t.task, t.arm) == (task, arm)]
+            stages = {"tuning": [t for t in own if t.value is not None],
+                      "seeds": [t for t in own if t.value is None]}
+            counts = ", ".join(f"{name} {sum(t in results for t in of)} of {len(of)}"
+                               for name, of in stages.items() if of)
+            lines.append(f"{task} {arm}: {counts}")
+    left = len(trials) - len(results)
+    if left and results:
+        mean = sum(r["seconds"] for r in results.values()) / len(results)
+        lines.append(f"{left} runs are left, about {minutes(left * mean / cores())} on the "
+                     f"{cores()} cores of this machine")
+    elif left:
+        lines.append(f"{left} runs are left")
+    return "\n".join(lines)
+
+
+def cores():
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,246 @@
+"""The study file: what is compared on which tasks, with which seeds, and what is claimed.
+
+docs/studies.md describes its keys.
+"""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import re
+
+import yaml
+
+from failure import Failure
+
+NAME = re.compile(r"[A-Za-z0-9_-]+")
+LAST_EVALUATIONS = 5  # whose mean is the accuracy of a run
+FIRST_TUNING_SEED = 1_000_001
+BUILT_IN = ("accuracy", "accuracy_at_equal_tokens", "acr", "acr_100", "entropy", "tokens")
+OWN_SETTINGS = ("run.name", "run.seed", "run.deterministic", "local.out")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    name: str
+    make: list  # commands that make its data and cold start
+    settings: dict
+    evaluations: dict  # name -> Evaluation, after the last step
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    prompts: str
+    completions: int = 8
+    limit: int = 0  # prompts; 0: all
+    k: int = 1  # pass@k
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """`arm` against `against` on `task`: the mean over seeds of the difference of `endpoint`, or
+    with `relative` of its mean as a share of the mean of `against`. `lower` turns the sign, so that
+    an effect above 0 is always an improvement."""
+
+    task: str
+    arm: str
+    against: str
+    claim: str
+    source: str = ""
+    endpoint: str = "accuracy"
+    at_least: float = 0.0
+    margin: float = 0.03  # of equivalence (TOST)
+    lower: bool = False
+    relative: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    path: pathlib.Path
+    name: str
+    primary: str
+    base: dict  # {"run": ..., "local": ...}
+    tasks: dict
+    arms: dict  # name -> settings
+    tuned: str  # the setting that stage one chooses; "" without stage one
+    grid: list
+    tuning_seeds: int
+    fresh_seeds: int
+    comparisons: list
+    fixed: dict  # what may not change after the first run: all of the file but its fresh seeds
+
+    @property
+    def folder(self):
+        """What is committed: results and pages."""
+        return self.path.with_suffix("")
+
+    @property
+    def sha256(self):
+        return hashlib.sha256(json.dumps(self.fixed, sort_keys=True).encode()).hexdigest()
+
+
+class Reader:
+    """Reads a mapping of the file; every error names the place."""
+
+    def __init__(self, path, where, value):
+        self.path, self.where = path, where
+        if not isinstance(value, dict):
+            self.fail("", f"expected a mapping, found {value!r}")
+        self.left = dict(value)
+
+    def fail(self, key, text):
+        place = ".".join(part for part in (self.where, key) if part)
+        raise Failure(f"{self.path}: {place or 'the file'}: {text}")
+
+    def take(self, key, kind, default=None):
+        if key not in self.left:
+            if default is None:
+                self.fail(key, "is missing; docs/studies.md describes it")
+            return default
+        value = self.left.pop(key)
+        if kind is float:
+            try:
+                return float(value)
+            except (TypeError, ValueError):
+                self.fail(key, f"expected a number, found {value!r}")
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            self.fail(key, f"expected {kind.__name__}, found {value!r}")
+        return value
+
+    def choice(self, key, names, default=None):
+        value = self.take(key, str, default)
+        if value not in names:
+            self.fail(key, f"{value!r} is none of {', '.join(names)}")
+        return value
+
+    def end(self):
+        for key in self.left:
+            self.fail(str(key), "is no key of a study; docs/studies.md has them all")
+
+
+def settings_of(reader, key, value):
+    """Checks a mapping of dotted settings."""
+    for name in value:
+        if not re.match(r"(run|local)\.", str(name)):
+            reader.fail(key, f"{name!r} is no setting; write its whole name, as run.optim.lr")
+        if name in OWN_SETTINGS:
+            reader.fail(key, f"{name} is set by the study itself")
+    return value
+
+
+def read_task(path, name, value):
+    reader = Reader(path, f"tasks.{name}", value)
+    make = reader.take("make", list)
+    if not make or not all(isinstance(command, str) and command.strip() for command in make):
+        reader.fail("make", "expected a list of commands")
+    settings = settings_of(reader, "set", reader.take("set", dict, {}))
+    reader.take("why", str, "")
+    evaluations = {}
+    for key, inner in reader.take("evaluations", dict, {}).items():
+        row = Reader(path, f"tasks.{name}.evaluations.{key}", inner)
+        evaluations[key] = Evaluation(
+            row.take("prompts", str), row.take("completions", int, 8), row.take("limit", int, 0),
+            row.take("k", int, 1))
+        if key in BUILT_IN:
+            reader.fail(f"evaluations.{key}", "is the name of an endpoint of every run")
+        row.end()
+    reader.end()
+    return Task(name, make, settings, evaluations)
+
+
+def read_comparison(path, number, value, tasks, arms):
+    reader = Reader(path, f"comparisons[{number}]", value)
+    task = reader.choice("task", tuple(tasks))
+    endpoints = (*BUILT_IN, *tasks[task].evaluations)
+    comparison = Comparison(
+        task, reader.choice("arm", tuple(arms)), reader.choice("against", tuple(arms)),
+        reader.take("claim", str), reader.take("source", str, ""),
+        reader.choice("endpoint", endpoints, "accuracy"), reader.take("at_least", float, 0.0),
+        reader.take("margin", float, 0.03), reader.take("lower", bool, False),
+        reader.take("relative", bool, False))
+    if comparison.arm == comparison.against:
+        reader.fail("against", f"is the arm itself, {comparison.arm}")
+    if comparison.at_least < 0 or comparison.margin <= 0:
+        reader.fail("at_least", "expected 0 or more, and margin above 0; `lower: true` is for "
+                    "endpoints that are better when they are lower")
+    reader.end()
+    return comparison
+
+
+def check_evaluations(path, study):
+    """The accuracy of a run is the mean of its last evaluations, the newest after the last step."""
+    for task in study.tasks.values():
+        for arm in study.arms.values():
+            settings = {**flat(study.base), **task.settings, **arm}
+            steps = int(settings.get("run.steps", 100))
+            every = int(settings.get("run.eval.every", 0))
+            if every <= 0 or steps % every or steps // every < LAST_EVALUATIONS:
+                raise Failure(
+                    f"{path}: run.eval.every is {every} and run.steps {steps} on task {task.name}; "
+                    f"the accuracy is the mean of the last {LAST_EVALUATIONS} evaluations, so let "
+                    f"run.eval.every divide run.steps, {LAST_EVALUATIONS} times or more")
+
+
+def flat(tree, prefix=""):
+    """{"run": {"steps": 3}} as {"run.steps": 3}."""
+    found = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            found.update(flat(value, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def named(reader, key):
+    """A mapping whose keys become names of folders."""
+    value = reader.take(key, dict)
+    for name in value:
+        if not NAME.fullmatch(str(name)):
+            reader.fail(key, f"{name!r} is no name; use letters, digits, - and _")
+    if not value:
+        reader.fail(key, "is empty")
+    return {str(name): inner for name, inner in value.items()}
+
+
+def read_tree(path):
+    try:
+        tree = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise Failure(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise Failure(f"{path}: no YAML: {error}") from error
+    return tree
+
+
+def read_study(path):
+    path = pathlib.Path(path)
+    tree = read_tree(path)
+    reader = Reader(path, "", tree)
+    name = reader.take("name", str)
+    reader.take("question", str, "")
+    base = {"run": reader.take("run", dict), "local": reader.take("local", dict, {})}
+    settings_of(reader, "run", flat(base))
+    tasks = {key: read_task(path, key, value) for key, value in named(reader, "tasks").items()}
+    arms = {key: settings_of(reader, f"arms.{key}", value or {})
+            for key, value in named(reader, "arms").items()}
+    tuning = reader.take("tuning", dict, {})
+    if len(tuning) > 1 or not all(isinstance(grid, list) and grid for grid in tuning.values()):
+        reader.fail("tuning", "expected one setting with a list of values, as "
+                    "run.optim.lr: [1e-4, 3e-4]")
+    settings_of(reader, "tuning", tuning)
+    seeds = Reader(path, "seeds", reader.take("seeds", dict))
+    tuning_seeds, fresh_seeds = seeds.take("tuning", int, 0), seeds.take("fresh", int)
+    seeds.end()
+    if fresh_seeds < 1 or tuning_seeds < 0 or (tuning and tuning_seeds < 1):
+        reader.fail("seeds", "expected fresh: 1 or more, and tuning: 1 or more where a setting is "
+                    "tuned")
+    comparisons = [read_comparison(path, i, value, tasks, arms)
+                   for i, value in enumerate(reader.take("comparisons", list), 1)]
+    primary = reader.choice("primary", BUILT_IN, "accuracy")
+    reader.end()
+    fixed = {**tree, "seeds": {**tree["seeds"], "fresh": None}}
+    study = Study(path, name, primary, base, tasks, arms, *(next(iter(tuning.items()), ("", []))),
+                  tuning_seeds, fresh_seeds, comparisons, fixed)
+    check_evaluations(path, study)
+    return study

@@ -1,0 +1,208 @@
+"""`buttress study` with a stand-in for the programs: what is run, refused and resumed."""
+
+import contextlib
+import io
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import fake_build
+import yaml
+
+CLI = pathlib.Path(__file__).resolve().parents[4] / "cli"
+sys.path.insert(0, str(CLI / "study"))
+import main as study_main  # noqa: E402
+
+STUDY = {
+    "name": "toy",
+    "run": {"steps": 20, "eval": {"every": 2}, "model": {"path": "{data}/cold"},
+            "data": {"held_out": "{data}/held_out.jsonl"}, "algorithm": {}},
+    "tasks": {"easy": {"make": ["buttress start {data}/cold {seed}"]}},
+    "arms": {"plain": {"run.algorithm.advantage": "grpo"},
+             "other": {"run.algorithm.advantage": "avspo", "run.gain": 0.1}},
+    "tuning": {"run.optim.lr": ["1e-4", "2e-4"]},
+    "seeds": {"tuning": 1, "fresh": 2},
+    "comparisons": [{"claim": "other gains", "task": "easy", "arm": "other", "against": "plain",
+                     "at_least": 0.05}],
+}
+
+
+def without_time(folder):
+    """All results by their path, but for how long they took."""
+    results = {str(path.relative_to(folder)): json.loads(path.read_text())
+               for path in folder.rglob("results/**/*.json")}
+    return {path: {k: v for k, v in result.items() if k != "seconds"}
+            for path, result in results.items()}
+
+
+class StudyTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.build = self.folder / "bin"
+        fake_build.write_build(self.build)
+
+    def write(self, stem="toy", **changes):
+        path = self.folder / f"{stem}.yaml"
+        path.write_text(yaml.safe_dump({**STUDY, **changes}))
+        return path
+
+    def call(self, *arguments):
+        """(status, output, errors) of the command in this process."""
+        out, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            status = study_main.main(str(self.build), *map(str, arguments))
+        return status, out.getvalue(), errors.getvalue()
+
+    def run_study(self, path, *more):
+        return self.call("run", path, "--work", self.folder / f"work-{path.stem}", "--nice",
+                         0, *more)
+
+    def process(self, path):
+        return subprocess.Popen(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(CLI / 'study')!r}); "
+             "import main; sys.exit(main.main(*sys.argv[1:]))", self.build, "run", path, "--work",
+             self.folder / f"work-{path.stem}", "--nice", "0"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def wait(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def under_way(self):
+        return list((self.folder / "work-toy").glob("unfinished-*/out"))
+
+    def test_runs_both_stages_and_says_the_time_left(self):
+        path = self.write(tasks={"easy": {
+            **STUDY["tasks"]["easy"], "evaluations": {"far": {"prompts": "{data}/far.jsonl"}}}})
+        status, out, _ = self.run_study(path)
+        self.assertEqual(status, 0)
+        self.assertIn("study: 8 of 8: ", out)
+        self.assertIn("left", out)
+        result = json.loads((self.folder / "toy/results/easy/other/2.json").read_text())
+        self.assertEqual(result["settings"]["run.optim.lr"], "2e-4")  # the better one
+        self.assertEqual(result["endpoints"]["far"], 0.25)
+        self.assertEqual(result["endpoints"]["tokens"], 2000)
+        self.assertAlmostEqual(
+            result["endpoints"]["accuracy"],
+            sum(point["accuracy"] for point in result["curve"][-5:]) / 5)
+        self.assertEqual(result["curve"][3]["tokens"], 800)
+        self.assertEqual(list((self.folder / "work-toy").glob("unfinished-*")), [])
+        _, out, _ = self.call("status", path)
+        self.assertIn("easy other: tuning 2 of 2, seeds 2 of 2", out)
+
+    def test_a_killed_study_continues_to_the_same_results(self):
+        whole = self.write("whole")
+        self.run_study(whole)
+        path = self.write("killed", run={**STUDY["run"], "pause": 0.2})
+        for kills in range(1, 4):
+            process = self.process(path)
+            self.wait(lambda count=kills: len(without_time(self.folder / "killed")) >= count)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        self.assertLess(len(without_time(self.folder / "killed")), 8)
+        self.assertEqual(self.run_study(path)[0], 0)
+        expected = without_time(self.folder / "whole")
+        found = without_time(self.folder / "killed")
+        for results in (expected, found):  # the pause is a setting of the file
+            for result in results.values():
+                result.pop("study_sha256")
+        self.assertEqual(found, expected)
+
+    def test_an_interrupted_study_ends_its_runs(self):
+        path = self.write(run={**STUDY["run"], "pause": 60})
+        process = self.process(path)
+        self.wait(self.under_way)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=20), 130)
+
+    def test_finished_runs_are_not_repeated_and_seeds_may_be_added(self):
+        self.run_study(self.write())
+        before = {path: path.stat().st_mtime_ns for path in self.folder.rglob("results/**/*.json")}
+        status, out, _ = self.run_study(self.write(seeds={"tuning": 1, "fresh": 3}))
+        self.assertEqual(status, 0)
+        self.assertIn("10 of 10", out)
+        self.assertEqual({path: path.stat().st_mtime_ns for path in before}, before)
+
+    def test_a_changed_file_is_refused_with_what_differs(self):
+        self.run_study(self.write())
+        status, _, errors = self.run_study(self.write(arms={
+            **STUDY["arms"], "other": {"run.algorithm.advantage": "rloo"}}))
+        self.assertEqual(status, 2)
+        self.assertIn("arms.other.run.algorithm.advantage: 'avspo' -> 'rloo'", errors)
+        self.assertIn("arms.other.run.gain: 0.1 -> '(not set)'", errors)
+
+    def test_results_of_another_build_are_refused(self):
+        path = self.write()
+        self.run_study(path)
+        (self.build / "learner").write_text("another")
+        status, _, errors = self.run_study(path)
+        self.assertEqual(status, 2)
+        self.assertIn("8 results are of another build", errors)
+        self.assertIn("(commit abc)", errors)
+        more = self.write(seeds={"tuning": 1, "fresh": 3})
+        self.assertEqual(self.run_study(more, "--other-build")[0], 0)
+        (self.folder / "toy/results/easy/plain/1.json").unlink()
+        status, _, errors = self.run_study(more, "--other-build")
+        self.assertEqual(status, 2)
+        self.assertIn("seed 1", errors)
+        self.assertIn("its arms would be of two builds", errors)
+
+    def test_failed_runs_are_named_and_tried_again(self):
+        path = self.write(run={**STUDY["run"], "fails": True})
+        status, out, errors = self.run_study(path, "--jobs", "1")
+        self.assertEqual(status, 3)
+        self.assertIn("the start model is damaged", out)
+        self.assertIn("3 runs failed one after the other", errors)
+
+    def test_a_lost_evaluation_fails_its_run(self):
+        path = self.write(run={**STUDY["run"], "eval": {"every": 4}})
+        self.run_study(path)
+        out = self.folder / "out"
+        out.mkdir()
+        (out / "steps.jsonl").write_text('{"step": 1, "acr": 0, "entropy": 0, "drawn": '
+                                         '{"tokens": 1}}\n' * 2)
+        (out / "eval.jsonl").write_text('{"step": 2, "accuracy": 0.5}\n')
+        import trial
+        with self.assertRaisesRegex(Exception, "no evaluation of step 1"):
+            trial.endpoints_of(out, 2, 1)
+
+    def test_two_studies_do_not_share_a_folder(self):
+        path = self.write(run={**STUDY["run"], "pause": 60})
+        process = self.process(path)
+        self.wait(self.under_way)
+        status, _, errors = self.run_study(path)
+        process.terminate()
+        process.wait(timeout=20)
+        self.assertEqual(status, 3)
+        self.assertIn("another `buttress study run`", errors)
+
+    def test_bad_files_are_refused_with_the_place(self):
+        comparison = STUDY["comparisons"][0]
+        for changes, expected in (
+            ({"arms": {"a b": {}}}, "arms: 'a b' is no name"),
+            ({"arms": {**STUDY["arms"], "x": {"optim.lr": 1}}}, "arms.x: 'optim.lr' is no setting"),
+            ({"arms": {**STUDY["arms"], "x": {"run.seed": 1}}}, "run.seed is set by the study"),
+            ({"colour": 1}, "colour: is no key of a study"),
+            ({"seeds": {"tuning": 2}}, "seeds.fresh: is missing"),
+            ({"seeds": {"tuning": 0, "fresh": 3}}, "seeds: expected fresh: 1 or more"),
+            ({"run": {**STUDY["run"], "eval": {"every": 3}}}, "run.eval.every is 3"),
+            ({"comparisons": [{**comparison, "arm": "third"}]}, "'third' is none of other, plain"),
+            ({"comparisons": [{**comparison, "against": "other"}]}, "is the arm itself"),
+            ({"comparisons": [{**comparison, "at_least": "much"}]}, "expected a number"),
+            ({"tuning": {"run.optim.lr": 3}}, "tuning: expected one setting with a list"),
+        ):
+            with self.subTest(expected):
+                status, _, errors = self.run_study(self.write(**changes))
+                self.assertEqual(status, 2)
+                self.assertIn(expected, errors)
+
+
+if __name__ == "__main__":
+    unittest.main()
