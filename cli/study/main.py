@@ -2,6 +2,7 @@
 
     buttress study run FILE        make the runs that are missing
     buttress study status FILE     how many there are, and the time left
+    buttress study report FILE...  verdicts, a page of each study, and a table of all claims
 """
 
 import argparse
@@ -30,6 +31,10 @@ def parse(arguments):
                      "build")
     status = commands.add_parser("status", help="how many runs there are, and the time left")
     status.add_argument("file")
+    report = commands.add_parser("report", help="verdicts, and a page next to the results")
+    report.add_argument("file", nargs="+")
+    report.add_argument("--out", type=pathlib.Path, help="write the table of all claims to this "
+                        "Markdown file")
     options = parser.parse_args(arguments)
     if options.command == "run" and options.jobs < 0:
         parser.error("--jobs: expected 1 or more")
@@ -57,14 +62,23 @@ def status(options):
     print(schedule.status_text(read_study(options.file)))
 
 
+def report(options):
+    from study_file import read_study
+    import evidence
+
+    print(evidence.report([read_study(file) for file in options.file], options.out), end="")
+
+
 def main(programs_folder, *arguments):
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     options = parse(arguments)
     try:
         if options.command == "run":
             run(options, programs_folder)
-        else:
+        elif options.command == "status":
             status(options)
+        else:
+            report(options)
     except ImportError as error:
         if error.name not in PACKAGES:
             raise

@@ -71,14 +71,17 @@ def write_json(path, value):
 
 
 def chosen_value(study, task, arm):
-    """The value of stage one with the highest mean of the primary endpoint; the first of equals."""
+    """The value of stage one with the highest mean of the primary endpoint; the first of equals.
+    One that only a pair has is accuracy there."""
+    key = "accuracy" if study.primary == "accuracy_at_equal_tokens" else study.primary
+
     def mean(value):
         results = [read_result(study, t) for t in tuning_trials(study)
                    if (t.task, t.arm, t.value) == (task, arm, value)]
         if None in results:
             raise Failure(f"stage one of arm {arm} on task {task} has not finished; run `buttress "
                           f"study run {study.path}`", 3)
-        return statistics.fmean(r["endpoints"][study.primary] for r in results)
+        return statistics.fmean(r["endpoints"][key] for r in results)
 
     return max(study.grid, key=mean)
 

@@ -1,0 +1,119 @@
+"""The report of studies: a table of all claims, and a page for each study."""
+
+import pathlib
+
+import numpy as np
+
+import inference
+import schedule
+from page import study_page
+from trial import chosen_value, fresh_trials
+from verdict import findings_of, results_of
+
+HEAD = ("claim", "source", "study", "verdict", "effect", "95 % interval", "p", "seeds")
+GUIDE = pathlib.PurePath("docs/studies.md").name
+BEGIN = f"""# Evidence
+
+Claims about the methods that this program has, and what its own runs say about them.
+[Studies]({GUIDE}) describes how they are made and judged; each row's runs are in the folder of its
+study, one file for each. `buttress study report FILE... --out PAGE` writes this page.
+
+An effect above 0 is an improvement: the difference of the two arms, or with % the difference as a
+share of the second arm.
+
+"""
+
+
+def number(value, comparison):
+    if not np.isfinite(value):
+        return "-"
+    return f"{100 * value:+.1f} %" if comparison.relative else f"{value:+.3f}"
+
+
+def verdict_text(finding):
+    words = f"**{finding.verdict}**"
+    if finding.reason:
+        words += f": {finding.reason}"
+    if finding.verdict == "undecided":
+        known = finding.more <= inference.MOST_PAIRS
+        words += f"; {finding.more if known else f'more than {inference.MOST_PAIRS}'} more seeds"
+    return words
+
+
+def row_of(study, finding):
+    comparison = finding.comparison
+    what = f"{comparison.claim} ({comparison.arm} against {comparison.against} on " \
+           f"{comparison.task}, {comparison.endpoint})"
+    return (what, comparison.source, study.name, verdict_text(finding),
+            number(finding.effect, comparison),
+            f"{number(finding.low, comparison)} to {number(finding.high, comparison)}",
+            f"{finding.adjusted_p:.2g}", str(len(finding.seeds)))
+
+
+def results_for(study):
+    """The results of stage two, checked."""
+    schedule.check_unchanged(study)
+    results = schedule.finished(study, fresh_trials(study))
+    schedule.check_results(study, results)
+    return results
+
+
+def pooled_notes(findings):
+    """The effect over all tasks of each pair of arms that several tasks compare."""
+    groups = {}
+    for finding in findings:
+        c = finding.comparison
+        if not c.relative:
+            groups.setdefault((c.arm, c.against, c.endpoint), []).append(finding)
+    for (arm, against, endpoint), of in groups.items():
+        if len(of) > 1:
+            mean, low, high = inference.pooled([f.differences for f in of])
+            yield (f"{arm} against {against}, {endpoint}, mean of {len(of)} tasks: {mean:+.3f} "
+                   f"({low:+.3f} to {high:+.3f})")
+
+
+def notes_of(study, findings, results):
+    hours = sum(r["seconds"] for r in results.values()) / 3600
+    builds = {r["build"]["commit"] for r in results.values()}
+    yield (f"{len(results)} runs of {hours:.1f} core hours, of {', '.join(sorted(builds))}; "
+           f"study file {study.sha256[:12]}.")
+    for finding in findings:
+        low, high = finding.covariate
+        if np.isfinite(low):
+            yield (f"{finding.comparison.claim}: adjusted for cold accuracy "
+                   f"{low:+.3f} to {high:+.3f}; equivalence within "
+                   f"±{finding.comparison.margin:g}: p = {finding.equivalence_p:.2g}.")
+    yield from pooled_notes(findings)
+    if study.tuned:
+        for task in study.tasks:
+            chosen = ", ".join(f"{arm} {chosen_value(study, task, arm)}" for arm in study.arms)
+            yield f"{study.tuned} by stage one on {task}: {chosen}."
+
+
+def report_study(study):
+    """Writes the page of a study next to its results; returns its rows of the table."""
+    results = results_for(study)
+    findings = findings_of(study, results)
+    rows = [row_of(study, finding) for finding in findings]
+    tasks = {task: {arm: runs for arm in study.arms if (runs := results_of(results, task, arm))}
+             for task in study.tasks}
+    tasks = {task: arms for task, arms in tasks.items() if arms}
+    page = study_page(study.name, study.fixed.get("question", ""), [HEAD, *rows], tasks,
+                      notes_of(study, findings, results))
+    study.folder.mkdir(exist_ok=True)
+    (study.folder / "page.html").write_text(page.replace("**", ""), encoding="utf-8")
+    return rows
+
+
+def markdown(rows):
+    lines = ["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def report(studies, out):
+    """Writes the pages, and the table of all claims to `out` where it is given; returns it."""
+    rows = [row for study in studies for row in report_study(study)]
+    if out:
+        out.write_text(BEGIN + markdown(rows), encoding="utf-8")
+    return markdown(rows)

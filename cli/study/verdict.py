@@ -1,0 +1,157 @@
+"""What the results of a study say about each of its claims, by rules that are fixed beforehand.
+
+reproduced   the adjusted sign-flip test rejects "no effect" at 5 %; the 95 % interval is above 0
+refuted      the one-sided 95 % upper bound is below what the claim promises
+undecided    neither; with the seeds that it would take
+
+Comparisons of the primary endpoint are one family (Holm). The others are tested in the order of the
+file, each only if those before it rejected.
+"""
+
+import dataclasses
+
+import numpy as np
+
+import inference
+from study_file import Comparison
+
+ALPHA = 0.05
+FEWEST_PAIRS = 10  # fewer decide nothing: intervals of so few are too narrow
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    comparison: Comparison
+    seeds: list
+    differences: np.ndarray  # of the endpoint, an improvement above 0
+    effect: float
+    low: float  # of the 95 % interval
+    high: float
+    upper: float  # one-sided, 95 %
+    p: float  # sign-flip
+    adjusted_p: float
+    equivalence_p: float  # TOST
+    covariate: tuple  # interval adjusted for cold accuracy
+    verdict: str
+    more: int  # seeds that are wanted besides these, where it is undecided
+    reason: str
+
+
+def mean_difference(arm, against, axis=-1):
+    return np.mean(arm, axis=axis) - np.mean(against, axis=axis)
+
+
+def mean_share(arm, against, axis=-1):
+    return np.mean(arm, axis=axis) / np.mean(against, axis=axis) - 1
+
+
+def accuracy_at(result, tokens):
+    """The mean accuracy over the last quarter of a number of generated tokens, by straight lines
+    between the start model and the evaluations."""
+    known = [0, *(point["tokens"] for point in result["curve"])]
+    accuracy = [result["endpoints"]["cold"], *(point["accuracy"] for point in result["curve"])]
+    return float(np.interp(np.linspace(0.75 * tokens, tokens, 65), known, accuracy).mean())
+
+
+def results_of(results, task, arm):
+    """Results of stage two of an arm, by seed."""
+    return {t.seed: r for t, r in results.items() if (t.task, t.arm, t.value) == (task, arm, None)}
+
+
+def pairs_of(comparison, results):
+    """(seeds, arm, against, cold) of the seeds that both arms have."""
+    one = results_of(results, comparison.task, comparison.arm)
+    other = results_of(results, comparison.task, comparison.against)
+    seeds = sorted(one.keys() & other.keys())
+    if comparison.endpoint == "accuracy_at_equal_tokens":
+        values = []
+        for seed in seeds:
+            pair = one[seed], other[seed]
+            tokens = min(result["endpoints"]["tokens"] for result in pair)
+            values.append([accuracy_at(result, tokens) for result in pair])
+    else:
+        values = [[by[seed]["endpoints"][comparison.endpoint] for by in (one, other)]
+                  for seed in seeds]
+    arm, against = np.array(values, float).reshape(-1, 2).T
+    return seeds, arm, against, np.array([one[seed]["endpoints"]["cold"] for seed in seeds])
+
+
+def seeds_wanted(comparison, differences, scale, low, high, family):
+    """Seeds with which, each with a power of 80 %, an effect of the size of the claim would be
+    reproduced in a family of so many comparisons, and no effect refuted. Where there are as many
+    already: those whose interval is narrow enough to exclude one of the two."""
+    deviation = float(np.std(differences, ddof=1)) / scale
+    promised = comparison.at_least or comparison.margin
+    wanted = max(inference.pairs_for(promised, deviation, ALPHA / family),
+                 inference.pairs_for(promised, deviation, ALPHA, sides=1))
+    count = len(differences)
+    if wanted <= count:
+        middle, width = (low + high) / 2, (high - low) / 2
+        distance = max(abs(middle), abs(promised - middle))
+        wanted = max(count + 1, int(np.ceil(count * (width / distance) ** 2)))
+    return wanted
+
+
+def decide(comparison, effect, low, upper, adjusted_p, equivalence_p):
+    """(verdict, reason)."""
+    found = adjusted_p <= ALPHA and low > 0
+    if upper < comparison.at_least:
+        return "refuted", ("there is an effect, but a smaller one" if found else
+                           "the effect is smaller")
+    if found:
+        return "reproduced", ""
+    if not comparison.at_least and equivalence_p <= ALPHA:
+        return "refuted", f"no effect beyond ±{comparison.margin:g}"
+    if adjusted_p <= ALPHA and effect < 0:
+        return "refuted", "the effect is the opposite one"
+    return "undecided", ""
+
+
+def measure(comparison, results):
+    """The numbers of a comparison, before p-values are adjusted; None without a pair."""
+    seeds, arm, against, cold = pairs_of(comparison, results)
+    if not seeds:
+        return None
+    sign = -1 if comparison.lower else 1
+    statistic = mean_share if comparison.relative else mean_difference
+    differences = sign * (arm - against)
+    scale = float(np.mean(against)) if comparison.relative else 1.0
+
+    def signed(one, other, axis=-1):
+        return sign * statistic(one, other, axis)
+
+    low, high = inference.interval(signed, (arm, against))
+    _, upper = inference.interval(signed, (arm, against), 1 - 2 * ALPHA)
+    return {"comparison": comparison, "seeds": seeds, "differences": differences, "scale": scale,
+            "effect": float(signed(arm, against)), "low": low, "high": high, "upper": upper,
+            "p": inference.sign_flip(differences),
+            "equivalence_p": inference.tost(differences / scale, comparison.margin),
+            "covariate": inference.adjusted(differences / scale, cold)}
+
+
+def conclude(row, adjusted_p, family):
+    count, scale = len(row["seeds"]), row.pop("scale")
+    verdict, reason, more = "undecided", f"fewer than {FEWEST_PAIRS} seeds", 0
+    if count >= FEWEST_PAIRS:
+        verdict, reason = decide(row["comparison"], row["effect"], row["low"], row["upper"],
+                                 adjusted_p, row["equivalence_p"])
+    if verdict == "undecided":
+        wanted = FEWEST_PAIRS if count < 2 else max(FEWEST_PAIRS, seeds_wanted(
+            row["comparison"], row["differences"], scale, row["low"], row["high"], family))
+        more = wanted - count
+    return Finding(**row, adjusted_p=adjusted_p, verdict=verdict, more=more, reason=reason)
+
+
+def findings_of(study, results):
+    """A Finding for each comparison with a pair, in the order of the file. `results` are those of
+    stage two, by Trial."""
+    rows = [row for row in (measure(c, results) for c in study.comparisons) if row]
+    primary = [row for row in rows if row["comparison"].endpoint == study.primary]
+    others = [row for row in rows if row["comparison"].endpoint != study.primary]
+    family = max(1, sum(c.endpoint == study.primary for c in study.comparisons))
+    lacking = [1.0] * (family - len(primary))  # comparisons without a pair are in the family too
+    p_values = [*inference.holm([row["p"] for row in primary] + lacking)[:len(primary)],
+                *inference.fixed_sequence([row["p"] for row in others])]
+    adjusted = {id(row): p for row, p in zip([*primary, *others], p_values)}
+    return [conclude(row, adjusted[id(row)], family if any(row is one for one in primary) else 1)
+            for row in rows]

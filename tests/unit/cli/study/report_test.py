@@ -1,0 +1,99 @@
+"""The report of `buttress study`: the table of claims, and the page with every run."""
+
+import contextlib
+import io
+import pathlib
+import tempfile
+import unittest
+
+import numpy as np
+import synthetic
+import yaml
+
+import main as study_main
+import study_file
+import trial
+
+STUDY = {
+    "name": "toy", "question": "Is <arm> better?",
+    "run": {"steps": 10, "eval": {"every": 2}},
+    "tasks": {"t": {"make": ["true"]}, "u": {"make": ["true"]}},
+    "arms": {"control": {}, "arm": {"run.algorithm.advantage": "avspo"}},
+    "seeds": {"fresh": 12},
+    "comparisons": [
+        {"claim": "gains 4 points", "source": "a paper", "task": "t", "arm": "arm",
+         "against": "control", "at_least": 0.04},
+        {"claim": "gains 4 points", "task": "u", "arm": "arm", "against": "control"},
+        {"claim": "lowers ACR", "task": "t", "arm": "arm", "against": "control",
+         "endpoint": "acr", "lower": True, "relative": True, "at_least": 0.5},
+    ],
+}
+
+
+class ReportTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = self.folder / "toy.yaml"
+        self.path.write_text(yaml.safe_dump(STUDY))
+        self.study = study_file.read_study(self.path)
+
+    def write(self, task, effect, seed=1):
+        results = synthetic.results_of(np.random.default_rng(seed), 12, {"arm": effect},
+                                       deviation=0.01)
+        for made, result in results.items():
+            result.update(study_sha256=self.study.sha256, task=task)
+            for point in result["curve"]:
+                point.update(acr=0.5, entropy=1.0)
+            where = trial.Trial(task, made.arm, made.seed)
+            trial.write_json(where.path(self.study), result)
+
+    def report(self, *more):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            status = study_main.main("", "report", str(self.path), *map(str, more))
+        return status, out.getvalue()
+
+    def test_table_and_page(self):
+        self.write("t", 0.06)
+        table = self.folder / "table"
+        status, text = self.report("--out", table)
+        self.assertEqual(status, 0, text)
+        rows = [row for row in table.read_text().splitlines() if row.startswith("| ")]
+        self.assertEqual(len(rows), 3)  # the head, and the two comparisons that have results
+        self.assertRegex(rows[1], r"\| a paper \| toy \| \*\*reproduced\*\* \| \+0\.0[56]")
+        self.assertIn("**refuted**: the effect is smaller", rows[2])
+        self.assertIn(" % |", rows[2])
+        self.assertTrue(rows[1].endswith("| 12 |"), rows[1])
+        page = (self.folder / "toy/page.html").read_text()
+        self.assertEqual(page.count("<circle"), 2 * 12 * 3)  # runs and endpoints
+        self.assertIn("Is &lt;arm&gt; better?", page)
+        self.assertNotIn("<script", page)
+        self.assertIn("24 runs of 0.0 core hours, of c;", page)
+
+    def test_tasks_are_pooled(self):
+        self.write("t", 0.06)
+        self.write("u", 0.02, seed=2)
+        status, text = self.report()
+        self.assertEqual(status, 0, text)
+        page = (self.folder / "toy/page.html").read_text()
+        self.assertIn("mean of 2 tasks: +0.04", page)
+
+    def test_results_of_another_file_are_refused(self):
+        self.write("t", 0.06)
+        self.path.write_text(yaml.safe_dump({**STUDY, "name": "other"}))
+        status, text = self.report()
+        self.assertEqual(status, 2)
+        self.assertIn("is of another study file", text)
+
+    def test_two_builds_in_one_seed_are_refused(self):
+        self.write("t", 0.06)
+        where = trial.Trial("t", "arm", 3).path(self.study)
+        result = trial.read_json(where)
+        trial.write_json(where, {**result, "build": {"programs": "q", "commit": "d"}})
+        status, text = self.report()
+        self.assertEqual(status, 2)
+        self.assertIn("seed 3 of task t has results of several builds", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
