@@ -14,9 +14,11 @@ import unittest
 import fake_build
 import yaml
 
-CLI = pathlib.Path(__file__).resolve().parents[4] / "cli"
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+CLI = ROOT / "cli"
 sys.path.insert(0, str(CLI / "study"))
 import main as study_main  # noqa: E402
+import study_file  # noqa: E402
 
 STUDY = {
     "name": "toy",
@@ -202,6 +204,30 @@ class StudyTest(unittest.TestCase):
                 status, _, errors = self.run_study(self.write(**changes))
                 self.assertEqual(status, 2)
                 self.assertIn(expected, errors)
+
+
+class StudiesTest(unittest.TestCase):
+    """The studies of this repository."""
+
+    def test_every_study_can_be_read(self):
+        paths = sorted((ROOT / "studies").glob("*.yaml"))
+        self.assertGreaterEqual(len(paths), 2)
+        for path in paths:
+            self.assertTrue(study_file.read_study(path).comparisons)
+
+    def test_the_wrong_rule_is_learned_and_the_right_one_rewarded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, ROOT / "studies/tasks/wrong_rule.py", folder, "3"],
+                           check=True)
+            rows = {path.stem: [json.loads(line) for line in path.read_text().splitlines()]
+                    for path in pathlib.Path(folder).glob("*.jsonl")}
+        self.assertFalse({row["prompt"] for row in rows["train"]} &
+                         {row["prompt"] for row in rows["held_out"]})
+        self.assertTrue(all(row["answer"] == max(row["prompt"][:4]) for row in rows["held_out"]))
+        wrong = [row["response"] == min(row["prompt"][:4]) for row in rows["sft"]]
+        self.assertAlmostEqual(sum(wrong) / len(wrong), 0.991, delta=0.003)
+        right = [row["response"] == max(row["prompt"][:4]) for row in rows["sft"]]
+        self.assertAlmostEqual(sum(right) / len(right), 0.001, delta=0.0008)
 
 
 if __name__ == "__main__":
