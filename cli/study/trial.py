@@ -93,6 +93,15 @@ def json_lines(path):
         return []
 
 
+def mean_of(rows, key):
+    """The mean over the rows that have a number there."""
+    values = [row[key] for row in rows if row[key] is not None]
+    if not values:
+        raise Failure(f"{key} was measured in none of the steps {rows[0]['step']} to "
+                      f"{rows[-1]['step']}", 4)
+    return statistics.fmean(values)
+
+
 def curve_of(steps, evaluations):
     """A point for each evaluation: means over the steps since the one before."""
     curve, begin, tokens = [], 0, 0
@@ -100,8 +109,7 @@ def curve_of(steps, evaluations):
         span = steps[begin:row["step"]]
         tokens += sum(step["drawn"]["tokens"] for step in span)
         curve.append({"step": row["step"], "tokens": tokens, "accuracy": row["accuracy"],
-                      **{key: statistics.fmean(step[key] for step in span)
-                         for key in ("acr", "entropy")}})
+                      "acr": mean_of(span, "acr"), "entropy": mean_of(span, "entropy")})
         begin = row["step"]
     return curve
 
@@ -118,10 +126,10 @@ def endpoints_of(out, steps_wanted, every):
                       f"failed: see {out}/logs/evaluator.log", 4)
     last = steps[-max(1, steps_wanted // 10):]
     endpoints = {
-        "accuracy": statistics.fmean(row["accuracy"] for row in evaluations[-LAST_EVALUATIONS:]),
-        "acr": statistics.fmean(step["acr"] for step in steps),
-        "acr_100": statistics.fmean(step["acr"] for step in steps[:100]),
-        "entropy": statistics.fmean(step["entropy"] for step in last),
+        "accuracy": mean_of(evaluations[-LAST_EVALUATIONS:], "accuracy"),
+        "acr": mean_of(steps, "acr"),
+        "acr_100": mean_of(steps[:100], "acr"),
+        "entropy": mean_of(last, "entropy"),
         "tokens": sum(step["drawn"]["tokens"] for step in steps),
     }
     return endpoints, curve_of(steps, evaluations)

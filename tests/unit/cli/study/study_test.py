@@ -19,6 +19,7 @@ CLI = ROOT / "cli"
 sys.path.insert(0, str(CLI / "study"))
 import main as study_main  # noqa: E402
 import study_file  # noqa: E402
+import trial  # noqa: E402
 
 STUDY = {
     "name": "toy",
@@ -171,9 +172,14 @@ class StudyTest(unittest.TestCase):
         (out / "steps.jsonl").write_text('{"step": 1, "acr": 0, "entropy": 0, "drawn": '
                                          '{"tokens": 1}}\n' * 2)
         (out / "eval.jsonl").write_text('{"step": 2, "accuracy": 0.5}\n')
-        import trial
         with self.assertRaisesRegex(Exception, "no evaluation of step 1"):
             trial.endpoints_of(out, 2, 1)
+
+    def test_numbers_that_were_not_measured_are_left_out(self):
+        rows = [{"step": 1, "acr": None}, {"step": 2, "acr": 0.5}]
+        self.assertEqual(trial.mean_of(rows, "acr"), 0.5)
+        with self.assertRaisesRegex(Exception, "acr was measured in none of the steps 1 to 1"):
+            trial.mean_of(rows[:1], "acr")
 
     def test_two_studies_do_not_share_a_folder(self):
         path = self.write(run={**STUDY["run"], "pause": 60})
