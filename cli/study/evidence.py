@@ -10,7 +10,7 @@ from page import study_page
 from trial import chosen_value, fresh_trials
 from verdict import findings_of, results_of
 
-HEAD = ("claim", "source", "study", "verdict", "effect", "95 % interval", "p", "seeds")
+HEAD = ("claim", "source", "verdict", "effect", "95 % interval", "p", "seeds", "command")
 GUIDE = pathlib.PurePath("docs/studies.md").name
 BEGIN = f"""# Evidence
 
@@ -44,10 +44,11 @@ def row_of(study, finding):
     comparison = finding.comparison
     what = f"{comparison.claim} ({comparison.arm} against {comparison.against} on " \
            f"{comparison.task}, {comparison.endpoint})"
-    return (what, comparison.source, study.name, verdict_text(finding),
+    return (what, comparison.source, verdict_text(finding),
             number(finding.effect, comparison),
             f"{number(finding.low, comparison)} to {number(finding.high, comparison)}",
-            f"{finding.adjusted_p:.2g}", str(len(finding.seeds)))
+            f"{finding.adjusted_p:.2g}", str(len(finding.seeds)),
+            f"`buttress study run {study.path}`")
 
 
 def results_for(study):

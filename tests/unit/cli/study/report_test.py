@@ -60,10 +60,10 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(status, 0, text)
         rows = [row for row in table.read_text().splitlines() if row.startswith("| ")]
         self.assertEqual(len(rows), 3)  # the head, and the two comparisons that have results
-        self.assertRegex(rows[1], r"\| a paper \| toy \| \*\*reproduced\*\* \| \+0\.0[56]")
+        self.assertRegex(rows[1], r"\| a paper \| \*\*reproduced\*\* \| \+0\.0[56]")
         self.assertIn("**refuted**: the effect is smaller", rows[2])
         self.assertIn(" % |", rows[2])
-        self.assertTrue(rows[1].endswith("| 12 |"), rows[1])
+        self.assertTrue(rows[1].endswith(f"| 12 | `buttress study run {self.path}` |"), rows[1])
         page = (self.folder / "toy/page.html").read_text()
         self.assertEqual(page.count("<circle"), 2 * 12 * 3)  # runs and endpoints
         self.assertIn("Is &lt;arm&gt; better?", page)
