@@ -51,6 +51,7 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   options.resample = run.batch.zero_variance == ZeroVariancePolicy::kResample;
   options.replace_cap = run.batch.resample.cap * run.batch.prompts;
   options.replace_budget = run.batch.resample.budget;
+  options.control = run.control;
   options.selection = run.data.selection;
   options.history_decay = run.algorithm.avspo.prior.decay;
   return options;

@@ -36,6 +36,9 @@ class CollapseMonitor {
   // Adds a group that takes the place of a dropped one to the snapshot of its step.
   void Refill(std::uint64_t step, const v1::GroupHead& group, CollapseSnapshot& snapshot);
 
+  // Returns the counts of the groups drawn for the last steps, as SourceWindow keeps them.
+  CollapseCounts recent() const { return recent_.Total(); }
+
   // All accepted groups.
   CollapseCounts total() const;
 

@@ -322,6 +322,8 @@ class Scheduler {
   void EndDelivered(const HeldLease& winner, LedgerChanges& out);
   void Record(const GroupRow& group, v1::GroupHead& head, LedgerChanges& out);
   bool MayReplace(const v1::GroupHead& head) const;
+  std::int64_t ReplaceCap() const;
+  bool TokensAreSpent() const;
 
   // scheduler_restore.cc
   void DropDamaged(std::uint64_t group_id, const std::string& why, LedgerChanges& out);
@@ -344,6 +346,9 @@ class Scheduler {
   void CountPassed(const std::vector<std::uint64_t>& group_ids, LedgerChanges& out);
   void WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
                  LedgerChanges& out);
+  // Records in the plan what the closed loop allowed and what came of it, and sets the draw factor
+  // of the next step.
+  void NoteControl(PlanRow& plan);
   Plan ReadPlan(const PlanRow& row) const;
   bool AnyAbandoned(const v1::GroupHead& head) const;
   void Abandon(LedgerChanges& out);
@@ -368,6 +373,7 @@ class Scheduler {
   PromptRecords records_;                            // of the selection
   std::map<std::string, SkipCounts> skipped_;        // prompts passed over, by source
   std::map<std::uint64_t, AcceptedGroup> replaced_;  // since the last plan, by group id
+  DrawControl draw_;  // of the next plan: the draw factor, and the tokens replaced up to the last
   Lineage lineage_;
   CollapseMonitor collapse_;
   std::map<std::uint64_t, std::string> learner_secrets_;  // their SHA-256, by learner epoch

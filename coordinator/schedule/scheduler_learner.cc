@@ -10,6 +10,7 @@
 #include "lib/base/report/check.h"
 #include "lib/base/text/digest.h"
 #include "lib/experience/episodes.h"
+#include "lib/rl/collapse/draw_control.h"
 
 namespace buttress {
 namespace {
@@ -319,8 +320,12 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
     return ClassOf(*group->head) != CollapseClass::kMixed;
   });
   if (options_.resample && filled) ++events_.batches_filled;
+  PlanRow plan;
+  plan.step = step;
+  plan.group_ids = group_ids;
+  if (options_.control.on()) NoteControl(plan);
   for (const auto& [id, accepted] : replaced_) contents.push_back(&accepted);
-  PlanRow plan{step, group_ids, collapse_.Observe(step, contents), {}};
+  plan.collapse = collapse_.Observe(step, contents);
   for (const AcceptedGroup* group : contents) plan.drawn.Add(*group->head);
   replaced_.clear();
   plans_[step] = plan;
@@ -333,8 +338,25 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
   out.run = run_;
 }
 
+void Scheduler::NoteControl(PlanRow& plan) {
+  const auto is_mixed = [&](std::uint64_t id) {
+    return ClassOf(*groups_.accepted(id).head) == CollapseClass::kMixed;
+  };
+  const CollapseCounts recent = collapse_.recent();
+  draw_.expected.reset();
+  if (recent.groups > 0) {
+    const double rate = static_cast<double>(recent.mixed) / static_cast<double>(recent.groups);
+    draw_.expected = ExpectedMixed(rate, options_.prompts, ReplaceCap());
+  }
+  draw_.mixed = static_cast<double>(std::ranges::count_if(plan.group_ids, is_mixed)) /
+                static_cast<double>(options_.prompts);
+  for (const auto& [id, accepted] : replaced_) draw_.replaced_tokens += TokensOf(*accepted.head);
+  plan.control = draw_;
+  draw_.factor = NextDrawFactor(options_.control, draw_, options_.replace_cap / options_.prompts);
+}
+
 Plan Scheduler::ReadPlan(const PlanRow& row) const {
-  Plan plan{row.step, {}, row.collapse, row.drawn};
+  Plan plan{row.step, {}, row.collapse, row.drawn, row.control};
   for (const std::uint64_t id : row.group_ids) plan.groups.push_back(groups_.accepted(id).head);
   return plan;
 }

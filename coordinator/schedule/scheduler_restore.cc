@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coordinator/schedule/scheduler.h"
+#include "lib/rl/collapse/draw_control.h"
 #include "lib/rl/staleness.h"
 
 namespace buttress {
@@ -112,6 +113,10 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
     digests_[{version.learner_epoch, version.step}] = version.digest;
   for (const CheckpointRow& row : snapshot.checkpoints)
     checkpoints_[{row.learner_epoch, row.step}] = row.digest;
+  if (snapshot.control) {
+    draw_ = *snapshot.control;
+    draw_.factor = NextDrawFactor(options_.control, draw_, options_.replace_cap / options_.prompts);
+  }
 }
 
 Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
@@ -204,7 +209,7 @@ bool Scheduler::SameState(const Scheduler& other) const {
          learner_secrets_ == other.learner_secrets_ && digests_ == other.digests_ &&
          checkpoints_ == other.checkpoints_ && collapse_ == other.collapse_ &&
          announced_ == other.announced_ && workers_.orders() == other.workers_.orders() &&
-         early_end_ == other.early_end_;
+         early_end_ == other.early_end_ && draw_ == other.draw_;
 }
 
 Status Scheduler::GiveUpDamaged(std::uint64_t learner_epoch, std::uint64_t step,

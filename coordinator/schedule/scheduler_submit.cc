@@ -5,6 +5,7 @@
 #include "coordinator/schedule/scheduler.h"
 #include "lib/experience/codec.h"
 #include "lib/experience/episodes.h"
+#include "lib/rl/collapse/draw_control.h"
 
 namespace buttress {
 
@@ -181,8 +182,20 @@ bool Scheduler::MayReplace(const v1::GroupHead& head) const {
       run_.planned_step == options_.steps)
     return false;
   const std::int64_t in_run = groups_.dropped()[static_cast<std::size_t>(DropReason::kNoSignal)];
-  return static_cast<std::int64_t>(replaced_.size()) < options_.replace_cap &&
-         (options_.replace_budget == 0 || in_run < options_.replace_budget);
+  return static_cast<std::int64_t>(replaced_.size()) < ReplaceCap() &&
+         (options_.replace_budget == 0 || in_run < options_.replace_budget) && !TokensAreSpent();
+}
+
+std::int64_t Scheduler::ReplaceCap() const {
+  if (!options_.control.on()) return options_.replace_cap;
+  return ReplaceableGroups(draw_.factor, options_.prompts);
+}
+
+bool Scheduler::TokensAreSpent() const {
+  if (options_.control.tokens == 0) return false;
+  std::int64_t tokens = draw_.replaced_tokens;
+  for (const auto& [id, accepted] : replaced_) tokens += TokensOf(*accepted.head);
+  return tokens >= options_.control.tokens;
 }
 
 }  // namespace buttress

@@ -15,6 +15,7 @@
 #include "lib/base/report/status.h"
 #include "lib/config/sections/async_config.h"
 #include "lib/config/sections/data_config.h"
+#include "lib/config/sections/draw_control_config.h"
 #include "lib/experience/episode_ends.h"
 #include "lib/experience/lease.h"
 #include "lib/experience/partial.h"
@@ -46,6 +47,7 @@ struct SchedulerOptions {
   bool resample = false;
   std::int64_t replace_cap = 0;
   std::int64_t replace_budget = 0;
+  DrawControlConfig control;  // decides how many of replace_cap a step may use
   SelectionConfig selection;  // decides what is recorded of prompts
   double history_decay = 1;   // of a prompt's recent results at each of its groups
 };

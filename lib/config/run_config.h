@@ -12,6 +12,7 @@
 #include "lib/config/limits.h"
 #include "lib/config/sections/async_config.h"
 #include "lib/config/sections/data_config.h"
+#include "lib/config/sections/draw_control_config.h"
 #include "lib/config/sections/env_config.h"
 #include "lib/config/sections/estimator_config.h"
 #include "lib/config/sections/local_config.h"
@@ -282,6 +283,7 @@ struct RunSettings {
   AsyncConfig async;
   RewardConfig reward;
   AlgorithmConfig algorithm;
+  DrawControlConfig control;
   OptimConfig optim;
 
   void Visit(auto& v) {
@@ -315,6 +317,7 @@ struct RunSettings {
     v("async", async, "completions while the weights change");
     v("reward", reward, "how completions are scored");
     v("algorithm", algorithm, "advantages and loss");
+    v("control", control, "closed loop on collapse (batch.zero_variance: resample)");
     v("optim", optim, "optimizer");
   }
 };

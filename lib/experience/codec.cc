@@ -213,6 +213,31 @@ Result<DrawnTotals> FromProto(const v1::DrawnTotals& proto) {
       drawn.scorable, drawn.completions, drawn.raw_reward));
 }
 
+v1::DrawControl ToProto(const DrawControl& control) {
+  v1::DrawControl proto;
+  proto.set_factor(control.factor);
+  if (control.expected) proto.set_expected(*control.expected);
+  proto.set_mixed(control.mixed);
+  proto.set_replaced_tokens(static_cast<std::uint64_t>(control.replaced_tokens));
+  return proto;
+}
+
+Result<DrawControl> FromProto(const v1::DrawControl& proto) {
+  DrawControl control;
+  BUTTRESS_RETURN_IF_ERROR(CheckRate("control.mixed", proto.mixed()));
+  BUTTRESS_RETURN_IF_ERROR(
+      Narrow("control.replaced_tokens", proto.replaced_tokens(), control.replaced_tokens));
+  if (proto.has_expected()) {
+    BUTTRESS_RETURN_IF_ERROR(CheckRate("control.expected", proto.expected()));
+    control.expected = proto.expected();
+  }
+  control.factor = proto.factor();
+  control.mixed = proto.mixed();
+  if (std::isfinite(control.factor) && control.factor >= 1) return control;
+  return InvalidArgument(
+      fmt::format("control.factor = {}; expected a finite number of 1 or more", control.factor));
+}
+
 }  // namespace
 
 v1::CollapseSnapshot ToProto(const CollapseSnapshot& snapshot) {
@@ -247,16 +272,22 @@ Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto) {
   return snapshot;
 }
 
-v1::PlanSummary ToProto(const CollapseSnapshot& collapse, const DrawnTotals& drawn) {
+v1::PlanSummary ToProto(const CollapseSnapshot& collapse, const DrawnTotals& drawn,
+                        const std::optional<DrawControl>& control) {
   v1::PlanSummary proto;
   *proto.mutable_collapse() = ToProto(collapse);
   *proto.mutable_drawn() = ToProto(drawn);
+  if (control) *proto.mutable_control() = ToProto(*control);
   return proto;
 }
 
-Status FromProto(const v1::PlanSummary& proto, CollapseSnapshot& collapse, DrawnTotals& drawn) {
+Status FromProto(const v1::PlanSummary& proto, CollapseSnapshot& collapse, DrawnTotals& drawn,
+                 std::optional<DrawControl>& control) {
   BUTTRESS_ASSIGN_OR_RETURN(collapse, FromProto(proto.collapse()));
   BUTTRESS_ASSIGN_OR_RETURN(drawn, FromProto(proto.drawn()));
+  if (proto.has_control()) {
+    BUTTRESS_ASSIGN_OR_RETURN(control, FromProto(proto.control()));
+  }
   return OkStatus();
 }
 
@@ -266,6 +297,7 @@ v1::Plan ToProto(const Plan& plan) {
   for (const GroupHeadPtr& group : plan.groups) *proto.add_groups() = *group;
   *proto.mutable_collapse() = ToProto(plan.collapse);
   *proto.mutable_drawn() = ToProto(plan.drawn);
+  if (plan.control) *proto.mutable_control() = ToProto(*plan.control);
   return proto;
 }
 
@@ -274,6 +306,9 @@ Result<Plan> FromProto(v1::Plan&& proto) {
   plan.step = proto.step();
   BUTTRESS_ASSIGN_OR_RETURN(plan.collapse, FromProto(proto.collapse()));
   BUTTRESS_ASSIGN_OR_RETURN(plan.drawn, FromProto(proto.drawn()));
+  if (proto.has_control()) {
+    BUTTRESS_ASSIGN_OR_RETURN(plan.control, FromProto(proto.control()));
+  }
   for (v1::GroupHead& group : *proto.mutable_groups())
     plan.groups.push_back(std::make_shared<const v1::GroupHead>(std::move(group)));
   BUTTRESS_RETURN_IF_ERROR(CheckPlan(plan));

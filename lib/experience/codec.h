@@ -28,7 +28,8 @@ v1::CollapseCounts ToProto(const CollapseCounts& counts);
 v1::CollapseSnapshot ToProto(const CollapseSnapshot& snapshot);
 v1::Plan ToProto(const Plan& plan);
 // What the ledger keeps of a plan next to the ids of its groups.
-v1::PlanSummary ToProto(const CollapseSnapshot& collapse, const DrawnTotals& drawn);
+v1::PlanSummary ToProto(const CollapseSnapshot& collapse, const DrawnTotals& drawn,
+                        const std::optional<DrawControl>& control);
 
 // The digest has 32 bytes or none.
 Result<PolicyVersion> FromProto(const v1::PolicyVersion& proto);
@@ -45,6 +46,7 @@ Result<CollapseCounts> FromProto(const v1::CollapseCounts& proto);
 Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto);
 // The plan passes CheckPlan.
 Result<Plan> FromProto(v1::Plan&& proto);
-Status FromProto(const v1::PlanSummary& proto, CollapseSnapshot& collapse, DrawnTotals& drawn);
+Status FromProto(const v1::PlanSummary& proto, CollapseSnapshot& collapse, DrawnTotals& drawn,
+                 std::optional<DrawControl>& control);
 
 }  // namespace buttress

@@ -26,12 +26,24 @@ struct DrawnTotals {
   bool operator==(const DrawnTotals&) const = default;
 };
 
+// What the closed loop on collapse (run.control) decided for a step, and what came of it.
+struct DrawControl {
+  double factor = 1;                 // groups that might be drawn for the step, in units of P
+  std::optional<double> expected;    // share of mixed groups in the plan that was expected from
+                                     // this; nullopt for the first step
+  double mixed = 0;                  // that share
+  std::int64_t replaced_tokens = 0;  // of the groups that were replaced up to this step
+
+  bool operator==(const DrawControl&) const = default;
+};
+
 // K groups, N completions in the order of groups and indices.
 struct Plan {
   std::uint64_t step = 0;
   std::vector<GroupHeadPtr> groups;  // [K]
   CollapseSnapshot collapse;
   DrawnTotals drawn;
+  std::optional<DrawControl> control = {};  // nullopt if it is off
 
   // Returns the row layout, [K + 1] (group_offsets.h): group k owns rows [k] to [k + 1] of columns
   // over N completions.

@@ -233,7 +233,7 @@ class Ledger::Writer {
   }
 
   Status WritePlan(const PlanRow& p) {
-    return Put(kPlan, p.step, Blob{ToProto(p.collapse, p.drawn).SerializeAsString()});
+    return Put(kPlan, p.step, Blob{ToProto(p.collapse, p.drawn, p.control).SerializeAsString()});
   }
 
   Status WriteNewPlan(const PlanRow& p) {

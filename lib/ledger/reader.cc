@@ -93,6 +93,7 @@ Result<LedgerSnapshot> LedgerReader::Load() {
   for (const auto& [step, plan] : recent) {
     for (const SourceCollapse& source : plan.collapse.sources)
       snapshot.recent[step][source.source] = source.step;
+    snapshot.control = plan.control;
   }
   BUTTRESS_ASSIGN_OR_RETURN(
       snapshot.records,

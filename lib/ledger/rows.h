@@ -177,6 +177,7 @@ struct PlanRow {
   CollapseSnapshot collapse;  // `step` counts the groups drawn for the step: those of the
                               // plan and those that they replaced
   DrawnTotals drawn = {};     // of the same groups
+  std::optional<DrawControl> control = {};
 
   bool operator==(const PlanRow&) const = default;
 };
@@ -411,6 +412,7 @@ struct LedgerSnapshot {
   std::map<std::string, CollapseCounts> collapse;   // of all accepted groups, by source
   std::map<std::string, RecentDifficulty> difficulty;  // by source
   RecentCollapse recent;                               // of the last planned steps
+  std::optional<DrawControl> control;                  // of the last planned step
   std::map<std::uint64_t, PromptRecord> records;       // of the prompts of `groups`, by row of the
                                                        // dataset; a row without any is missing
   std::map<std::string, SkipCounts> skipped;           // prompts passed over, by source

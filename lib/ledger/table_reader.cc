@@ -119,7 +119,7 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
     plan.step = row.Unsigned(0);
     v1::PlanSummary summary;
     if (!summary.ParseFromString(row.Text(1))) return DamagedRow("plans", row);
-    return FromProto(summary, plan.collapse, plan.drawn);
+    return FromProto(summary, plan.collapse, plan.drawn, plan.control);
   };
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "plans", "WHERE " + where, add_plan));
   const auto add_group = [&](const Statement& row) {

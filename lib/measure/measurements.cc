@@ -71,6 +71,14 @@ constexpr Measurement kTable[] = {
     {"drawn.per_kept", &M::drawn_per_kept, kRatio, kMean,
      "drawn.tokens / kept.tokens, the price of dynamic sampling; 1 where nothing is replaced or "
      "masked."},
+    {"control.draw_factor", &M::draw_factor, kRatio, kLast,
+     "Groups that the closed loop on collapse let be drawn for the step, in units of P "
+     "(run.control); null where it is off, as all of control."},
+    {"control.mixed", &M::plan_mixed, kRatio, kMean,
+     "Share of mixed groups in the batch, which the loop holds at run.control.mixed."},
+    {"control.mixed_expected", &M::expected_mixed, kRatio, kMean,
+     "That share as the draw factor and the groups of the 17 steps before let it be expected; null "
+     "in the first step."},
     {"kept.groups", &M::kept_groups, kGroups, kSum,
      "Drawn groups that are neither replaced nor masked."},
     {"kept.tokens", &M::kept_tokens, kTokens, kSum, "Tokens of their completions."},

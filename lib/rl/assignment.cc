@@ -197,6 +197,11 @@ void SummarizeGroups(const Plan& plan, const TrainedRows& trained, BatchSummary&
   summary.drawn_tokens = Number(plan.drawn.tokens);
   summary.drawn_raw_reward_mean = Ratio(plan.drawn.raw_reward, Number(plan.drawn.scorable));
   summary.drawn_per_kept = Ratio(summary.drawn_tokens, Number(kept.tokens));
+  if (plan.control) {
+    summary.draw_factor = plan.control->factor;
+    summary.expected_mixed = plan.control->expected.value_or(BatchMeasurements::kNotMeasured);
+    summary.plan_mixed = plan.control->mixed;
+  }
   summary.kept_groups = Number(counts.groups);
   summary.kept_tokens = Number(kept.tokens);
   summary.kept_raw_reward_mean = Ratio(kept.raw_reward, Number(kept.scorable));

@@ -34,6 +34,7 @@ struct BatchMeasurements {
   double groups = 0, unscorable_groups = 0, groups_replaced = 0, groups_masked = 0;
   double groups_informative = 0, completions = 0, unscorable = 0;
   double drawn_tokens = 0, drawn_raw_reward_mean = kNotMeasured, drawn_per_kept = kNotMeasured;
+  double draw_factor = kNotMeasured, expected_mixed = kNotMeasured, plan_mixed = kNotMeasured;
   double kept_groups = 0, kept_tokens = 0, kept_raw_reward_mean = kNotMeasured,
          kept_acr = kNotMeasured;
   double tokens = 0, zero_advantage_share = 0, overlong_filtered = 0, generated_tokens = 0;

@@ -114,6 +114,10 @@ void CheckZeroVariance(const RunSettings& run, Rules& rules) {
   rules.Require(!leaves_out || !for_constant, "zero_variance",
                 "leaves out the groups that run.algorithm.advantage: " + ToText(advantage) +
                     " is there for; use keep");
+  rules.In("run.control.");
+  rules.Require(!run.control.on() || policy == ZeroVariancePolicy::kResample, "mixed",
+                "decides how many groups are replaced: set run.batch.zero_variance: resample, or 0 "
+                "(off)");
 }
 
 // A name is a part of keys, prompt ids and metrics.

@@ -25,6 +25,14 @@ void SourceWindow::Add(std::uint64_t step, const std::string& source, CollapseCl
     recent_.erase(recent_.begin());
 }
 
+CollapseCounts SourceWindow::Total() const {
+  CollapseCounts total;
+  for (const auto& [step, sources] : recent_) {
+    for (const auto& [source, counts] : sources) total.Add(counts);
+  }
+  return total;
+}
+
 std::vector<SourceCollapse> SourceWindow::At(std::uint64_t step) const {
   std::vector<SourceCollapse> sources;
   const auto own = recent_.find(step);

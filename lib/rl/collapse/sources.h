@@ -32,6 +32,9 @@ class SourceWindow {
   // Returns the sources of the groups of `step`, in the order of their names.
   std::vector<SourceCollapse> At(std::uint64_t step) const;
 
+  // Returns the counts of all groups that are kept.
+  CollapseCounts Total() const;
+
   bool operator==(const SourceWindow&) const = default;
 
  private:

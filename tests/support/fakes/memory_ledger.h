@@ -148,6 +148,7 @@ struct MemoryLedger {
       if (step + kRecentSteps < run->planned_step) continue;
       for (const SourceCollapse& source : plan.collapse.sources)
         snapshot.recent[step][source.source] = source.step;
+      snapshot.control = plan.control;  // the last one stays
     }
     return snapshot;
   }

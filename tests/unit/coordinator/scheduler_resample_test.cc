@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/base/text/random.h"
 #include "tests/unit/coordinator/scheduler_rig.h"
@@ -99,6 +100,66 @@ TEST(SchedulerResample, ARestartKeepsTheCapAndTheAcceptedGroups) {
   ASSERT_TRUE(reply.ok() && reply->plan);
   EXPECT_EQ(reply->plan->collapse.step.groups, 4);
   EXPECT_THAT(rig.PlannedIds(1), ElementsAre(3, 4));
+}
+
+// Trains one step of constant groups but for its last `mixed` ones; returns its plan.
+Plan StepOf(SchedulerRig& rig, std::uint64_t step, int mixed) {
+  Result<PlanReply> reply = rig.Plan(step);
+  for (int wave = 0; wave < 10 && reply.ok() && !reply->plan; ++wave) {
+    for (const auto& [id, lease] : rig.LeaseAll())
+      rig.Submit(mixed-- > 0 ? SchedulerRig::MakeSubmission(lease, lease.min_version,
+                                                            {Outcome::kCorrect, Outcome::kWrong})
+                             : Constant(lease));
+    reply = rig.Plan(step);
+  }
+  BUTTRESS_CHECK(reply.ok() && reply->plan, "the step has a plan");
+  EXPECT_TRUE(rig.Train(step).ok());
+  rig.Announce(step);
+  return *reply->plan;
+}
+
+SchedulerOptions Controlled() {
+  SchedulerOptions options = Resampling();
+  options.steps = 9;
+  options.replace_cap = 4;
+  options.control = {.mixed = 1, .gain = std::log(2)};
+  return options;
+}
+
+TEST(SchedulerControl, TheDrawFactorFollowsTheShareOfMixedGroups) {
+  SchedulerRig rig = SchedulerRig::Started(Controlled());
+  const Plan first = StepOf(rig, 1, 0);
+  EXPECT_EQ(first.collapse.step.groups, 2) << "it starts without replacement";
+  ASSERT_TRUE(first.control.has_value());
+  EXPECT_EQ(*first.control, DrawControl{});
+  const Plan second = StepOf(rig, 2, 0);
+  EXPECT_DOUBLE_EQ(second.control->factor, 2);
+  EXPECT_EQ(second.control->expected, 0);  // no group was mixed before
+  EXPECT_EQ(second.collapse.step.groups, 4);
+  EXPECT_GT(second.control->replaced_tokens, 0);
+  const Plan third = StepOf(rig, 3, 1);  // the first of four draws is mixed
+  EXPECT_DOUBLE_EQ(third.control->factor, 3) << "the cap";
+  EXPECT_DOUBLE_EQ(third.control->mixed, 0.5);
+  EXPECT_DOUBLE_EQ(StepOf(rig, 4, 9).control->mixed, 1);
+}
+
+TEST(SchedulerControl, ARestartGoesOnWithTheSameDrawFactor) {
+  SchedulerRig rig = SchedulerRig::Started(Controlled());
+  StepOf(rig, 1, 0);
+  const Scheduler before = rig.scheduler;
+  rig.scheduler = rig.Restore();
+  EXPECT_TRUE(rig.scheduler.SameState(before));
+  rig.Register("a", 1);
+  EXPECT_DOUBLE_EQ(StepOf(rig, 2, 0).control->factor, 2);
+}
+
+TEST(SchedulerControl, NothingIsReplacedAfterTheTokensAreSpent) {
+  SchedulerOptions options = Controlled();
+  options.control.tokens = 1;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  StepOf(rig, 1, 0);
+  EXPECT_EQ(StepOf(rig, 2, 0).collapse.step.groups, 3);
+  EXPECT_EQ(StepOf(rig, 3, 0).collapse.step.groups, 2);
 }
 
 TEST(SchedulerResample, AfterTheLastPlanNothingIsReplaced) {

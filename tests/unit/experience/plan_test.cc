@@ -39,6 +39,7 @@ v1::Plan GoodPlan() {
   plan.collapse.sources = {{"code", {.groups = 1, .unscorable = 1}, {}},
                            {"math", {.groups = 1, .mixed = 1}, {.groups = 7, .all_wrong = 7}}};
   plan.drawn = {.completions = 5, .scorable = 4, .tokens = 17, .raw_reward = -0.25};
+  plan.control = {.factor = 1.5, .expected = 0.25, .mixed = 0.5, .replaced_tokens = 6};
   return ToProto(plan);
 }
 
