@@ -34,8 +34,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   _buttress_precompiled_header(
     buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json"
     <CLI/CLI.hpp> <nlohmann/json.hpp>)
-  _buttress_precompiled_header(buttress_test_pch GTest::gmock <gmock/gmock.h> <gtest/gtest.h>)
-  target_compile_options(buttress_test_pch PRIVATE -O0)
+  if(BUTTRESS_BUILD_TESTS)
+    _buttress_precompiled_header(buttress_test_pch GTest::gmock <gmock/gmock.h> <gtest/gtest.h>)
+    target_compile_options(buttress_test_pch PRIVATE -O0)
+  endif()
 endif()
 
 # The header was compiled with -fPIC and would be invalid with the -fPIE of programs. g++ 12 reports

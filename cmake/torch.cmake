@@ -21,6 +21,9 @@ set(BUTTRESS_NVIDIA_DIR ${_buttress_site}/nvidia CACHE PATH
     "Folder of NVIDIA's wheels with cu13/ and nccl/")
 set(BUTTRESS_ARROW_DIR ${_buttress_site}/pyarrow CACHE PATH
     "Folder of pyarrow 26.0.1 with include/, libarrow and libparquet")
+if(BUTTRESS_WITHOUT_TORCH)
+  return()
+endif()
 if(NOT EXISTS ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so)
   message(FATAL_ERROR "no LibTorch in ${BUTTRESS_TORCH_DIR}; run deploy/setup.sh, "
                       "or set BUTTRESS_TORCH to its folder")

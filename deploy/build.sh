@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds a preset, or some of its targets:
 #
-#   deploy/build.sh [release|dev|asan|tsan [TARGET ...]]
+#   deploy/build.sh [release|wheel|dev|asan|tsan [TARGET ...]]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 preset=${1:-release}

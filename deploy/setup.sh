@@ -6,6 +6,7 @@
 #   deploy/setup.sh --cuda    # also what LibTorch needs to use GPUs, and a CUDA compiler if there
 #                             # is none; ends with a test of them (docs/gpu.md)
 #   deploy/setup.sh --image   # also what deploy/image.sh, release.sh and tests/cluster need
+#   deploy/setup.sh --wheel   # instead, what deploy/wheel.sh needs: packages of Debian alone
 #   deploy/setup.sh --vllm DIR [VERSION]  # instead, vLLM in a virtual environment of its own, for
 #                             # local.worker.vllm.launch.binary: DIR/bin/vllm (docs/vllm.md)
 #
@@ -194,18 +195,21 @@ if [ "${1:-}" = --vllm ]; then
   setup_vllm "$2"
   exit
 fi
-cuda='' image=''
+cuda='' image='' wheel=''
 for argument; do
   case $argument in
     --cuda) cuda=yes ;;
     --image) image=yes ;;
-    *) fail "unknown argument '$argument'; expected --cuda, --image, --vllm, or none" ;;
+    --wheel) wheel=yes ;;
+    *) fail "unknown argument '$argument'; expected --cuda, --image, --wheel, --vllm, or none" ;;
   esac
 done
 [ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m); Buttress is built for x86_64"
 . /etc/os-release
 [ "${VERSION_CODENAME:-}" = bookworm ] ||
   say "this is ${PRETTY_NAME:-an unknown system}, not Debian 12: packages may differ"
+install_packages packages-wheel.txt
+if [ -n "$wheel" ]; then say "done: deploy/wheel.sh can build the wheel"; exit; fi
 install_packages packages.txt
 [ -z "$image" ] || install_packages packages-image.txt
 install_kubectl

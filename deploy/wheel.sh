@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python wheel into OUT: the package `buttress` and the program `buttress`, without
 # LibTorch, the servers and Arrow. Then installs it into a fresh virtual environment and uses every
-# command and function there.
+# command and function there. The machine needs what `deploy/setup.sh --wheel` installs.
 #
 #   deploy/wheel.sh OUT
 #
@@ -14,12 +14,14 @@ fail() { printf 'wheel: %s\n' "$*" >&2; exit 3; }
 [ $# = 1 ] || { sed -n '2,9p' "$0" | cut -c3- >&2; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
-bin=$root/build/release/bin
+preset=release  # none of the programs links LibTorch: a tree that has it builds the same ones
+[ -e "$root/build/release/build.ninja" ] || preset=wheel
+bin=$root/build/$preset/bin
 version=$(sed -n 's/^project(buttress VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$here/build.sh" release buttress buttress_python
+"$here/build.sh" $preset buttress buttress_python rollout_worker_of_wheel
 
 tools=$work/tools
 python3 -m venv "$tools"
@@ -34,6 +36,7 @@ cp "$root"/python/buttress/*.py "$tree/buttress/"
 cp "$root"/python/buttress/agents/*.py "$tree/buttress/agents/"
 strip -o "$tree/buttress/libbuttress_python.so" "$bin/libbuttress_python.so"
 strip -o "$tree/buttress/bin/buttress" "$bin/buttress"
+strip -o "$tree/buttress/bin/rollout_worker" "$bin/rollout_worker_of_wheel"
 cp "$root/deploy/wheel_program.py" "$scripts/buttress"
 chmod +x "$scripts/buttress"
 cat >"$info/METADATA" <<METADATA
@@ -57,8 +60,8 @@ WHEEL
 # programs are compiled with.
 cp "$root/LICENSE" "$info/licenses/"
 {
-  ldd "$bin/buttress" "$bin/libbuttress_python.so" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' |
-    sort -u | xargs -n 1 readlink -f
+  ldd "$bin"/{buttress,rollout_worker_of_wheel,libbuttress_python.so} |
+    sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u | xargs -n 1 readlink -f
   echo /usr/include/nlohmann/json.hpp
   echo /usr/include/CLI/CLI.hpp
 } | sed 's/^\/usr//' | while read -r file; do

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs a wheel of deploy/wheel.sh into a fresh virtual environment, asks every command for its
-# help, uses the commands and functions that need no run, and prints size and start time.
+# help, uses the commands and functions that need no run, probes a run with a server, and bounds
+# size and start time.
 #
 #   deploy/wheel_check.sh WHEEL
 set -euo pipefail
 wheel=$(readlink -f "$1")
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { printf 'wheel: %s\n' "$*" >&2; exit 1; }
@@ -24,7 +26,7 @@ expect() { # TEXT COMMAND...: the output of the command contains TEXT
 }
 
 for command in explain verify audit-verifier advantages losses import replay ledger samples doctor \
-  page compare metrics task tokenize track; do
+  page compare metrics task tokenize track probe eval; do
   buttress "$command" --help >/dev/null || fail "buttress $command --help failed"
 done
 printf '%s\n' '{"rewards": [1, 0]}' '{"rewards": [1, 1]}' >groups.jsonl
@@ -44,6 +46,23 @@ expect 'missing.yaml' buttress doctor missing.yaml
 echo 'algorithm: {adv_estimator: grpo}' >verl.yaml
 expect 'grpo' buttress import verl verl.yaml
 expect 'full program' buttress generate --help
+
+# A run whose model the server has: here are no weights.
+cp "$here/wheel_vllm.py" vllm
+buttress new-model --out model --characters '0123456789+=' >new-model.log
+printf '%s\n' '{"prompt": "1+2=", "answer": "3"}' '{"prompt": "2+1=", "answer": "3"}' >prompts.jsonl
+printf '%s\n' 'run:' '  data: {prompts: prompts.jsonl}' '  model: {path: model}' \
+  '  reward: {verifier: exact}' '  sampling: {max_tokens: 4}' >run.yaml
+expect 'runs no model; name a server' buttress probe run.yaml
+expect 'conclusion: can learn' buttress probe run.yaml --vllm "$work/vllm"
+expect '"entropy":{"mean":0.5' buttress probe run.yaml --vllm "$work/vllm" --json
+expect '"prompts":2,"completions":2' buttress eval --vllm "$work/vllm" --model model \
+  --prompts prompts.jsonl --verifier exact --json
+for _ in 1 2 3 4 5; do
+  servers=$(pgrep -f "$work/vllm serve") || break
+  sleep 1
+done
+[ -z "$servers" ] || fail "servers outlived their commands: $servers"
 expect '0.7' python3 -c 'import buttress; print(buttress.advantages([[1, 0]], eps=0))'
 expect '0.5' python3 -c 'import buttress; print(buttress.acr([[1, 0], [1, 1]]).acr)'
 expect 'correct' python3 -c 'import buttress; print(buttress.verify("4", "4").outcome)'
@@ -55,6 +74,14 @@ ls env/lib/python3*/site-packages/buttress-*.dist-info/licenses | grep -q LICENS
   fail "no licences in the wheel"
 size=$(stat -c %s "$wheel")
 [ "$size" -lt 30000000 ] || fail "$wheel has $size bytes; expected fewer than 30,000,000"
-start=$(date +%s%N)
-for _ in 1 2 3 4 5 6 7 8 9 10; do buttress losses >/dev/null; done
-echo "wheel: $wheel: $((size / 1000)) kB, starts in $((($(date +%s%N) - start) / 10000000)) ms"
+start=1000  # the fastest of ten, in ms
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  began=$(date +%s%N)
+  buttress losses >/dev/null
+  took=$((($(date +%s%N) - began) / 1000000))
+  if [ $took -lt $start ]; then start=$took; fi
+done
+read -r load _ </proc/loadavg  # other work stretches the clock
+[ $start -le 50 ] || [ "${load%.*}" -ge "$(nproc)" ] ||
+  fail "the program starts in $start ms; expected at most 50"
+echo "wheel: $wheel: $((size / 1000)) kB, starts in $start ms at a load of $load"

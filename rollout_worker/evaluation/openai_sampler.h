@@ -55,7 +55,7 @@ class MessagesTokenizer : public Tokenizer {
   const std::string& chat_template() const override { return template_; }
 
  private:
-  const std::map<std::string, std::string> no_tokens_;
+  const std::map<std::string, std::string> no_tokens_ = {};
   const std::string template_ = "{{ messages | tojson }}";
 };
 
