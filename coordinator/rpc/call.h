@@ -2,17 +2,16 @@
 #pragma once
 
 #include <fmt/core.h>
-#include <google/protobuf/message.h>
 
 #include <atomic>
-#include <cstdint>
-#include <functional>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/loop/coordinator_loop.h"
+#include "coordinator/rpc/handlers.h"
 #include "lib/rpc/grpc_status.h"
 
 namespace buttress {
@@ -56,41 +55,38 @@ class Call : public Reactor, public LoopRequest {
 // The memory that the request of a call may take.
 inline constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 20;
 
-// A call with one request and one response, which lives as long as its handler's captures.
+// A call with one request and one response, which Apply applies (handlers.h).
+template <class Request, class Response>
 class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
  public:
-  using Handler = std::function<std::optional<Status>(Turn& turn, bool last)>;
-
-  struct Options {
-    std::string_view method;
-    RequestTerms terms = {};  // `bytes` are those of the request
-    std::size_t max_bytes = kMaxRequestBytes;
-  };
-
-  UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics,
-            const google::protobuf::Message& request, const Options& options, Handler handler)
-      : Call(loop, metrics, options.method, WithBytes(options.terms, request)),
-        handler_(std::move(handler)) {
-    if (terms.bytes <= options.max_bytes) {
+  // gRPC keeps `request` and `response` for as long as the call lives.
+  UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method,
+            const Request& request, Response& response, std::size_t max_bytes)
+      : Call(loop, metrics, method, WithBytes(request)), request_(request), response_(response) {
+    if (terms.bytes <= max_bytes) {
       Post();
     } else {
       FinishCall(InvalidArgument(
-          fmt::format("a request of {} takes {} bytes of memory; expected at most {}",
-                      options.method, terms.bytes, options.max_bytes)));
+          fmt::format("a request of {} takes {} bytes of memory; expected at most {}", method,
+                      terms.bytes, max_bytes)));
     }
   }
 
-  std::optional<Status> Apply(Turn& turn, bool last) override { return handler_(turn, last); }
+  std::optional<Status> Apply(Turn& turn, bool last) override {
+    return buttress::Apply(turn, request_, response_, last);
+  }
 
   void Answer(const Status& status) override { FinishCall(status); }
 
  private:
-  static RequestTerms WithBytes(RequestTerms how, const google::protobuf::Message& request) {
-    how.bytes = request.SpaceUsedLong();
-    return how;
+  static RequestTerms WithBytes(const Request& request) {
+    RequestTerms terms = TermsOf(request);
+    terms.bytes = request.SpaceUsedLong();
+    return terms;
   }
 
-  const Handler handler_;
+  const Request& request_;
+  Response& response_;
 };
 
 }  // namespace buttress

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "coordinator/rpc/service.h"
+#include "coordinator/rpc/handlers.h"
 #include "lib/base/report/log.h"
 #include "lib/rl/collapse/sources.h"
 
@@ -114,65 +114,55 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
     *response.add_controls() = tally;
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,
-                                                           const v1::GetRunStatusRequest* request,
-                                                           v1::GetRunStatusResponse* response) {
-  const auto handler = [response](Turn& turn) {
-    FillRunStatus(turn, *response);
-    return OkStatus();
-  };
-  return Handle({.method = "GetRunStatus", .terms = {.only_reads = true}}, *request, handler);
+std::optional<Status> Apply(Turn& turn, const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse& response, bool) {
+  FillRunStatus(turn, response);
+  return OkStatus();
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::OrderWorker(grpc::CallbackServerContext*,
-                                                          const v1::OrderWorkerRequest* request,
-                                                          v1::OrderWorkerResponse* response) {
-  return Handle({"OrderWorker"}, *request, [request, response](Turn& turn) -> Status {
-    BUTTRESS_ASSIGN_OR_RETURN(const WorkerOrderRow order, OrderFrom(*request));
-    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderWorker(order, turn.changes));
-    const auto leases = turn.scheduler.leases().Counts();
-    const auto held = leases.find(order.worker_id);
-    *response->mutable_worker() =
-        StatusOf(turn, order.worker_id, held == leases.end() ? 0 : held->second);
-    return OkStatus();
-  });
+RequestTerms TermsOf(const v1::GetRunStatusRequest&) { return {.only_reads = true}; }
+
+std::optional<Status> Apply(Turn& turn, const v1::OrderWorkerRequest& request,
+                            v1::OrderWorkerResponse& response, bool) {
+  BUTTRESS_ASSIGN_OR_RETURN(const WorkerOrderRow order, OrderFrom(request));
+  BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderWorker(order, turn.changes));
+  const auto leases = turn.scheduler.leases().Counts();
+  const auto held = leases.find(order.worker_id);
+  *response.mutable_worker() =
+      StatusOf(turn, order.worker_id, held == leases.end() ? 0 : held->second);
+  return OkStatus();
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::OrderMaxAge(grpc::CallbackServerContext*,
-                                                          const v1::OrderMaxAgeRequest* request,
-                                                          v1::OrderMaxAgeResponse* response) {
-  return Handle({"OrderMaxAge"}, *request, [request, response](Turn& turn) -> Status {
-    const auto before = static_cast<std::uint64_t>(turn.scheduler.max_age());
-    std::optional<std::int64_t> order;
-    if (request->has_max_age()) order = request->max_age();
-    if (order > kMostMaxAge) {
-      return InvalidArgument(
-          fmt::format("max_age = {}; expected at most {} steps", *order, kMostMaxAge));
-    }
-    if (order) BUTTRESS_RETURN_IF_ERROR(turn.terms.check_max_age(*order));
-    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderMaxAge(order, turn.changes));
-    response->set_max_age(static_cast<std::uint64_t>(turn.scheduler.max_age()));
-    response->set_max_age_before(before);
-    Log(kInfo, "an operator changes the age that groups may have when they are trained",
-        {{"max_age", response->max_age()}, {"before", before}});
-    return OkStatus();
-  });
+std::optional<Status> Apply(Turn& turn, const v1::OrderMaxAgeRequest& request,
+                            v1::OrderMaxAgeResponse& response, bool) {
+  const auto before = static_cast<std::uint64_t>(turn.scheduler.max_age());
+  std::optional<std::int64_t> order;
+  if (request.has_max_age()) order = request.max_age();
+  if (order > kMostMaxAge) {
+    return InvalidArgument(
+        fmt::format("max_age = {}; expected at most {} steps", *order, kMostMaxAge));
+  }
+  if (order) BUTTRESS_RETURN_IF_ERROR(turn.terms.check_max_age(*order));
+  BUTTRESS_RETURN_IF_ERROR(turn.scheduler.OrderMaxAge(order, turn.changes));
+  response.set_max_age(static_cast<std::uint64_t>(turn.scheduler.max_age()));
+  response.set_max_age_before(before);
+  Log(kInfo, "an operator changes the age that groups may have when they are trained",
+      {{"max_age", response.max_age()}, {"before", before}});
+  return OkStatus();
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::StopRun(grpc::CallbackServerContext*,
-                                                      const v1::StopRunRequest* request,
-                                                      v1::StopRunResponse* response) {
-  const auto handler = [response](Turn& turn, bool last) -> std::optional<Status> {
-    if (turn.scheduler.stop_phase() == StopPhase::kNone && !turn.scheduler.finished())
-      Log(kInfo, "an operator stops the run; the learner is asked for a checkpoint");
-    turn.scheduler.RequestStop();
-    response->set_run_state(RunStateOf(turn));
-    response->set_step(turn.scheduler.run().committed_step);
-    response->set_checkpoint_step(turn.scheduler.run().checkpoint_step);
-    if (response->run_state() != v1::RUN_STATE_STOPPING || last || turn.draining) return OkStatus();
-    return std::nullopt;
-  };
-  return Poll({.method = "StopRun", .terms = {.hold_ms = request->wait_ms()}}, *request, handler);
+std::optional<Status> Apply(Turn& turn, const v1::StopRunRequest&, v1::StopRunResponse& response,
+                            bool last) {
+  if (turn.scheduler.stop_phase() == StopPhase::kNone && !turn.scheduler.finished())
+    Log(kInfo, "an operator stops the run; the learner is asked for a checkpoint");
+  turn.scheduler.RequestStop();
+  response.set_run_state(RunStateOf(turn));
+  response.set_step(turn.scheduler.run().committed_step);
+  response.set_checkpoint_step(turn.scheduler.run().checkpoint_step);
+  if (response.run_state() != v1::RUN_STATE_STOPPING || last || turn.draining) return OkStatus();
+  return std::nullopt;
 }
+
+RequestTerms TermsOf(const v1::StopRunRequest& request) { return {.hold_ms = request.wait_ms()}; }
 
 }  // namespace buttress

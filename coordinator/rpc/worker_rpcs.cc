@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "coordinator/rpc/service.h"
+#include "coordinator/rpc/handlers.h"
 #include "lib/base/report/log.h"
 #include "lib/base/text/digest.h"
 #include "lib/base/text/random.h"
@@ -178,79 +178,73 @@ Status AnnouncedManifest::Parse(const ManifestRow& weights) {
   return OkStatus();
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
-    grpc::CallbackServerContext*, const v1::RegisterWorkerRequest* request,
-    v1::RegisterWorkerResponse* response) {
-  return Handle({"RegisterWorker"}, *request, [request, response](Turn& turn) -> Status {
-    const std::string& id = request->worker_id();
-    if (id.empty() || !IsPlainName(id)) {
-      return InvalidArgument(
-          fmt::format("worker_id has {} bytes; expected 1 to {} without white space or control "
-                      "characters",
-                      id.size(), kMaxNameBytes));
-    }
-    BUTTRESS_RETURN_IF_ERROR(CheckNames(*request));
-    if (request->worker_secret().size() != kSecretBytes) {
-      return InvalidArgument(fmt::format("worker '{}': worker_secret has {} bytes; expected {}", id,
-                                         request->worker_secret().size(), kSecretBytes));
-    }
-    if (request->config_sha256() != turn.terms.config_sha256) {
-      return FailedPrecondition(
-          fmt::format("worker '{}' runs configuration {}, the coordinator {}; the `run` half of "
-                      "the file must be the same on both",
-                      id, request->config_sha256(), turn.terms.config_sha256));
-    }
-    const JoiningWorker worker = {id,
-                                  request->incarnation(),
-                                  {request->metrics_address(), request->weights_address()},
-                                  request->run_id(),
-                                  request->start_id(),
-                                  Sha256Of(request->worker_secret())};
-    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.RegisterWorker(worker, turn.now_ms, turn.changes));
-    response->set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
-    response->set_run_name(turn.scheduler.run().run_name);
-    response->set_run_id(turn.scheduler.run().run_id);
-    response->set_start_id(turn.terms.start_id);
-    response->set_steps(turn.scheduler.steps());
-    Log(kInfo, "worker registered",
-        {{"worker", id},
-         {"engine", request->engine()},
-         {"metrics", request->metrics_address()},
-         {"weights", request->weights_address()}});
-    return OkStatus();
-  });
+std::optional<Status> Apply(Turn& turn, const v1::RegisterWorkerRequest& request,
+                            v1::RegisterWorkerResponse& response, bool) {
+  const std::string& id = request.worker_id();
+  if (id.empty() || !IsPlainName(id)) {
+    return InvalidArgument(
+        fmt::format("worker_id has {} bytes; expected 1 to {} without white space or control "
+                    "characters",
+                    id.size(), kMaxNameBytes));
+  }
+  BUTTRESS_RETURN_IF_ERROR(CheckNames(request));
+  if (request.worker_secret().size() != kSecretBytes) {
+    return InvalidArgument(fmt::format("worker '{}': worker_secret has {} bytes; expected {}", id,
+                                       request.worker_secret().size(), kSecretBytes));
+  }
+  if (request.config_sha256() != turn.terms.config_sha256) {
+    return FailedPrecondition(
+        fmt::format("worker '{}' runs configuration {}, the coordinator {}; the `run` half of "
+                    "the file must be the same on both",
+                    id, request.config_sha256(), turn.terms.config_sha256));
+  }
+  const JoiningWorker worker = {id,
+                                request.incarnation(),
+                                {request.metrics_address(), request.weights_address()},
+                                request.run_id(),
+                                request.start_id(),
+                                Sha256Of(request.worker_secret())};
+  BUTTRESS_RETURN_IF_ERROR(turn.scheduler.RegisterWorker(worker, turn.now_ms, turn.changes));
+  response.set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
+  response.set_run_name(turn.scheduler.run().run_name);
+  response.set_run_id(turn.scheduler.run().run_id);
+  response.set_start_id(turn.terms.start_id);
+  response.set_steps(turn.scheduler.steps());
+  Log(kInfo, "worker registered",
+      {{"worker", id},
+       {"engine", request.engine()},
+       {"metrics", request.metrics_address()},
+       {"weights", request.weights_address()}});
+  return OkStatus();
 }
 
-grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerContext*,
-                                                       const v1::ExchangeRequest* request,
-                                                       v1::ExchangeResponse* response) {
-  const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
-    if (Status known = CheckWorkerRun(turn, request->run_id()); !known.ok()) return known;
-    auto exchange = ExchangeFrom(*request);
-    if (!exchange.ok()) return exchange.status();
-    if (turn.draining) exchange->capacity = 0;
-    const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
-    if (!reply.ok()) return reply.status();
-    if (request->has_time()) turn.reports.Take(request->worker_id(), request->time());
-    turn.reports.controls.Take(*request, turn.metrics.metrics);
+std::optional<Status> Apply(Turn& turn, const v1::ExchangeRequest& request,
+                            v1::ExchangeResponse& response, bool last) {
+  if (Status known = CheckWorkerRun(turn, request.run_id()); !known.ok()) return known;
+  auto exchange = ExchangeFrom(request);
+  if (!exchange.ok()) return exchange.status();
+  if (turn.draining) exchange->capacity = 0;
+  const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
+  if (!reply.ok()) return reply.status();
+  if (request.has_time()) turn.reports.Take(request.worker_id(), request.time());
+  turn.reports.controls.Take(request, turn.metrics.metrics);
 
-    response->Clear();
-    BUTTRESS_RETURN_IF_ERROR(AddLeases(turn, *reply, *response));
-    BUTTRESS_RETURN_IF_ERROR(AddWeights(turn, *exchange, *response));
-    response->set_run_state(RunStateOf(turn));
-    if (response->run_state() == v1::RUN_STATE_STOPPED &&
-        turn.scheduler.AwaitsLearner(request->worker_id()))
-      response->set_run_state(v1::RUN_STATE_RUNNING);
-    response->set_order(
-        static_cast<v1::WorkerOrder>(turn.scheduler.workers().OrderOf(request->worker_id())));
-    if (HasNews(*response) || last) return OkStatus();
-    return std::nullopt;
-  };
-  const bool has_room = request->capacity() > 0 && !request->draining();
-  return Poll({.method = "Exchange",
-               .terms = {.hold_ms = request->wait_ms(),
-                         .awaits = has_room ? Awaited::kGroups : Awaited::kNews}},
-              *request, handler);
+  response.Clear();
+  BUTTRESS_RETURN_IF_ERROR(AddLeases(turn, *reply, response));
+  BUTTRESS_RETURN_IF_ERROR(AddWeights(turn, *exchange, response));
+  response.set_run_state(RunStateOf(turn));
+  if (response.run_state() == v1::RUN_STATE_STOPPED &&
+      turn.scheduler.AwaitsLearner(request.worker_id()))
+    response.set_run_state(v1::RUN_STATE_RUNNING);
+  response.set_order(
+      static_cast<v1::WorkerOrder>(turn.scheduler.workers().OrderOf(request.worker_id())));
+  if (HasNews(response) || last) return OkStatus();
+  return std::nullopt;
+}
+
+RequestTerms TermsOf(const v1::ExchangeRequest& request) {
+  const bool has_room = request.capacity() > 0 && !request.draining();
+  return {.hold_ms = request.wait_ms(), .awaits = has_room ? Awaited::kGroups : Awaited::kNews};
 }
 
 }  // namespace buttress
