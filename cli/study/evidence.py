@@ -8,7 +8,7 @@ import inference
 import schedule
 from page import study_page
 from trial import chosen_value, fresh_trials
-from verdict import findings_of, results_of
+from verdict import findings_of, promised_by, results_of
 
 HEAD = ("claim", "source", "verdict", "effect", "95 % interval", "p", "seeds", "command")
 GUIDE = pathlib.PurePath("docs/studies.md").name
@@ -40,11 +40,14 @@ def verdict_text(finding):
     return words
 
 
+def what(comparison):
+    return (f"{comparison.claim} ({comparison.arm} against {comparison.against} on "
+            f"{comparison.task}, {comparison.endpoint})")
+
+
 def row_of(study, finding):
     comparison = finding.comparison
-    what = f"{comparison.claim} ({comparison.arm} against {comparison.against} on " \
-           f"{comparison.task}, {comparison.endpoint})"
-    return (what, comparison.source, verdict_text(finding),
+    return (what(comparison), comparison.source, verdict_text(finding),
             number(finding.effect, comparison),
             f"{number(finding.low, comparison)} to {number(finding.high, comparison)}",
             f"{finding.adjusted_p:.2g}", str(len(finding.seeds)),
@@ -80,15 +83,20 @@ def notes_of(study, findings, results):
            f"study file {study.sha256[:12]}.")
     for finding in findings:
         low, high = finding.covariate
+        comparison, words = finding.comparison, []
         if np.isfinite(low):
-            yield (f"{finding.comparison.claim}: adjusted for cold accuracy "
-                   f"{low:+.3f} to {high:+.3f}; equivalence within "
-                   f"±{finding.comparison.margin:g}: p = {finding.equivalence_p:.2g}.")
+            words.append(f"adjusted for cold accuracy {low:+.3f} to {high:+.3f}")
+        words.append(f"within ±{comparison.margin:g}: p = {finding.equivalence_p:.2g}")
+        words.append(f"power for an effect of {promised_by(comparison):g} at this spread of "
+                     f"{finding.deviation:.3f}: {finding.power:.2f}")
+        yield f"{what(comparison)}: {'; '.join(words)}."
     yield from pooled_notes(findings)
     if study.tuned:
         for task in study.tasks:
-            chosen = ", ".join(f"{arm} {chosen_value(study, task, arm)}" for arm in study.arms)
-            yield f"{study.tuned} by stage one on {task}: {chosen}."
+            chosen = {arm: chosen_value(study, task, arm) for arm in study.arms}
+            yield (f"{study.tuned} by stage one on {task}, of "
+                   f"{', '.join(map(str, study.grid))}: " +
+                   ", ".join(f"{arm} {value}" for arm, value in chosen.items()) + ".")
 
 
 def report_study(study):

@@ -97,6 +97,8 @@ def power(effect, deviation, count, alpha, sides=2):
     """Of a t-test of `count` pairs whose differences have that mean and standard deviation."""
     if count < 2:
         return 0.0
+    if deviation < DIFFERENCE:
+        return 1.0
     critical = stats.t.ppf(1 - alpha / sides, count - 1)
     return float(stats.nct.sf(critical, count - 1, effect / deviation * np.sqrt(count)))
 

@@ -32,6 +32,8 @@ class Finding:
     adjusted_p: float
     equivalence_p: float  # TOST
     covariate: tuple  # interval adjusted for cold accuracy
+    deviation: float  # of the pairs, in the unit of the effect
+    power: float  # of these pairs to find an effect of the size that is claimed
     verdict: str
     more: int  # seeds that are wanted besides these, where it is undecided
     reason: str
@@ -76,17 +78,20 @@ def pairs_of(comparison, results):
     return seeds, arm, against, np.array([one[seed]["endpoints"]["cold"] for seed in seeds])
 
 
-def seeds_wanted(comparison, differences, scale, low, high, family):
+def promised_by(comparison):
+    """The effect that a study has to be able to find."""
+    return comparison.at_least or comparison.margin
+
+
+def seeds_wanted(row, deviation, family):
     """Seeds with which, each with a power of 80 %, an effect of the size of the claim would be
     reproduced in a family of so many comparisons, and no effect refuted. Where there are as many
     already: those whose interval is narrow enough to exclude one of the two."""
-    deviation = float(np.std(differences, ddof=1)) / scale
-    promised = comparison.at_least or comparison.margin
+    promised, count = promised_by(row["comparison"]), len(row["seeds"])
     wanted = max(inference.pairs_for(promised, deviation, ALPHA / family),
                  inference.pairs_for(promised, deviation, ALPHA, sides=1))
-    count = len(differences)
     if wanted <= count:
-        middle, width = (low + high) / 2, (high - low) / 2
+        middle, width = (row["low"] + row["high"]) / 2, (row["high"] - row["low"]) / 2
         distance = max(abs(middle), abs(promised - middle))
         wanted = max(count + 1, int(np.ceil(count * (width / distance) ** 2)))
     return wanted
@@ -131,15 +136,17 @@ def measure(comparison, results):
 
 def conclude(row, adjusted_p, family):
     count, scale = len(row["seeds"]), row.pop("scale")
+    deviation = float(np.std(row["differences"], ddof=1)) / scale if count > 1 else np.inf
     verdict, reason, more = "undecided", f"fewer than {FEWEST_PAIRS} seeds", 0
     if count >= FEWEST_PAIRS:
         verdict, reason = decide(row["comparison"], row["effect"], row["low"], row["upper"],
                                  adjusted_p, row["equivalence_p"])
     if verdict == "undecided":
-        wanted = FEWEST_PAIRS if count < 2 else max(FEWEST_PAIRS, seeds_wanted(
-            row["comparison"], row["differences"], scale, row["low"], row["high"], family))
-        more = wanted - count
-    return Finding(**row, adjusted_p=adjusted_p, verdict=verdict, more=more, reason=reason)
+        wanted = seeds_wanted(row, deviation, family) if count > 1 else FEWEST_PAIRS
+        more = max(FEWEST_PAIRS, wanted) - count
+    power = inference.power(promised_by(row["comparison"]), deviation, count, ALPHA / family)
+    return Finding(**row, adjusted_p=adjusted_p, verdict=verdict, more=more, reason=reason,
+                   deviation=deviation, power=power)
 
 
 def findings_of(study, results):
