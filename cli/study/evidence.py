@@ -100,8 +100,11 @@ def notes_of(study, findings, results):
 
 
 def report_study(study):
-    """Writes the page of a study next to its results; returns its rows of the table."""
+    """Writes the page of a study next to its results, where it has some; returns its rows of the
+    table."""
     results = results_for(study)
+    if not results:
+        return []
     findings = findings_of(study, results)
     rows = [row_of(study, finding) for finding in findings]
     tasks = {task: {arm: runs for arm in study.arms if (runs := results_of(results, task, arm))}
@@ -109,7 +112,6 @@ def report_study(study):
     tasks = {task: arms for task, arms in tasks.items() if arms}
     page = study_page(study.name, study.fixed.get("question", ""), [HEAD, *rows], tasks,
                       notes_of(study, findings, results))
-    study.folder.mkdir(exist_ok=True)
     (study.folder / "page.html").write_text(page.replace("**", ""), encoding="utf-8")
     return rows
 

@@ -70,6 +70,11 @@ class ReportTest(unittest.TestCase):
         self.assertNotIn("<script", page)
         self.assertIn("24 runs of 0.0 core hours, of c;", page)
 
+    def test_a_study_without_results_has_no_page(self):
+        status, text = self.report()
+        self.assertEqual((status, text.count("\n")), (0, 2))  # the head of the table
+        self.assertFalse((self.folder / "toy").exists())
+
     def test_tasks_are_pooled(self):
         self.write("t", 0.06)
         self.write("u", 0.02, seed=2)
