@@ -54,6 +54,30 @@ def check_results(study, results):
                           "; delete those of one build, and `buttress study run` repeats them")
 
 
+def check_not_fewer(study):
+    """Refuses a file that asks for fewer seeds than have results."""
+    seeds = [int(path.stem) for path in study.folder.glob("results/*/*/*.json")]
+    if max(seeds, default=0) > study.fresh_seeds:
+        raise Failure(f"{study.path}: seeds.fresh is {study.fresh_seeds}, and seed {max(seeds)} has "
+                      "results; which seeds count may not depend on them: put the number back, it "
+                      "may only grow")
+
+
+def check_no_gap(study, results):
+    """Refuses results in which a seed is whole and one before it is not."""
+    for task in study.tasks:
+        lacking = None
+        for seed in range(1, study.fresh_seeds + 1):
+            arms = {t.arm for t in results if (t.task, t.seed, t.value) == (task, seed, None)}
+            missing = [arm for arm in study.arms if arm not in arms]
+            if missing and lacking is None:
+                lacking = seed, missing
+            elif not missing and lacking is not None:
+                raise Failure(f"seed {lacking[0]} of task {task} has no result of "
+                              f"{', '.join(lacking[1])}, and seed {seed} is whole; `buttress study "
+                              f"run {study.path}` makes the missing ones")
+
+
 def finished(study, trials):
     """{trial: its result} of those that have one."""
     found = {trial: read_result(study, trial) for trial in trials}
@@ -152,6 +176,7 @@ def run_all(trials, executor, progress, jobs):
 def run_study(study, executor, jobs, other_build):
     """Stage one, then stage two; finished runs are not repeated."""
     path, first = check_unchanged(study)
+    check_not_fewer(study)
     everything = [*(tuning_trials(study) if study.tuned else []), *fresh_trials(study)]
     results = finished(study, everything)
     check_results(study, {t: r for t, r in results.items() if t.value is None})

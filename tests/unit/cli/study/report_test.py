@@ -83,6 +83,26 @@ class ReportTest(unittest.TestCase):
         page = (self.folder / "toy/page.html").read_text()
         self.assertIn("mean of 2 tasks: +0.04", page)
 
+    def test_a_missing_seed_is_refused(self):
+        self.write("t", 0.06)
+        where = trial.Trial("t", "arm", 7).path(self.study)
+        where.unlink()
+        status, text = self.report()
+        self.assertEqual(status, 2)
+        self.assertIn("seed 7 of task t has no result of arm, and seed 8 is whole", text)
+        for seed in range(8, 13):  # those before it are whole, and are judged
+            trial.Trial("t", "arm", seed).path(self.study).unlink()
+        status, text = self.report()
+        self.assertEqual(status, 0, text)
+        self.assertIn("| 6 |", text)
+
+    def test_fewer_seeds_than_results_are_refused(self):
+        self.write("t", 0.06)
+        self.path.write_text(yaml.safe_dump({**STUDY, "seeds": {"fresh": 11}}))
+        status, text = self.report()
+        self.assertEqual(status, 2)
+        self.assertIn("seeds.fresh is 11, and seed 12 has results", text)
+
     def test_results_of_another_file_are_refused(self):
         self.write("t", 0.06)
         self.path.write_text(yaml.safe_dump({**STUDY, "name": "other"}))
