@@ -70,7 +70,8 @@ def report(options):
 
 
 def main(programs_folder, *arguments):
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    # Also where the shell has a job in the background ignore Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = parse(arguments)
     try:
         if options.command == "run":

@@ -70,7 +70,8 @@ class StudyTest(unittest.TestCase):
             [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(CLI / 'study')!r}); "
              "import main; sys.exit(main.main(*sys.argv[1:]))", self.build, "run", path, "--work",
              self.folder / f"work-{path.stem}", "--nice", "0"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))  # as behind `&`
 
     def wait(self, condition):
         deadline = time.monotonic() + 60
