@@ -58,9 +58,9 @@ def check_not_fewer(study):
     """Refuses a file that asks for fewer seeds than have results."""
     seeds = [int(path.stem) for path in study.folder.glob("results/*/*/*.json")]
     if max(seeds, default=0) > study.fresh_seeds:
-        raise Failure(f"{study.path}: seeds.fresh is {study.fresh_seeds}, and seed {max(seeds)} has "
-                      "results; which seeds count may not depend on them: put the number back, it "
-                      "may only grow")
+        raise Failure(f"{study.path}: seeds.fresh is {study.fresh_seeds}, and seed {max(seeds)} "
+                      "has results; which seeds count may not depend on them: put the number back, "
+                      "it may only grow")
 
 
 def check_no_gap(study, results):
