@@ -81,9 +81,12 @@ def pooled_notes(findings):
 def notes_of(study, findings, results):
     hours = sum(r["seconds"] for r in results.values()) / 3600
     builds = {r["build"]["commit"] for r in results.values()}
-    yield (f"{len(results)} runs of {hours:.1f} core hours, of {', '.join(sorted(builds))}; "
+    yield (f"{len(results)} runs, {hours:.1f} hours one after the other, of "
+           f"{', '.join(sorted(builds))}; "
            f"study file {study.sha256[:12]}.")
     for finding in findings:
+        if len(finding.seeds) < 2:
+            continue
         low, high = finding.covariate
         comparison, words = finding.comparison, []
         if np.isfinite(low):

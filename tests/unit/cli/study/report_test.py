@@ -68,7 +68,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(page.count("<circle"), 2 * 12 * 3)  # runs and endpoints
         self.assertIn("Is &lt;arm&gt; better?", page)
         self.assertNotIn("<script", page)
-        self.assertIn("24 runs of 0.0 core hours, of c;", page)
+        self.assertIn("24 runs, 0.0 hours one after the other, of c;", page)
 
     def test_a_study_without_results_has_no_page(self):
         status, text = self.report()
