@@ -1,18 +1,14 @@
 #include "tests/support/fakes/simulated_disk.h"
 
-#include <sqlite3.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
+#include <utility>
 
 #include "lib/base/report/check.h"
+#include "lib/ledger/sqlite_layer.h"
 
 namespace buttress {
 namespace {
-
-SimulatedDisk* simulated = nullptr;  // the one that lives
 
 void Put(std::string& content, const SimulatedDisk::Change& change) {
   if (change.truncates) return content.resize(change.offset);
@@ -20,152 +16,119 @@ void Put(std::string& content, const SimulatedDisk::Change& change) {
   std::memcpy(content.data() + change.offset, change.bytes.data(), change.bytes.size());
 }
 
-// An open file. The index of the write-ahead log belongs to the process.
-struct OpenFile {
-  sqlite3_file base;
-  SimulatedDisk::File* file;
-  std::map<int, std::unique_ptr<std::string>>* index;
-};
-
-OpenFile& Of(sqlite3_file* file) { return *reinterpret_cast<OpenFile*>(file); }
-
-int Close(sqlite3_file* file) {
-  delete Of(file).index;
-  return SQLITE_OK;
-}
-
-int Read(sqlite3_file* file, void* to, int size, sqlite3_int64 offset) {
-  const std::string& seen = Of(file).file->seen;
-  const auto begin = std::min(static_cast<std::size_t>(offset), seen.size());
-  const auto count = std::min(static_cast<std::size_t>(size), seen.size() - begin);
-  std::memcpy(to, seen.data() + begin, count);
-  std::memset(static_cast<char*>(to) + count, 0, static_cast<std::size_t>(size) - count);
-  return count == static_cast<std::size_t>(size) ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
-}
-
 int Code(SimulatedDisk::Answer answer, int failed) {
   if (answer == SimulatedDisk::Answer::kNoRoom) return SQLITE_FULL;
   return answer == SimulatedDisk::Answer::kDone ? SQLITE_OK : failed;
 }
 
-int Write(sqlite3_file* file, const void* from, int size, sqlite3_int64 offset) {
-  const auto* const bytes = static_cast<const char*>(from);
-  const auto answer =
-      simulated->Apply(*Of(file).file, {static_cast<std::uint64_t>(offset),
-                                        std::string(bytes, static_cast<std::size_t>(size)), false});
-  return Code(answer, SQLITE_IOERR_WRITE);
-}
+class SimulatedFile : public SqliteFile {
+ public:
+  SimulatedFile(SimulatedDisk& disk, SimulatedDisk::File& file) : disk_(disk), file_(file) {}
 
-int Truncate(sqlite3_file* file, sqlite3_int64 size) {
-  return Code(simulated->Apply(*Of(file).file, {static_cast<std::uint64_t>(size), "", true}),
-              SQLITE_IOERR_TRUNCATE);
-}
+  int Read(void* to, int size, sqlite3_int64 offset) override {
+    const std::string& seen = file_.seen;
+    const auto begin = std::min(static_cast<std::size_t>(offset), seen.size());
+    const auto count = std::min(static_cast<std::size_t>(size), seen.size() - begin);
+    std::memcpy(to, seen.data() + begin, count);
+    std::memset(static_cast<char*>(to) + count, 0, static_cast<std::size_t>(size) - count);
+    return count == static_cast<std::size_t>(size) ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
+  }
 
-int Sync(sqlite3_file* file, int) {
-  return Code(simulated->Sync(*Of(file).file), SQLITE_IOERR_FSYNC);
-}
+  int Write(const void* from, int size, sqlite3_int64 offset) override {
+    const std::string bytes(static_cast<const char*>(from), static_cast<std::size_t>(size));
+    return Code(disk_.Apply(file_, {static_cast<std::uint64_t>(offset), bytes, false}),
+                SQLITE_IOERR_WRITE);
+  }
 
-int FileSize(sqlite3_file* file, sqlite3_int64* size) {
-  *size = static_cast<sqlite3_int64>(Of(file).file->seen.size());
-  return SQLITE_OK;
-}
+  int Truncate(sqlite3_int64 size) override {
+    return Code(disk_.Apply(file_, {static_cast<std::uint64_t>(size), "", true}),
+                SQLITE_IOERR_TRUNCATE);
+  }
 
-int Lock(sqlite3_file*, int) { return SQLITE_OK; }
+  int Sync(int) override { return Code(disk_.Sync(file_), SQLITE_IOERR_FSYNC); }
 
-int CheckReservedLock(sqlite3_file*, int* out) {
-  *out = 0;
-  return SQLITE_OK;
-}
+  int FileSize(sqlite3_int64* size) override {
+    *size = static_cast<sqlite3_int64>(file_.seen.size());
+    return SQLITE_OK;
+  }
 
-int FileControl(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
+  int Lock(int) override { return SQLITE_OK; }
 
-int SectorSize(sqlite3_file*) { return static_cast<int>(SimulatedDisk::kSectorBytes); }
+  int Unlock(int) override { return SQLITE_OK; }
 
-int DeviceCharacteristics(sqlite3_file*) { return 0; }
+  int CheckReservedLock(int* out) override {
+    *out = 0;
+    return SQLITE_OK;
+  }
 
-int ShmMap(sqlite3_file* file, int region, int size, int extend, volatile void** out) {
-  auto& place = (*Of(file).index)[region];
-  if (place == nullptr && extend != 0)
-    place = std::make_unique<std::string>(static_cast<std::size_t>(size), '\0');
-  *out = place == nullptr ? nullptr : place->data();
-  return SQLITE_OK;
-}
+  int FileControl(int, void*) override { return SQLITE_NOTFOUND; }
 
-int ShmLock(sqlite3_file*, int, int, int) { return SQLITE_OK; }
+  int SectorSize() override { return static_cast<int>(SimulatedDisk::kSectorBytes); }
 
-void ShmBarrier(sqlite3_file*) {}
+  int DeviceCharacteristics() override { return 0; }
 
-int ShmUnmap(sqlite3_file* file, int) {
-  Of(file).index->clear();
-  return SQLITE_OK;
-}
+  int ShmMap(int region, int size, int extend, volatile void** out) override {
+    auto& place = index_[region];
+    if (place == nullptr && extend != 0)
+      place = std::make_unique<std::string>(static_cast<std::size_t>(size), '\0');
+    *out = place == nullptr ? nullptr : place->data();
+    return SQLITE_OK;
+  }
 
-const sqlite3_io_methods kMethods = {2,
-                                     Close,
-                                     Read,
-                                     Write,
-                                     Truncate,
-                                     Sync,
-                                     FileSize,
-                                     Lock,
-                                     Lock,
-                                     CheckReservedLock,
-                                     FileControl,
-                                     SectorSize,
-                                     DeviceCharacteristics,
-                                     ShmMap,
-                                     ShmLock,
-                                     ShmBarrier,
-                                     ShmUnmap,
-                                     nullptr,
-                                     nullptr};
+  int ShmLock(int, int, int) override { return SQLITE_OK; }
 
-int Open(sqlite3_vfs*, sqlite3_filename name, sqlite3_file* out, int flags, int* out_flags) {
-  BUTTRESS_CHECK(name != nullptr, "a ledger has no temporary files");
-  OpenFile& file = *new (out) OpenFile{};
-  file.file = &simulated->files()[name];
-  file.index = new std::map<int, std::unique_ptr<std::string>>;
-  file.base.pMethods = &kMethods;
-  if (out_flags != nullptr) *out_flags = flags;
-  return SQLITE_OK;
-}
+  void ShmBarrier() override {}
 
-int Delete(sqlite3_vfs*, const char* name, int) {
-  return Code(simulated->Remove(name), SQLITE_IOERR_DELETE);
-}
+  int ShmUnmap(int) override {
+    index_.clear();
+    return SQLITE_OK;
+  }
 
-int Access(sqlite3_vfs*, const char* name, int, int* out) {
-  *out = simulated->files().contains(name) ? 1 : 0;
-  return SQLITE_OK;
-}
-
-sqlite3_vfs& Layer() {
-  static sqlite3_vfs layer = [] {
-    sqlite3_vfs made = *sqlite3_vfs_find(nullptr);
-    made.szOsFile = static_cast<int>(sizeof(OpenFile));
-    made.zName = "simulated";
-    made.pNext = nullptr;
-    made.xOpen = Open;
-    made.xDelete = Delete;
-    made.xAccess = Access;
-    return made;
-  }();
-  return layer;
-}
+ private:
+  SimulatedDisk& disk_;
+  SimulatedDisk::File& file_;
+  // Of the write-ahead log. It belongs to the process.
+  std::map<int, std::unique_ptr<std::string>> index_;
+};
 
 }  // namespace
 
+class SimulatedDisk::Layer : public SqliteLayer {
+ public:
+  explicit Layer(SimulatedDisk& disk) : SqliteLayer("simulated", Use::kDefault), disk_(disk) {}
+
+  int Open(sqlite3_filename name, int flags, int* out_flags,
+           std::unique_ptr<SqliteFile>& file) override {
+    BUTTRESS_CHECK(name != nullptr, "a ledger has no temporary files");
+    file = std::make_unique<SimulatedFile>(disk_, disk_.files()[name]);
+    if (out_flags != nullptr) *out_flags = flags;
+    return SQLITE_OK;
+  }
+
+  int Delete(const char* name, int) override {
+    return Code(disk_.Remove(name), SQLITE_IOERR_DELETE);
+  }
+
+  // A file without bytes is none, as in SQLite's own layer.
+  int Access(const char* name, int, int* out) override {
+    const auto file = disk_.files().find(name);
+    *out = file != disk_.files().end() && !file->second.seen.empty() ? 1 : 0;
+    return SQLITE_OK;
+  }
+
+ private:
+  SimulatedDisk& disk_;
+};
+
+bool SimulatedDisk::lives_ = false;
+
 SimulatedDisk::SimulatedDisk(std::uint64_t seed, Syncs syncs)
     : random_({seed, HashText("disk")}), syncs_(syncs) {
-  BUTTRESS_CHECK(simulated == nullptr, "one disk lives at a time");
-  simulated = this;
-  sqlite3_vfs_register(&Layer(), /*makeDflt=*/1);
+  BUTTRESS_CHECK(!std::exchange(lives_, true), "one disk lives at a time");
+  layer_ = std::make_unique<Layer>(*this);
 }
 
-SimulatedDisk::~SimulatedDisk() {
-  sqlite3_vfs_unregister(&Layer());
-  simulated = nullptr;
-}
+SimulatedDisk::~SimulatedDisk() { lives_ = false; }
 
 bool SimulatedDisk::Lives() {
   if (!killed_ && left_ > 0 && --left_ == 0) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,8 @@ class SimulatedDisk {
   std::map<std::string, File>& files() { return files_; }
 
  private:
+  class Layer;
+
   bool Lives();  // counts a call
 
   void Count(DiskFault fault) { ++faults_[static_cast<std::size_t>(fault)]; }
@@ -97,6 +100,8 @@ class SimulatedDisk {
   std::uint64_t capacity_ = std::uint64_t{1} << 40;
   bool killed_ = false;
   std::array<std::int64_t, kDiskFaultNames.size()> faults_{};
+  std::unique_ptr<Layer> layer_;
+  static bool lives_;
 };
 
 }  // namespace buttress
