@@ -222,7 +222,6 @@ class LedgerSteps : public StepSource {
       ids.push_back(groups_[next_].group_id);
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader_->GroupsById(ids));
     for (const GroupRecord& record : records) {
-      if (record.accepted->damaged) continue;
       GroupFacts& group = facts.emplace_back(FactsOf(record, static_cast<std::int64_t>(step)));
       group.turn_credit = turn_credit_;
       if (group.collapse() != CollapseClass::kMixed)

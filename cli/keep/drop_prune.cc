@@ -142,7 +142,7 @@ Result<DroppedGroup> DropGroup(const DropRequest& request) {
   DroppedGroup dropped{group->second, ""};
   BUTTRESS_RETURN_IF_ERROR(CheckIsTrainedAgain(dropped.group, learner_folder));
   const auto accepted = snapshot.accepted.find(request.group_id);
-  if (accepted != snapshot.accepted.end() && !accepted->second.damaged) {
+  if (accepted != snapshot.accepted.end()) {
     const PayloadReader payloads(JoinPath(request.folder, "payloads"));
     BUTTRESS_ASSIGN_OR_RETURN(dropped.evidence,
                               payloads.KeepEvidence(request.group_id, accepted->second.payload));
@@ -184,7 +184,7 @@ Result<PrunedPayloads> PrunePayloads(const std::string& folder, bool dry_run) {
   {
     BUTTRESS_ASSIGN_OR_RETURN(const auto reader, LedgerReader::Open(JoinPath(folder, "ledger.db")));
     BUTTRESS_RETURN_IF_ERROR(reader->ForEachGroup([&](const GroupRecord& record) {
-      if (!record.accepted || record.accepted->damaged) return;
+      if (!record.accepted) return;
       Content& segment = segments[record.accepted->payload.segment];
       const GroupState state = record.group.state;
       const bool ended = state == GroupState::kSettled || state == GroupState::kDropped;

@@ -324,7 +324,7 @@ Result<Plan> RunReplay::ReadPlan(const PlanRow& row) {
   for (const std::uint64_t id : row.group_ids) {
     const auto found = std::ranges::find(
         records, id, [](const GroupRecord& record) { return record.group.group_id; });
-    if (found == records.end() || !found->accepted || found->accepted->damaged)
+    if (found == records.end() || !found->accepted)
       return DataLoss(
           fmt::format("step {}: the ledger lacks group {}; `buttress ledger audit` "
                       "lists what is missing",
@@ -362,7 +362,7 @@ Result<SelectionReplay> RunReplay::Selection() {
   std::map<std::uint64_t, PromptRecord> records;  // by row, of the groups that stay
   CollapseCounts of_step;
   const auto visit = [&](const GroupRecord& record) {
-    if (!record.accepted || record.accepted->damaged) return;
+    if (!record.accepted) return;
     const v1::GroupHead& head = *record.accepted->head;
     const PromptPlace place{record.group.prompt.pass, record.group.prompt.row};
     const auto history = records.find(place.row);

@@ -179,7 +179,7 @@ Result<RunAudit> AuditRun(const std::string& folder, const std::string& learner_
     BUTTRESS_ASSIGN_OR_RETURN(audit.run, reader->Run());
     const auto segments = SegmentSizes(payloads);
     const auto visit = [&](const GroupRecord& record) {
-      if (!record.accepted || record.accepted->damaged) return;
+      if (!record.accepted) return;
       const PayloadRef& payload = record.accepted->payload;
       if (HasEnded(record.group) && (!segments.ok() || !segments->contains(payload.segment))) {
         ++audit.deleted;

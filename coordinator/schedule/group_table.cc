@@ -117,7 +117,7 @@ std::optional<std::uint64_t> GroupTable::first_unready() const {
 
 std::uint64_t GroupTable::OldestStep(const GroupRow& row) const {
   const AcceptedGroup& group = accepted(row.group_id);
-  return group.damaged ? 0 : std::max(OldestStepOf(*group.head), row.min_version.step);
+  return std::max(OldestStepOf(*group.head), row.min_version.step);
 }
 
 std::optional<std::uint64_t> GroupTable::oldest_ready_step() const {
@@ -162,7 +162,7 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
     if (Follows(row, content->second)) followers_[id] = {row, content->second};
   }
   if (state == GroupState::kSettled || row.reason == DropReason::kNoSignal) {
-    if (!accepted(id).damaged) ended_tags_[id] = ContentTag(accepted(id).content_sha256);
+    ended_tags_[id] = ContentTag(accepted(id).content_sha256);
     ForgetOldTags();
   }
   accepted_.erase(id);

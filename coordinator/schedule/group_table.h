@@ -99,7 +99,6 @@ class GroupTable {
 
   // Returns the step of the oldest version that sampled an accepted group, but none that is older
   // than its lease allowed: such tokens are masked, or trained as they are (run.async.old_tokens).
-  // 0 where a damaged row hides it.
   std::uint64_t OldestStep(const GroupRow& row) const;
 
   // Returns the least OldestStep of the ready groups; nullopt without a group.

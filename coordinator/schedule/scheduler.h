@@ -326,8 +326,6 @@ class Scheduler {
   bool TokensAreSpent() const;
 
   // scheduler_restore.cc
-  void DropDamaged(std::uint64_t group_id, const std::string& why, LedgerChanges& out);
-  Status DropDamagedRows(LedgerChanges& out);
   void FillLengths(SchedulerStatus& status) const;
 
   // scheduler_learner.cc

@@ -119,10 +119,6 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
   for (const GroupState state : {GroupState::kBatched, GroupState::kTrained}) {
     for (const std::uint64_t id : groups_.InState(state)) {
       if (groups_.Find(id)->step <= checkpoint.step) continue;
-      if (groups_.accepted(id).damaged) {
-        DropDamaged(id, "its row in the ledger does not have its checksum", out);
-        continue;
-      }
       if (state == GroupState::kBatched && !groups_.Find(id)->holds_slot) continue;
       groups_.Move(id, GroupState::kBatched, out,
                    [](GroupRow& group) { group.holds_slot = false; });

@@ -141,7 +141,6 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
     BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));
   }
   Scheduler scheduler(options, snapshot);
-  BUTTRESS_RETURN_IF_ERROR(scheduler.DropDamagedRows(out));
   ++scheduler.run_.coordinator_epoch;
   scheduler.workers_.NoteStart(options.start_id, scheduler.run_.coordinator_epoch);
   out.starts.push_back({scheduler.run_.coordinator_epoch, options.start_id});
@@ -226,35 +225,10 @@ Status Scheduler::GiveUpDamaged(std::uint64_t learner_epoch, std::uint64_t step,
         "copy, or restore a backup",
         why));
   }
-  DropDamaged(group_id, why, out);
-  return OkStatus();
-}
-
-void Scheduler::DropDamaged(std::uint64_t group_id, const std::string& why, LedgerChanges& out) {
-  const GroupRow& group = *groups_.Find(group_id);
-  if (group.step != 0) {
-    plans_.at(group.step).group_ids[group.position] = 0;
-    ++missing_;
-  }
-  out.drops.push_back({group_id, group.step, group.position, 0, why});
+  plans_.at(step).group_ids[group->position] = 0;
+  ++missing_;
+  out.drops.push_back({group_id, step, group->position, 0, why});
   groups_.Drop(group_id, DropReason::kDamaged, out);
-}
-
-// A group that is trained is needed again only by a learner that goes back behind it.
-Status Scheduler::DropDamagedRows(LedgerChanges& out) {
-  const std::string why = "its row in the ledger does not have its checksum";
-  for (const GroupState state : {GroupState::kReady, GroupState::kBatched}) {
-    for (const std::uint64_t id : groups_.InState(state)) {
-      if (!groups_.accepted(id).damaged) continue;
-      if (options_.deterministic) {
-        return DataLoss(fmt::format(
-            "ledger.db is damaged: group {} cannot be read, {}; run.deterministic is set, so that "
-            "no other group may take its place: restore a backup",
-            id, why));
-      }
-      DropDamaged(id, why, out);
-    }
-  }
   return OkStatus();
 }
 

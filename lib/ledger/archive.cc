@@ -85,8 +85,7 @@ Status CopyRows(Database& ledger, const ArchiveRow& row) {
 }
 
 Status CopyToFile(Database& ledger, const std::string& path, const ArchiveRow& row) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto attach, ledger.Prepare("ATTACH ? AS archive"));
-  BUTTRESS_RETURN_IF_ERROR(attach->Run(path));
+  BUTTRESS_RETURN_IF_ERROR(ledger.Attach(path, "archive"));
   const Status copied = CopyRows(ledger, row);
   BUTTRESS_RETURN_IF_ERROR(ledger.Execute("DETACH archive"));
   BUTTRESS_RETURN_IF_ERROR(copied);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/experience/episodes.h"
+#include "lib/ledger/checked_files.h"
 #include "lib/ledger/database.h"
 
 namespace buttress {
@@ -19,38 +20,6 @@ std::string Text(const CollapseCounts& counts) {
       "{} groups, {} all correct, {} all wrong, {} otherwise constant, {} mixed, {} unscorable",
       counts.groups, counts.all_correct, counts.all_wrong, counts.other_constant, counts.mixed,
       counts.unscorable);
-}
-
-// What damaged rows hide from a recount: nothing else may be missing in it.
-struct Hidden {
-  std::map<std::string, std::int64_t> by_source;
-  std::map<std::uint64_t, std::map<std::string, std::int64_t>> by_step;  // and source
-};
-
-std::int64_t Sum(const std::map<std::string, std::int64_t>& counts) {
-  std::int64_t sum = 0;
-  for (const auto& [source, count] : counts) sum += count;
-  return sum;
-}
-
-// Returns whether `counted` with `hidden` groups of any class gives `reported`.
-bool AddsUp(const CollapseCounts& reported, const CollapseCounts& counted, std::int64_t hidden) {
-  return reported.groups == counted.groups + hidden &&
-         std::ranges::all_of(kCollapseClasses, [&](const CollapseClassRow& row) {
-           return reported.*row.count >= counted.*row.count;
-         });
-}
-
-bool AddsUp(const std::map<std::string, CollapseCounts>& reported,
-            std::map<std::string, CollapseCounts> counted,
-            const std::map<std::string, std::int64_t>& hidden) {
-  for (const auto& [source, count] : hidden) counted[source];
-  return reported.size() == counted.size() && std::ranges::all_of(reported, [&](const auto& entry) {
-           const auto found = counted.find(entry.first);
-           const auto lost = hidden.find(entry.first);
-           return found != counted.end() &&
-                  AddsUp(entry.second, found->second, lost == hidden.end() ? 0 : lost->second);
-         });
 }
 
 // The prompts that were drawn, and those drawn or passed over, by the position of their source (-1:
@@ -86,7 +55,6 @@ struct Walk {
   std::map<std::uint64_t, PromptHistory> histories;                        // by row of the dataset
   EndedTokens tokens;  // of the accepted groups that have ended
   CountsOfPasses passes;
-  Hidden hidden;
 
   void Add(const char* kind, std::string what, std::vector<std::uint64_t> group_ids = {}) {
     audit.findings.push_back({kind, std::move(what), std::move(group_ids), false});
@@ -113,23 +81,12 @@ struct Walk {
     CheckLease(record);
     CheckProgress(group);
     if (!record.accepted) return;
-    if (record.accepted->damaged) {
-      VisitDamaged(group);
-    } else {
-      Count(group, *record.accepted->head);
-    }
+    Count(group, *record.accepted->head);
     if (group.step == 0) return;
     if (group.reason == DropReason::kNoSignal || group.reason == DropReason::kDamaged) return;
     std::vector<std::uint64_t>& ids = ids_by_step[group.step];
     if (ids.size() <= group.position) ids.resize(group.position + 1);
     ids[group.position] = group.group_id;
-  }
-
-  void VisitDamaged(const GroupRow& group) {
-    if (group.reason != DropReason::kDamaged)
-      AddOf(group, "content", "has a damaged row: it does not have its checksum");
-    ++hidden.by_source[group.prompt.source];
-    if (group.step != 0) ++hidden.by_step[group.step][group.prompt.source];
   }
 
   void Count(const GroupRow& group, const v1::GroupHead& head) {
@@ -167,8 +124,7 @@ struct Walk {
       AddOf(group, "plans", "has a plan but its state has none");
     if (group.reason != DropReason::kNoSignal) return;
     if (group.step == 0) AddOf(group, "plans", "was replaced in no step");
-    const bool known = record.accepted && !record.accepted->damaged;
-    if (!record.accepted || (known && ClassOf(*record.accepted->head) == CollapseClass::kMixed))
+    if (!record.accepted || ClassOf(*record.accepted->head) == CollapseClass::kMixed)
       AddOf(group, "collapse", "was replaced although it has a signal");
   }
 
@@ -179,8 +135,7 @@ struct Walk {
             fmt::format("was tried {} times under {} leases", group.attempts, group.lease_epoch));
     if (group.state == GroupState::kLeased && (group.lease_epoch == 0 || group.worker_id.empty()))
       AddOf(group, "leases", "is leased to nobody");
-    const bool known = record.accepted && !record.accepted->damaged;
-    if (known && record.accepted->lease_epoch != group.lease_epoch)
+    if (record.accepted && record.accepted->lease_epoch != group.lease_epoch)
       AddOf(group, "leases",
             fmt::format("was accepted under lease {}, but its last lease is {}",
                         record.accepted->lease_epoch, group.lease_epoch));
@@ -206,17 +161,16 @@ struct Walk {
 };
 
 void CheckCollapse(const std::string& plan, const CollapseSnapshot& reported,
-                   const std::map<std::string, CollapseCounts>& recounted,
-                   const std::map<std::string, std::int64_t>& hidden, Walk& walk) {
+                   const std::map<std::string, CollapseCounts>& recounted, Walk& walk) {
   CollapseCounts sum;
   for (const auto& [source, counts] : recounted) sum.Add(counts);
-  if (!AddsUp(reported.step, sum, Sum(hidden))) {
+  if (reported.step != sum) {
     walk.Add("collapse", fmt::format("{} reports {}; the outcomes give {}", plan,
                                      Text(reported.step), Text(sum)));
   }
   std::map<std::string, CollapseCounts> by_source;
   for (const SourceCollapse& source : reported.sources) by_source[source.source] = source.step;
-  if (!AddsUp(by_source, recounted, hidden))
+  if (by_source != recounted)
     walk.Add("collapse", plan + " reports other counts by source than the outcomes give");
 }
 
@@ -237,7 +191,7 @@ void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
     if (named.size() < plan.group_ids.size()) named.resize(plan.group_ids.size());
     if (plan.group_ids != named)
       walk.Add("plans", name + " names other groups than those that name it", plan.group_ids);
-    CheckCollapse(name, plan.collapse, walk.by_step[step], walk.hidden.by_step[step], walk);
+    CheckCollapse(name, plan.collapse, walk.by_step[step], walk);
   }
   if (last_step != walk.run.planned_step)
     walk.Add("plans", fmt::format("the last plan is of step {}, the run names step {}", last_step,
@@ -326,18 +280,12 @@ Status CheckPrompts(LedgerReader& reader, std::int64_t twice, Walk& walk) {
 
 Status CheckHistories(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<PromptHistory> kept, reader.Histories());
-  std::int64_t scored = 0;
-  std::int64_t counted = 0;
   std::int64_t wrong = 0;
   for (std::uint64_t row = 0; row < kept.size(); ++row) {
     const PromptHistory& sums = walk.histories[row];
-    scored += kept[row].scored;
-    counted += sums.scored;
     wrong += kept[row].correct != sums.correct || kept[row].scored != sums.scored ? 1 : 0;
   }
-  const std::int64_t hidden = Sum(walk.hidden.by_source);
-  if (wrong <= hidden && scored >= counted && walk.histories.size() <= kept.size())
-    return OkStatus();
+  if (wrong == 0 && walk.histories.size() <= kept.size()) return OkStatus();
   walk.Add("prompts", fmt::format("the histories of {} prompts differ from a recount", wrong));
   return OkStatus();
 }
@@ -446,9 +394,8 @@ void CheckEnd(Walk& walk) {
 Status CheckTokens(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const EndedTokens reported, reader.TokensOfEnded());
   const EndedTokens& found = walk.tokens;
-  const bool hidden = !walk.hidden.by_source.empty();
-  if (hidden || (reported.trained == found.trained && reported.masked == found.masked &&
-                 reported.stale >= found.stale))
+  if (reported.trained == found.trained && reported.masked == found.masked &&
+      reported.stale >= found.stale)
     return OkStatus();
   walk.Add("tokens", fmt::format("the run reports {} trained, {} masked and {} stale tokens; the "
                                  "groups have {}, {} and {}",
@@ -473,17 +420,15 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   if (!run) return LedgerAudit();
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<OriginRow> origin, reader.Origin());
   Walk walk(*run, origin.value_or(OriginRow()));
+  TakeDamage();  // that nobody has asked for
   BUTTRESS_RETURN_IF_ERROR(
       reader.database().ForEach("PRAGMA integrity_check(10)", [&](const Statement& row) {
         if (row.Text(0) != "ok") walk.Add("file", "SQLite finds: " + row.Text(0));
         return OkStatus();
       }));
+  if (std::string damage = TakeDamage(); !damage.empty()) walk.Add("file", std::move(damage));
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> archives, reader.DamagedArchives());
   for (const std::string& what : archives) walk.Add("file", what);
-  if (!walk.audit.findings.empty()) return std::move(walk.audit);
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> rows, reader.DamagedRows());
-  for (const std::string& row : rows)
-    if (!row.ends_with(" of accepted")) walk.Add("file", row + " does not have its checksum");
   if (!walk.audit.findings.empty()) return std::move(walk.audit);  // the rest cannot be read
   BUTTRESS_ASSIGN_OR_RETURN(SkippedPrompts skipped, SkippedPrompts::Open(reader.database()));
   BUTTRESS_RETURN_IF_ERROR(reader.ForEachGroup([&](const GroupRecord& record) {
@@ -506,7 +451,7 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   for (const auto& [source, counts] : reported) walk.audit.reported.Add(counts);
   for (const auto& [source, counts] : walk.by_source) walk.audit.recounted.Add(counts);
   walk.audit.recounted_by_source = walk.by_source;
-  if (!AddsUp(reported, walk.by_source, walk.hidden.by_source)) {
+  if (reported != walk.by_source) {
     walk.Add("collapse", fmt::format("the run reports {}; the outcomes give {}",
                                      Text(walk.audit.reported), Text(walk.audit.recounted)));
   }

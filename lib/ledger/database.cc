@@ -2,9 +2,10 @@
 
 #include <sqlite3.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cerrno>
+
+#include "lib/ledger/checked_files.h"
 
 namespace buttress {
 namespace {
@@ -15,23 +16,23 @@ constexpr int kBusyTimeoutMs = 5000;
 // SQLite calls only ENOSPC of a write a full disk; a quota or a limit of the file's size is one as
 // well. It does not keep the error of the system for a commit; `errno`, which is 0 before the call,
 // has it. A sync that fails is none of them: what it lost is unknown.
-bool IsFull(sqlite3* database, int code) {
+bool IsFull(int code) {
   if ((code & 0xFF) == SQLITE_FULL) return true;
-  if ((code & 0xFF) != SQLITE_IOERR || database == nullptr) return false;
-  const int extended = sqlite3_extended_errcode(database);
-  return (extended == SQLITE_IOERR_WRITE || extended == SQLITE_IOERR_SHMSIZE) &&
+  return (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE) &&
          (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
 }
 
 Status SqliteError(sqlite3* database, int code) {
+  if (code == SQLITE_IOERR_DATA) return DataLoss(TakeDamage());
+  const char* const name = database == nullptr ? nullptr : sqlite3_db_filename(database, "main");
   const std::string message =
-      std::string("SQLite: ") +
-      (database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code));
-  if (IsFull(database, code)) return ResourceExhausted(message + "; free some disk space");
+      (name == nullptr ? "" : std::string(name) + ": ") +
+      "SQLite: " + (database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code));
+  if (IsFull(code)) return ResourceExhausted(message + "; free some disk space");
   switch (code & 0xFF) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return DataLoss(message + "; restore the file from a copy");
+      return DataLoss(message + "; " + kLedgerMend);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_IOERR:
@@ -42,50 +43,7 @@ Status SqliteError(sqlite3* database, int code) {
   }
 }
 
-enum class ColumnKind : unsigned char { kNull, kInteger, kReal, kBytes };
-
-// The checksum of a row covers each column's kind and size next to its bytes, so that no two rows
-// have the same bytes.
-std::uint32_t AddToCheck(std::uint32_t check, ColumnKind kind, const void* data, std::size_t size) {
-  struct {
-    std::uint64_t size;
-    std::uint64_t kind;
-  } head = {size, static_cast<std::uint64_t>(kind)};
-
-  const auto* head_bytes = reinterpret_cast<const Bytef*>(&head);
-  auto sum = crc32_z(check, head_bytes, sizeof head);
-  if (size > 0) sum = crc32_z(sum, static_cast<const Bytef*>(data), size);
-  return static_cast<std::uint32_t>(sum);
-}
-
-std::uint32_t AddColumn(std::uint32_t check, sqlite3_stmt* row, int column) {
-  switch (sqlite3_column_type(row, column)) {
-    case SQLITE_INTEGER: {
-      const std::int64_t value = sqlite3_column_int64(row, column);
-      return AddToCheck(check, ColumnKind::kInteger, &value, sizeof value);
-    }
-    case SQLITE_FLOAT: {
-      const double value = sqlite3_column_double(row, column);
-      return AddToCheck(check, ColumnKind::kReal, &value, sizeof value);
-    }
-    case SQLITE_NULL:
-      return AddToCheck(check, ColumnKind::kNull, nullptr, 0);
-    default: {
-      const void* bytes = sqlite3_column_blob(row, column);
-      const auto size = static_cast<std::size_t>(sqlite3_column_bytes(row, column));
-      return AddToCheck(check, ColumnKind::kBytes, bytes, size);
-    }
-  }
-}
-
 }  // namespace
-
-bool Statement::Intact() const {
-  const int last = sqlite3_column_count(statement_) - 1;
-  std::uint32_t check = 0;
-  for (int column = 0; column < last; ++column) check = AddColumn(check, statement_, column);
-  return sqlite3_column_type(statement_, last) == SQLITE_INTEGER && Int(last) == check;
-}
 
 Statement::~Statement() { sqlite3_finalize(statement_); }
 
@@ -109,7 +67,6 @@ Status Statement::RunBound() {
 void Statement::Reset() {
   sqlite3_reset(statement_);
   bind_result_ = SQLITE_OK;
-  check_ = 0;
 }
 
 std::int64_t Statement::Int(int column) const { return sqlite3_column_int64(statement_, column); }
@@ -132,7 +89,6 @@ bool Statement::Null(int column) const {
 // null pointer would bind NULL, so an empty value is given another one.
 void Statement::BindBytes(int index, std::string_view bytes, bool text) {
   const char* data = bytes.data() == nullptr ? "" : bytes.data();
-  check_ = AddToCheck(check_, ColumnKind::kBytes, data, bytes.size());
   const int code =
       text ? sqlite3_bind_text64(statement_, index, data, bytes.size(), SQLITE_STATIC, SQLITE_UTF8)
            : sqlite3_bind_blob64(statement_, index, data, bytes.size(), SQLITE_STATIC);
@@ -140,32 +96,37 @@ void Statement::BindBytes(int index, std::string_view bytes, bool text) {
 }
 
 void Statement::BindOne(int index, double value) {
-  check_ = AddToCheck(check_, ColumnKind::kReal, &value, sizeof value);
   const int code = sqlite3_bind_double(statement_, index, value);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
 void Statement::BindOne(int index, std::int64_t value) {
-  check_ = AddToCheck(check_, ColumnKind::kInteger, &value, sizeof value);
   const int code = sqlite3_bind_int64(statement_, index, value);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
 void Statement::BindNull(int index) {
-  check_ = AddToCheck(check_, ColumnKind::kNull, nullptr, 0);
   const int code = sqlite3_bind_null(statement_, index);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path, DatabaseMode mode) {
-  const int flags = mode == DatabaseMode::kReadOnly ? SQLITE_OPEN_READONLY
-                                                    : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const int access = mode == DatabaseMode::kReadOnly ? SQLITE_OPEN_READONLY
+                                                     : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   sqlite3* handle = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags, CheckedFiles());
   std::unique_ptr<Database> database(new Database(handle));
   if (code != SQLITE_OK) return SqliteError(handle, code).Annotate(path);
   sqlite3_busy_timeout(handle, kBusyTimeoutMs);
+  BUTTRESS_RETURN_IF_ERROR(database->ReserveSeals("main"));
   return database;
+}
+
+Status Database::ReserveSeals(const char* schema) {
+  int bytes = kSealBytes;
+  const int code = sqlite3_file_control(database_, schema, SQLITE_FCNTL_RESERVE_BYTES, &bytes);
+  return code == SQLITE_OK ? OkStatus() : SqliteError(database_, code);
 }
 
 Database::~Database() { sqlite3_close(database_); }
@@ -184,6 +145,12 @@ Result<std::unique_ptr<Statement>> Database::Prepare(std::string_view sql) {
   return std::make_unique<Statement>(database_, statement);
 }
 
+Status Database::Attach(const std::string& path, const std::string& name) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto attach, Prepare("ATTACH ? AS ?"));
+  BUTTRESS_RETURN_IF_ERROR(attach->Run(path, name));
+  return ReserveSeals(name.c_str());
+}
+
 // All pages in one step: between two steps SQLite would notice every commit of the coordinator,
 // which is another process, and begin again. Commits go on meanwhile, in the write-ahead log.
 Status Database::BackUp(Database& to) {
@@ -192,6 +159,17 @@ Status Database::BackUp(Database& to) {
   sqlite3_backup_step(backup, -1);
   const int code = sqlite3_backup_finish(backup);
   return code == SQLITE_OK ? OkStatus() : SqliteError(to.database_, code);
+}
+
+void Database::KeepLog() {
+  sqlite3_db_config(database_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+}
+
+bool Database::HasLog(const std::string& path) {
+  sqlite3_vfs* const files = sqlite3_vfs_find(nullptr);
+  int found = 0;
+  files->xAccess(files, (path + "-wal").c_str(), SQLITE_ACCESS_EXISTS, &found);
+  return found != 0;
 }
 
 Result<std::int64_t> Database::QueryInt(std::string_view sql) {
@@ -206,8 +184,8 @@ Status CopyLedger(const std::string& path, const std::string& target) {
     return NotFound(path + ": no such file; expected the ledger.db of a run");
   BUTTRESS_ASSIGN_OR_RETURN(const auto from, Database::Open(path, DatabaseMode::kReadOnly));
   BUTTRESS_ASSIGN_OR_RETURN(const auto to, Database::Open(target, DatabaseMode::kReadWrite));
-  BUTTRESS_RETURN_IF_ERROR(from->BackUp(*to).Annotate(path));
-  return to->Execute("PRAGMA synchronous = FULL; PRAGMA journal_mode = DELETE").Annotate(target);
+  BUTTRESS_RETURN_IF_ERROR(from->BackUp(*to));
+  return to->Execute("PRAGMA synchronous = FULL; PRAGMA journal_mode = DELETE");
 }
 
 }  // namespace buttress

@@ -39,18 +39,6 @@ class Statement {
     return RunBound();
   }
 
-  // Binds `values`, the columns of a row but its last one, and then their checksum, and runs the
-  // statement to its end.
-  template <class... Values>
-  Status RunChecked(const Values&... values) {
-    Bind(values...);
-    BindOne(static_cast<int>(sizeof...(values)) + 1, std::int64_t{check_});
-    return RunBound();
-  }
-
-  // Returns whether the last column of the row is the checksum of the others.
-  bool Intact() const;
-
   // Binds `values` to the parameters, in order, before a loop over Next.
   template <class... Values>
   void Bind(const Values&... values) {
@@ -121,13 +109,13 @@ class Statement {
 
   sqlite3* database_;
   sqlite3_stmt* statement_;
-  int bind_result_ = 0;      // SQLite code of the first bind that failed
-  std::uint32_t check_ = 0;  // CRC-32 of the bound values
+  int bind_result_ = 0;  // SQLite code of the first bind that failed
 };
 
 enum class DatabaseMode { kReadWrite, kReadOnly };
 
-// Not thread-safe.
+// A SQLite database whose pages are checked (checked_files.h). A call that reads a damaged page
+// returns kDataLoss, which names the file and the page. Not thread-safe.
 class Database {
  public:
   // kReadWrite creates the file if it is missing.
@@ -154,14 +142,27 @@ class Database {
     }
   }
 
+  // Opens or creates the database `path` as the schema `name` of this connection.
+  Status Attach(const std::string& path, const std::string& name);
+
   // Copies this database into the empty one `to`, as of one moment.
   Status BackUp(Database& to);
+
+  // Keeps the write-ahead log when the connection is closed, instead of copying it into the file.
+  void KeepLog();
+
+  // Returns whether the database `path` has a write-ahead log that is not empty: its writer is
+  // running, or was killed.
+  static bool HasLog(const std::string& path);
 
   // Returns the first column of the first row; kNotFound without a row.
   Result<std::int64_t> QueryInt(std::string_view sql);
 
  private:
   explicit Database(sqlite3* database) : database_(database) {}
+
+  // Leaves room in each page of a new database for its seal.
+  Status ReserveSeals(const char* schema);
 
   sqlite3* const database_;
 };

@@ -1,14 +1,8 @@
 #include "lib/ledger/ledger.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -26,7 +20,9 @@ namespace {
 
 // The write-ahead log may hold 8,000 pages of 4 KiB before SQLite copies it into the file. A reader
 // that takes long, as a backup does, lets it grow meanwhile; it is cut to 64 MiB afterwards. The
-// cache of 64 MiB (a negative cache_size is in KiB) holds the rows of all groups under way.
+// cache of 64 MiB (a negative cache_size is in KiB) holds the rows of all groups under way. A
+// transaction whose pages outgrew it would write them early, and again, under checksums that are
+// wrong until it ends: it takes more memory instead.
 constexpr const char* kPragmas = R"sql(
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = FULL;
@@ -34,30 +30,8 @@ constexpr const char* kPragmas = R"sql(
   PRAGMA journal_size_limit = 67108864;
   PRAGMA foreign_keys = ON;
   PRAGMA cache_size = -65536;
+  PRAGMA cache_spill = OFF;
 )sql";
-
-// The kernel releases the lock when the process ends, however it ends: a second coordinator on this
-// host is always refused, and a restarted one never is.
-Result<int> LockLedger(const std::string& path) {
-  const std::string lock_path = path + ".lock";
-  const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (lock < 0 && errno == ELOOP) return InvalidArgument(lock_path + " is a link; remove it");
-  if (lock < 0) return Unavailable(lock_path + ": " + std::strerror(errno));
-  if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
-    const std::string pid = std::to_string(getpid()) + "\n";
-    // Only the message below reads the process id, so a full disk does not matter.
-    if (ftruncate(lock, 0) == 0 && pwrite(lock, pid.data(), pid.size(), 0) < 0) errno = 0;
-    return lock;
-  }
-  std::array<char, 32> holder{};
-  const ssize_t size = pread(lock, holder.data(), holder.size() - 1, 0);
-  close(lock);
-  std::string pid(holder.data(), static_cast<std::size_t>(size > 0 ? size : 0));
-  while (!pid.empty() && pid.back() == '\n') pid.pop_back();
-  return FailedPrecondition(path + " is open in another coordinator" +
-                            (pid.empty() ? "" : ", process " + pid) +
-                            "; stop it, or give this run another folder (local.out)");
-}
 
 // A statement that inserts a row: what stands before its values, and what stands behind them.
 struct Insert {
@@ -72,23 +46,21 @@ constexpr Insert kGroup = {"INSERT INTO groups", R"sql(
     incarnation = excluded.incarnation, min_epoch = excluded.min_epoch,
     min_step = excluded.min_step, granted_epoch = excluded.granted_epoch,
     granted_step = excluded.granted_step, step = excluded.step, position = excluded.position,
-    passed = excluded.passed, holds_slot = excluded.holds_slot, under_way = excluded.under_way,
-    row_check = excluded.row_check)sql"};
+    passed = excluded.passed, holds_slot = excluded.holds_slot,
+    under_way = excluded.under_way)sql"};
 constexpr Insert kAccepted = {"INSERT INTO accepted"};
 constexpr Insert kChanged = {"INSERT INTO accepted",
-                             "ON CONFLICT DO UPDATE SET head = excluded.head, "
-                             "row_check = excluded.row_check"};
+                             "ON CONFLICT DO UPDATE SET head = excluded.head"};
 constexpr Insert kPlan = {"INSERT INTO plans",
-                          "ON CONFLICT DO UPDATE SET summary = excluded.summary, "
-                          "row_check = excluded.row_check"};
+                          "ON CONFLICT DO UPDATE SET summary = excluded.summary"};
 
 }  // namespace
 
 // Of the newest groups of a source, by id.
 using TrialsBySource = std::map<std::string, std::map<std::uint64_t, GroupTrials>>;
 
-// Writes the rows of each table: every column but row_check in the order of the schema. Keeps the
-// statements, so that each is prepared once.
+// Writes the rows of each table: every column in the order of the schema. Keeps the statements, so
+// that each is prepared once.
 class Ledger::Writer {
  public:
   explicit Writer(Database& database) : database_(database) {}
@@ -135,6 +107,11 @@ class Ledger::Writer {
     return WriteLearnerSide(changes);
   }
 
+  // Gives this transaction its number.
+  Status WriteNumber(std::uint64_t number) {
+    return Run("UPDATE transactions SET number = ?", number);
+  }
+
   // Names the archive `row`, whose file is durable, and deletes the rows of its groups. `trials`
   // are those of its groups that a restart would read.
   Status MoveToArchive(const ArchiveRow& row, const TrialsBySource& trials) {
@@ -177,10 +154,9 @@ class Ledger::Writer {
 
   template <class... Values>
   Status Put(const Insert& insert, const Values&... values) {
-    std::string sql = insert.begin + std::string(" VALUES (");
-    for (std::size_t i = 0; i < sizeof...(values); ++i) sql += "?, ";
-    BUTTRESS_ASSIGN_OR_RETURN(Statement* const statement, Prepared(sql + "?) " + insert.conflict));
-    return statement->RunChecked(values...);
+    std::string sql = insert.begin + std::string(" VALUES (?");
+    for (std::size_t i = 1; i < sizeof...(values); ++i) sql += ", ?";
+    return Run(sql + ") " + insert.conflict, values...);
   }
 
   Status WriteRun(const RunRow& r) {
@@ -282,42 +258,45 @@ class Ledger::Writer {
   std::map<std::string, std::unique_ptr<Statement>> statements_;  // by SQL
 };
 
-Ledger::Ledger(int lock, const std::string& path, std::unique_ptr<Database> database)
+Ledger::Ledger(LedgerLock lock, const std::string& path, std::unique_ptr<Database> database)
     : LedgerReader(path, std::move(database), ReaderView::kEachCall),
-      lock_(lock),
+      lock_(std::move(lock)),
       writer_(std::make_unique<Writer>(*database_)) {}
 
 Ledger::~Ledger() {
   writer_.reset();
   database_.reset();
-  close(lock_);
 }
 
 Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
-  BUTTRESS_ASSIGN_OR_RETURN(const int lock, LockLedger(path));
-  Result<std::unique_ptr<Database>> database = Database::Open(path, DatabaseMode::kReadWrite);
-  if (!database.ok()) {
-    close(lock);
-    return database.status();
+  BUTTRESS_ASSIGN_OR_RETURN(LedgerLock lock, LedgerLock::Take(path));
+  BUTTRESS_RETURN_IF_ERROR(CheckHeader(path));
+  const auto acknowledged = AcknowledgedInLog(path);
+  BUTTRESS_ASSIGN_OR_RETURN(auto database, Database::Open(path, DatabaseMode::kReadWrite));
+  std::unique_ptr<Ledger> ledger(new Ledger(std::move(lock), path, std::move(database)));
+  if (Status status = ledger->Prepare(acknowledged); !status.ok()) {
+    ledger->database_->KeepLog();
+    return status;
   }
-  std::unique_ptr<Ledger> ledger(new Ledger(lock, path, *std::move(database)));
-  if (Status status = ledger->Prepare(path); !status.ok()) return status.Annotate(path);
   const std::size_t slash = path.rfind('/');
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash)));
   return ledger;
 }
 
-Status Ledger::Prepare(const std::string& path) {
+Status Ledger::Prepare(const std::optional<LedgerTransaction>& acknowledged) {
   BUTTRESS_RETURN_IF_ERROR(database_->Execute(kPragmas));
+  BUTTRESS_RETURN_IF_ERROR(CheckAcknowledged(acknowledged));
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t tables,
                             database_->QueryInt("SELECT COUNT(*) FROM sqlite_schema"));
   if (tables > 0) {
-    BUTTRESS_RETURN_IF_ERROR(CheckVersion(path));
+    BUTTRESS_RETURN_IF_ERROR(CheckVersion());
   } else {
     BUTTRESS_RETURN_IF_ERROR(database_->Execute(fmt::format(
         "BEGIN IMMEDIATE; PRAGMA application_id = {}; PRAGMA user_version = {};{}COMMIT;",
         kLedgerApplicationId, kLedgerVersion, kLedgerSchema)));
   }
+  BUTTRESS_ASSIGN_OR_RETURN(last_, LastTransaction());
+  lock_.Acknowledge(last_);
   BUTTRESS_ASSIGN_OR_RETURN(payload_end_, EndOfPayloads());
   return OkStatus();
 }
@@ -326,9 +305,14 @@ template <class Body>
 Status Ledger::Transact(const Body& body) {
   BUTTRESS_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
   Status status = body();
+  if (status.ok()) status = writer_->WriteNumber(last_.number + 1);
   Failpoint("ledger_commit");
   if (status.ok()) status = database_->Execute("COMMIT");
   Failpoint("ledger_committed");
+  if (status.ok()) {
+    ++last_.number;
+    lock_.Acknowledge(last_);
+  }
   // SQLite itself rolls back after some errors; ROLLBACK then fails, which does not matter.
   if (!status.ok()) database_->Execute("ROLLBACK").IgnoreError();
   return status;
@@ -380,7 +364,6 @@ Result<std::int64_t> Ledger::Archive(std::uint64_t min_steps, std::int64_t most)
   TrialsBySource trials;
   BUTTRESS_ASSIGN_OR_RETURN(const auto accepted, AcceptedBetween(row.first_group, row.last_group));
   for (const auto& [id, group] : accepted) {
-    if (group.damaged) continue;
     row.payload_end = std::max(row.payload_end, group.payload.end());
     if (group.trials().own.scored == 0) continue;
     auto& newest_of = trials[group.head->source()];

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lib/base/report/status.h"
+#include "lib/ledger/ledger_lock.h"
 #include "lib/ledger/reader.h"
 #include "lib/ledger/rows.h"
 
@@ -17,7 +19,8 @@ class Ledger : public LedgerReader {
  public:
   // Opens the file `path`, or creates it. kFailedPrecondition if another coordinator has it open or
   // if it is not a ledger. kInvalidArgument if it is a ledger of another version.
-  // kDataLoss if SQLite finds it damaged.
+  // kDataLoss if it is damaged, or if its write-ahead log has lost transactions that were
+  // acknowledged; the log stays as it is then.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& path);
   ~Ledger();
 
@@ -39,15 +42,16 @@ class Ledger : public LedgerReader {
  private:
   class Writer;
 
-  Ledger(int lock, const std::string& path, std::unique_ptr<Database> database);
-  Status Prepare(const std::string& path);
+  Ledger(LedgerLock lock, const std::string& path, std::unique_ptr<Database> database);
+  Status Prepare(const std::optional<LedgerTransaction>& acknowledged);
   // The last of the groups, from the first on, of which a restart reads none.
   Result<std::uint64_t> LastToArchive();
   // Calls `body`, which returns a Status, in a transaction.
   template <class Body>
   Status Transact(const Body& body);
 
-  const int lock_;  // flock on <path>.lock, held as long as this object lives
+  LedgerLock lock_;
+  LedgerTransaction last_;
   std::unique_ptr<Writer> writer_;
   PayloadEnd payload_end_;
 };

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <set>
 #include <utility>
 
 #include "lib/experience/codec.h"
+#include "lib/ledger/checked_files.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/schema.h"
 #include "lib/ledger/table_reader.h"
@@ -18,6 +20,17 @@ namespace {
 
 // A dataset of more rows than this would not fit into PromptSource either.
 constexpr std::uint64_t kMaxDatasetRows = std::uint64_t{1} << 32;
+
+Status CheckIdentity(const std::string& path, std::int64_t id, std::int64_t version) {
+  if (id != kLedgerApplicationId)
+    return FailedPrecondition(path + " is not a ledger; name the ledger.db of a run");
+  if (version == kLedgerVersion) return OkStatus();
+  // kInvalidArgument, because no restart of the program can fix it.
+  return InvalidArgument(
+      fmt::format("{} is a ledger of version {}, this program reads version {}; use the program "
+                  "that wrote it, or a new run folder (local.out)",
+                  path, version, kLedgerVersion));
+}
 
 }  // namespace
 
@@ -50,26 +63,66 @@ LedgerReader::~LedgerReader() = default;
 Result<std::unique_ptr<LedgerReader>> LedgerReader::Open(const std::string& path, ReaderView view) {
   if (access(path.c_str(), F_OK) != 0)
     return NotFound(path + ": no such file; expected the ledger.db of a run");
+  BUTTRESS_RETURN_IF_ERROR(CheckHeader(path));
+  const auto acknowledged = AcknowledgedInLog(path);
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                             Database::Open(path, DatabaseMode::kReadOnly));
   // A read transaction that all calls share begins with the first read.
   if (view == ReaderView::kOneMoment) BUTTRESS_RETURN_IF_ERROR(database->Execute("BEGIN"));
   std::unique_ptr<LedgerReader> reader(new LedgerReader(path, std::move(database), view));
-  BUTTRESS_RETURN_IF_ERROR(reader->CheckVersion(path));
+  BUTTRESS_RETURN_IF_ERROR(reader->CheckAcknowledged(acknowledged));
+  BUTTRESS_RETURN_IF_ERROR(reader->CheckVersion());
   return reader;
 }
 
-Status LedgerReader::CheckVersion(const std::string& path) {
+// The places are those of SQLite's file format.
+Status LedgerReader::CheckHeader(const std::string& path) {
+  std::string header(100, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(header.data(), static_cast<std::streamsize>(header.size()))) return OkStatus();
+  if (!header.starts_with("SQLite format 3") || header[20] == kSealBytes) return OkStatus();
+  const auto number_at = [&](std::size_t place) {
+    std::uint32_t number = 0;
+    for (std::size_t i = 0; i < 4; ++i)
+      number = number << 8 | static_cast<unsigned char>(header[place + i]);
+    return std::int64_t{number};
+  };
+  return CheckIdentity(path, number_at(68), number_at(60));
+}
+
+Status LedgerReader::CheckVersion() {
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t id, database_->QueryInt("PRAGMA application_id"));
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t version, database_->QueryInt("PRAGMA user_version"));
-  if (id != kLedgerApplicationId)
-    return FailedPrecondition(path + " is not a ledger; name the ledger.db of a run");
-  if (version == kLedgerVersion) return OkStatus();
-  // kInvalidArgument, because no restart of the program can fix it.
-  return InvalidArgument(
-      fmt::format("{} is a ledger of version {}, this program reads version {}; use the program "
-                  "that wrote it, or a new run folder (local.out)",
-                  path, version, kLedgerVersion));
+  return CheckIdentity(path_, id, version);
+}
+
+std::optional<LedgerTransaction> LedgerReader::AcknowledgedInLog(const std::string& path) {
+  return Database::HasLog(path) ? LastAcknowledged(path) : std::nullopt;
+}
+
+Status LedgerReader::CheckAcknowledged(const std::optional<LedgerTransaction>& acknowledged) {
+  if (!acknowledged) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(const LedgerTransaction found, LastTransaction());
+  const bool another = !found.ledger_id.empty() && found.ledger_id != acknowledged->ledger_id;
+  if (another || found.number >= acknowledged->number) return OkStatus();
+  return DataLoss(
+      fmt::format("{0}-wal is damaged, or is not the log of {0}: transaction {1} was acknowledged, "
+                  "and only {2} can be read; {3}. To go on without the others, remove {0}.lock",
+                  path_, acknowledged->number, found.number, kLedgerMend));
+}
+
+Result<LedgerTransaction> LedgerReader::LastTransaction() {
+  LedgerTransaction last;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::int64_t tables,
+      database_->QueryInt("SELECT COUNT(*) FROM sqlite_schema WHERE name = 'transactions'"));
+  if (tables == 0) return last;
+  BUTTRESS_RETURN_IF_ERROR(
+      database_->ForEach("SELECT ledger_id, number FROM transactions", [&](const Statement& row) {
+        row.Read(last.ledger_id, last.number);
+        return OkStatus();
+      }));
+  return last;
 }
 
 Result<LedgerSnapshot> LedgerReader::Load() {
@@ -422,18 +475,17 @@ Result<std::vector<DropRow>> LedgerReader::Drops() {
 }
 
 Result<PayloadEnd> LedgerReader::EndOfPayloads() {
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Statement> rows,
-      database_->Prepare("SELECT * FROM accepted WHERE group_id NOT IN (SELECT group_id FROM "
-                         "drops) ORDER BY segment DESC, offset DESC"));
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<ArchiveRow> newest, NewestArchive());
-  const PayloadEnd archived = newest ? newest->payload_end : PayloadEnd();
-  while (true) {
-    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
-    if (!found) return archived;
-    const AcceptedGroup last = AcceptedFrom(*rows);
-    if (!last.damaged) return std::max(archived, last.payload.end());
-  }
+  PayloadEnd end = newest ? newest->payload_end : PayloadEnd();
+  BUTTRESS_RETURN_IF_ERROR(database_->ForEach(
+      "SELECT * FROM accepted WHERE group_id NOT IN (SELECT group_id FROM drops) ORDER BY segment "
+      "DESC, offset DESC LIMIT 1",
+      [&](const Statement& row) -> Status {
+        BUTTRESS_ASSIGN_OR_RETURN(const AcceptedGroup last, AcceptedFrom(row));
+        end = std::max(end, last.payload.end());
+        return OkStatus();
+      }));
+  return end;
 }
 
 Result<std::vector<LearnerRow>> LedgerReader::Learners() {
@@ -460,24 +512,6 @@ Result<std::vector<std::string>> LedgerReader::DamagedArchives() {
     const Status opened = OpenedArchive(row).status();
     if (!opened.ok()) damaged.push_back(opened.message());
   }
-  return damaged;
-}
-
-Result<std::vector<std::string>> LedgerReader::DamagedRows() {
-  std::vector<std::string> damaged;
-  const auto check_tables = [&](Database& database) {
-    return database.ForEach(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%row_check%'",
-        [&](const Statement& schema) {
-          const std::string table = schema.Text(0);
-          return database.ForEach("SELECT * FROM " + table, [&](const Statement& row) {
-            if (!row.Intact()) damaged.push_back(fmt::format("row '{}' of {}", row.Text(0), table));
-            return OkStatus();
-          });
-        });
-  };
-  BUTTRESS_RETURN_IF_ERROR(check_tables(*database_));
-  BUTTRESS_RETURN_IF_ERROR(ForEachArchive("TRUE", check_tables));
   return damaged;
 }
 

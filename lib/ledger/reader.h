@@ -1,7 +1,6 @@
 // Reads a ledger, also while its coordinator runs: for its restart, explain, audit, backup and
-// tests. Every row of a checked table is compared with its checksum. Groups that have ended may be
-// in archives (archive.h); every call that names groups reads both. kDataLoss names an archive that
-// is missing or damaged.
+// tests. Groups that have ended may be in archives (archive.h); every call that names groups reads
+// both. kDataLoss names a damaged page of the ledger, or an archive that is missing or damaged.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +14,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/ledger/archive.h"
+#include "lib/ledger/ledger_lock.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {
@@ -50,7 +50,8 @@ enum class ReaderView : std::uint8_t {
 class LedgerReader {
  public:
   // kNotFound if the file is missing; kFailedPrecondition if it is not a ledger;
-  // kInvalidArgument if it is a ledger of another version.
+  // kInvalidArgument if it is a ledger of another version; kDataLoss if it is damaged, or has lost
+  // transactions that were acknowledged.
   // Never writes to the file.
   static Result<std::unique_ptr<LedgerReader>> Open(const std::string& path,
                                                     ReaderView view = ReaderView::kOneMoment);
@@ -139,17 +140,28 @@ class LedgerReader {
   // Returns what is wrong with archives that are missing or damaged, a sentence each; reads all.
   Result<std::vector<std::string>> DamagedArchives();
 
-  // Returns the rows that do not have their checksum, such as "row '12' of groups"; reads all.
-  Result<std::vector<std::string>> DamagedRows();
-
   // The database, for queries that only an audit needs.
   Database& database() { return *database_; }
 
  protected:
   LedgerReader(std::string path, std::unique_ptr<Database> database, ReaderView view);
 
+  // Returns an error of Open if the file `path`, which nobody has opened yet, is a database without
+  // seals (checked_files.h): that of another program, or a ledger before version 17.
+  static Status CheckHeader(const std::string& path);
+
   // Returns OK if the file is a ledger of this version, otherwise an error of Open.
-  Status CheckVersion(const std::string& path);
+  Status CheckVersion();
+
+  // Returns what the log of the ledger `path` must have, before it is opened. nullopt without a
+  // log: whoever closed the ledger, or put another one in its place, has left none.
+  static std::optional<LedgerTransaction> AcknowledgedInLog(const std::string& path);
+
+  // kDataLoss if this ledger lacks the transaction, or a part of those before it.
+  Status CheckAcknowledged(const std::optional<LedgerTransaction>& acknowledged);
+
+  // A default one without the table.
+  Result<LedgerTransaction> LastTransaction();
 
   // Returns nullopt before the first archive.
   Result<std::optional<ArchiveRow>> NewestArchive();

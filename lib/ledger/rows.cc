@@ -37,7 +37,7 @@ v1::GroupHead SummarizeGroup(v1::Group group) {
 bool AcceptedGroup::operator==(const AcceptedGroup& other) const {
   return head->SerializeAsString() == other.head->SerializeAsString() &&
          lease_epoch == other.lease_epoch && content_sha256 == other.content_sha256 &&
-         payload == other.payload && damaged == other.damaged;
+         payload == other.payload;
 }
 
 PromptRecord RecordOf(const v1::GroupHead& head) {

@@ -143,13 +143,11 @@ struct PayloadRef {
 
 // An accepted group without its tokens.
 struct AcceptedGroup {
-  // With everything that the coordinator fills in: history, record and class. Of a group whose row
-  // is damaged, only the id.
+  // With everything that the coordinator fills in: history, record and class.
   GroupHeadPtr head;
   std::uint64_t lease_epoch = 0;
   std::string content_sha256;  // 32 bytes
   PayloadRef payload;
-  bool damaged = false;  // the row does not have its checksum
 
   std::uint64_t id() const { return head->group_id(); }
 
@@ -182,7 +180,7 @@ struct PlanRow {
   bool operator==(const PlanRow&) const = default;
 };
 
-// A group that was given up because its payload or its row is damaged.
+// A group that was given up because its payload is damaged.
 struct DropRow {
   std::uint64_t group_id = 0;
   std::uint64_t step = 0;  // of the plan that held it, 0 without one

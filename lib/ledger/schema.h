@@ -5,16 +5,14 @@
 // text, so that the sqlite3 program shows them as they are. Unsigned 64-bit numbers are stored as
 // signed ones with the same bits.
 //
-// SQLite's pages have no checksums, so every row that decides something has one in its last column,
-// row_check: the CRC-32 of its other columns (Statement::RunChecked writes it, ForEachRow checks
-// it). A checksum of pages would cover the same bytes, but could not show which group is lost. The
-// two tables without row_check are counts that `buttress ledger audit` recounts.
+// Each page has a checksum (checked_files.h), so no row needs one. It is in bytes that SQLite
+// leaves free: other programs may read the file, but not write it, because their pages have none.
 #pragma once
 
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 16;
+inline constexpr int kLedgerVersion = 17;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -33,8 +31,7 @@ CREATE TABLE run (
   finished           INTEGER NOT NULL,
   greso_easy         REAL,
   greso_hard         REAL,
-  ordered_max_age    INTEGER,           -- in place of run.batch.max_age, by an operator
-  row_check          INTEGER NOT NULL
+  ordered_max_age    INTEGER           -- in place of run.batch.max_age, by an operator
 ) STRICT;
 
 -- The sources of prompts, and how far the run has drawn from each. The columns dataset_row of the
@@ -46,15 +43,22 @@ CREATE TABLE sources (
   dataset_sha256  TEXT    NOT NULL,  -- of the whole file
   cursor_pass     INTEGER NOT NULL,
   cursor_index    INTEGER NOT NULL,
-  drawn           INTEGER NOT NULL,
-  row_check       INTEGER NOT NULL
+  drawn           INTEGER NOT NULL
 ) STRICT;
+
+-- Counts the transactions, so that a loss of the newest ones is seen (ledger_lock.h).
+CREATE TABLE transactions (
+  only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+  ledger_id  TEXT    NOT NULL,  -- random
+  number     INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO transactions VALUES (1, lower(hex(randomblob(16))), 0);
 
 -- The starts of the coordinator. Two copies of a ledger that were both started differ here.
 CREATE TABLE starts (
   coordinator_epoch  INTEGER PRIMARY KEY,
-  start_id           TEXT    NOT NULL,  -- random
-  row_check          INTEGER NOT NULL
+  start_id           TEXT    NOT NULL  -- random
 ) STRICT;
 
 -- One row for each drawn prompt that is in no archive, with its present place in the life of a
@@ -81,8 +85,7 @@ CREATE TABLE groups (
   position       INTEGER NOT NULL,
   passed         INTEGER NOT NULL,
   holds_slot     INTEGER NOT NULL,
-  under_way      INTEGER NOT NULL,  -- neither settled nor dropped
-  row_check      INTEGER NOT NULL
+  under_way      INTEGER NOT NULL  -- neither settled nor dropped
 ) STRICT;
 
 -- A restart reads the groups that are under way, those that were replaced since the last plan, and
@@ -121,8 +124,7 @@ CREATE TABLE archives (
   bytes        INTEGER NOT NULL,
   sha256       BLOB    NOT NULL,
   end_segment  INTEGER NOT NULL,  -- behind the last payload of this archive and those before it
-  end_offset   INTEGER NOT NULL,
-  row_check    INTEGER NOT NULL
+  end_offset   INTEGER NOT NULL
 ) STRICT;
 
 CREATE TRIGGER refuse_archived BEFORE INSERT ON groups
@@ -139,7 +141,6 @@ CREATE TABLE archived_trials (
   before_scored   REAL    NOT NULL,
   own_correct     REAL    NOT NULL,
   own_scored      REAL    NOT NULL,
-  row_check       INTEGER NOT NULL,
   PRIMARY KEY (source, group_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -154,8 +155,7 @@ CREATE TABLE accepted (
   offset          INTEGER NOT NULL,
   bytes           INTEGER NOT NULL,
   payload_check   INTEGER NOT NULL,
-  head            BLOB    NOT NULL,
-  row_check       INTEGER NOT NULL
+  head            BLOB    NOT NULL
 ) STRICT;
 
 CREATE INDEX accepted_by_place ON accepted (segment, offset);
@@ -166,8 +166,7 @@ CREATE TABLE prompt_history (
   correct         INTEGER NOT NULL,
   scored          INTEGER NOT NULL,
   recent_correct  REAL    NOT NULL,
-  recent_scored   REAL    NOT NULL,
-  row_check       INTEGER NOT NULL
+  recent_scored   REAL    NOT NULL
 ) STRICT;
 
 -- What the selection of prompts knows of each prompt, if run.data.selection has a mode.
@@ -178,8 +177,7 @@ CREATE TABLE prompt_records (
   last_constant  INTEGER NOT NULL,
   last_pass      INTEGER NOT NULL,
   correct        REAL    NOT NULL,
-  wrong          REAL    NOT NULL,
-  row_check      INTEGER NOT NULL
+  wrong          REAL    NOT NULL
 ) STRICT;
 
 -- Prompts that were passed over, and why. In one pass a row of the dataset is either here or in
@@ -189,7 +187,6 @@ CREATE TABLE skipped (
   dataset_row  INTEGER NOT NULL,
   reason       TEXT    NOT NULL,
   source       TEXT    NOT NULL,
-  row_check    INTEGER NOT NULL,
   PRIMARY KEY (pass, dataset_row)
 ) STRICT, WITHOUT ROWID;
 
@@ -214,23 +211,20 @@ CREATE TABLE collapse (
   all_wrong       INTEGER NOT NULL,
   other_constant  INTEGER NOT NULL,
   mixed           INTEGER NOT NULL,
-  unscorable      INTEGER NOT NULL,
-  row_check       INTEGER NOT NULL
+  unscorable      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- The plans. `summary` is a serialized v1::PlanSummary: the collapse counts of all groups drawn for
 -- the step, by source as well, and sums over their completions.
 CREATE TABLE plans (
   step       INTEGER PRIMARY KEY,
-  summary    BLOB    NOT NULL,
-  row_check  INTEGER NOT NULL
+  summary    BLOB    NOT NULL
 ) STRICT;
 
 CREATE TABLE plan_groups (
   step      INTEGER NOT NULL REFERENCES plans,
   position  INTEGER NOT NULL,
   group_id  INTEGER NOT NULL UNIQUE REFERENCES accepted,
-  row_check INTEGER NOT NULL,
   PRIMARY KEY (step, position)
 ) STRICT, WITHOUT ROWID;
 
@@ -240,8 +234,7 @@ CREATE TABLE drops (
   group_id     INTEGER PRIMARY KEY,
   step         INTEGER NOT NULL,
   position     INTEGER NOT NULL,
-  reason       TEXT    NOT NULL,
-  row_check    INTEGER NOT NULL
+  reason       TEXT    NOT NULL
 ) STRICT;
 
 CREATE TABLE learners (
@@ -249,14 +242,12 @@ CREATE TABLE learners (
   start_step         INTEGER NOT NULL,
   checkpoint_digest  BLOB    NOT NULL,
   world_size         INTEGER NOT NULL,
-  secret_sha256      BLOB    NOT NULL,  -- of the secret that the job names in its calls
-  row_check          INTEGER NOT NULL
+  secret_sha256      BLOB    NOT NULL  -- of the secret that the job names in its calls
 ) STRICT;
 
 CREATE TABLE commits (
   learner_epoch  INTEGER NOT NULL,
   step           INTEGER NOT NULL,
-  row_check      INTEGER NOT NULL,
   PRIMARY KEY (learner_epoch, step)
 ) STRICT, WITHOUT ROWID;
 
@@ -265,22 +256,19 @@ CREATE TABLE manifests (
   learner_epoch  INTEGER NOT NULL,
   step           INTEGER NOT NULL,
   digest         BLOB    NOT NULL,
-  row_check      INTEGER NOT NULL,
   PRIMARY KEY (learner_epoch, step)
 ) STRICT, WITHOUT ROWID;
 
 -- The manifest of the newest version, a serialized v1::WeightManifest.
 CREATE TABLE newest_manifest (
   only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
-  bytes      BLOB    NOT NULL,
-  row_check  INTEGER NOT NULL
+  bytes      BLOB    NOT NULL
 ) STRICT;
 
 CREATE TABLE checkpoints (
   learner_epoch  INTEGER NOT NULL,
   step           INTEGER NOT NULL,
   digest         BLOB    NOT NULL,
-  row_check      INTEGER NOT NULL,
   PRIMARY KEY (learner_epoch, step)
 ) STRICT, WITHOUT ROWID;
 
@@ -293,16 +281,14 @@ CREATE TABLE origin (
   digest        BLOB    NOT NULL,  -- of the checkpoint
   cursor_pass   INTEGER NOT NULL,
   cursor_index  INTEGER NOT NULL,
-  drawn         INTEGER NOT NULL,
-  row_check     INTEGER NOT NULL
+  drawn         INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- What an operator wants of a worker, until it is taken back.
 CREATE TABLE worker_orders (
   worker_id    TEXT PRIMARY KEY,
   worker_order TEXT NOT NULL,
-  reason       TEXT NOT NULL,
-  row_check    INTEGER NOT NULL
+  reason       TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Tokens of the accepted groups that have ended: in the loss, outside of it, and not trained.
@@ -310,8 +296,7 @@ CREATE TABLE ended_tokens (
   only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
   trained    INTEGER NOT NULL,
   masked     INTEGER NOT NULL,
-  stale      INTEGER NOT NULL,
-  row_check  INTEGER NOT NULL
+  stale      INTEGER NOT NULL
 ) STRICT;
 
 -- What worker processes have said of the tokens that they sampled, when a group of theirs was
@@ -323,7 +308,6 @@ CREATE TABLE worker_tokens (
   cut          INTEGER NOT NULL,
   refused      INTEGER NOT NULL,
   accepted     INTEGER NOT NULL,
-  row_check    INTEGER NOT NULL,
   PRIMARY KEY (worker_id, incarnation)
 ) STRICT, WITHOUT ROWID;
 
@@ -333,8 +317,7 @@ CREATE TABLE early_ends (
   learner_epoch      INTEGER PRIMARY KEY,
   step               INTEGER NOT NULL,
   coordinator_epoch  INTEGER NOT NULL,
-  reason             TEXT    NOT NULL,  -- the learner's words
-  row_check          INTEGER NOT NULL
+  reason             TEXT    NOT NULL  -- the learner's words
 ) STRICT;
 )sql";
 

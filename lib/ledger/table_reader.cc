@@ -14,13 +14,6 @@ Status Damaged(const std::string& what, const std::string& value) {
       fmt::format("ledger has unknown {} '{}'; restore ledger.db from a copy", what, value));
 }
 
-Status DamagedRow(std::string_view table, const Statement& row) {
-  return DataLoss(fmt::format(
-      "ledger.db is damaged: row '{}' of table {} does not have its checksum; restore a backup of "
-      "the run, or start a new run from its newest checkpoint",
-      row.Text(0), table));
-}
-
 Result<GroupRows> ReadGroups(Database& database, const std::string& where) {
   GroupRows groups;
   const auto add = [&](const Statement& row) -> Status {
@@ -38,19 +31,15 @@ Result<GroupRows> ReadGroups(Database& database, const std::string& where) {
   return groups;
 }
 
-AcceptedGroup AcceptedFrom(const Statement& row) {
+Result<AcceptedGroup> AcceptedFrom(const Statement& row) {
   AcceptedGroup accepted;
   v1::GroupHead head;
-  accepted.damaged =
-      !row.Intact() || !head.ParseFromString(row.Text(7)) || head.group_id() != row.Unsigned(0);
-  if (accepted.damaged) {
-    head.Clear();
-    head.set_group_id(row.Unsigned(0));
-  } else {
-    std::uint64_t id = 0;
-    row.Read(id, accepted.lease_epoch, accepted.content_sha256, accepted.payload.segment,
-             accepted.payload.offset, accepted.payload.bytes, accepted.payload.check);
-  }
+  std::uint64_t id = 0;
+  std::string bytes;
+  row.Read(id, accepted.lease_epoch, accepted.content_sha256, accepted.payload.segment,
+           accepted.payload.offset, accepted.payload.bytes, accepted.payload.check, bytes);
+  if (!head.ParseFromString(bytes) || head.group_id() != id)
+    return Damaged("head of group", row.Text(0));
   accepted.head = std::make_shared<const v1::GroupHead>(std::move(head));
   return accepted;
 }
@@ -59,8 +48,8 @@ Result<AcceptedGroups> ReadAccepted(Database& database, const std::string& where
   AcceptedGroups accepted;
   BUTTRESS_RETURN_IF_ERROR(database.ForEach(
       "SELECT accepted.* FROM groups CROSS JOIN accepted USING (group_id) WHERE " + where,
-      [&](const Statement& row) {
-        accepted[row.Unsigned(0)] = AcceptedFrom(row);
+      [&](const Statement& row) -> Status {
+        BUTTRESS_ASSIGN_OR_RETURN(accepted[row.Unsigned(0)], AcceptedFrom(row));
         return OkStatus();
       }));
   return accepted;
@@ -118,7 +107,7 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
     PlanRow& plan = plans[row.Unsigned(0)];
     plan.step = row.Unsigned(0);
     v1::PlanSummary summary;
-    if (!summary.ParseFromString(row.Text(1))) return DamagedRow("plans", row);
+    if (!summary.ParseFromString(row.Text(1))) return Damaged("plan of step", row.Text(0));
     return FromProto(summary, plan.collapse, plan.drawn, plan.control);
   };
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "plans", "WHERE " + where, add_plan));
@@ -146,12 +135,11 @@ Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& s
   while (difficulty.groups() < RecentDifficulty::kGroups) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
     if (!found) break;
-    const AcceptedGroup group = AcceptedFrom(*rows);
-    if (!group.damaged) difficulty.Add(group.id(), group.trials());
+    BUTTRESS_ASSIGN_OR_RETURN(const AcceptedGroup group, AcceptedFrom(*rows));
+    difficulty.Add(group.id(), group.trials());
   }
   // Add keeps the newest.
-  const auto add = [&](const Statement& row) -> Status {
-    if (!row.Intact()) return DamagedRow("archived_trials", row);
+  const auto add = [&](const Statement& row) {
     std::string of;
     std::uint64_t id = 0;
     GroupTrials trials;
@@ -220,7 +208,7 @@ Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database,
                                                            "OR reason = 'no_signal')",
                                                            first_id)));
   for (const auto& [id, group] : ended) {
-    if (!group.damaged) tags.emplace_hint(tags.end(), id, ContentTag(group.content_sha256));
+    tags.emplace_hint(tags.end(), id, ContentTag(group.content_sha256));
   }
   return tags;
 }

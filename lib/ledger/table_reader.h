@@ -1,6 +1,5 @@
 // Reads rows of the tables of a ledger or an archive, for LedgerReader. `where` and `rest` are SQL
-// of this library, never text from outside. kDataLoss for a row of a checked table without its
-// checksum, except where a comment says otherwise.
+// of this library, never text from outside.
 #pragma once
 
 #include <fmt/core.h>
@@ -25,13 +24,10 @@ using AcceptedGroups = std::map<std::uint64_t, AcceptedGroup>;
 // kDataLoss that names a value which the ledger cannot have.
 Status Damaged(const std::string& what, const std::string& value);
 
-// kDataLoss that names a row without its checksum.
-Status DamagedRow(std::string_view table, const Statement& row);
-
 Result<GroupRows> ReadGroups(Database& database, const std::string& where);
 
-// A row without its checksum gives a group of which only the id is known.
-AcceptedGroup AcceptedFrom(const Statement& row);
+// Of a whole row of `accepted`.
+Result<AcceptedGroup> AcceptedFrom(const Statement& row);
 
 // `where` may name columns of `groups`. CROSS JOIN makes SQLite begin with the few groups of it
 // instead of all contents.
@@ -82,18 +78,13 @@ Status FromName(std::string_view (*name_of)(Enum), std::size_t count, const std:
   return Damaged("name", name);
 }
 
-// Calls `visit(row)` for the whole rows of a checked table; `rest` is the SQL behind the table's
-// name, written in this library, never text from outside. kDataLoss for a row without its checksum.
+// Calls `visit(row)` for the whole rows of a table; `rest` is the SQL behind the table's name.
 template <class Visit>
 Status ForEachRow(Database& database, std::string_view table, std::string_view rest, Visit visit) {
-  return database.ForEach(fmt::format("SELECT * FROM {} {}", table, rest),
-                          [&](const Statement& row) -> Status {
-                            if (!row.Intact()) return DamagedRow(table, row);
-                            return visit(row);
-                          });
+  return database.ForEach(fmt::format("SELECT * FROM {} {}", table, rest), visit);
 }
 
-// Returns the whole rows of a checked table, with its columns in `members`.
+// Returns the whole rows of a table, with its columns in `members`.
 template <class Row, class... Members>
 Result<std::vector<Row>> ReadTable(Database& database, std::string_view table,
                                    std::string_view rest, Members Row::*... members) {

@@ -162,13 +162,6 @@ def flip_checkpoint(run):
     return {"damaged": newest.name, "trained_again_from": int(newest.name[5:]) - 10}
 
 
-def copy_ledger(path, target):
-    source, copy = sqlite3.connect(path), sqlite3.connect(target)
-    source.backup(copy)
-    source.close()
-    copy.close()
-
-
 def put_ledger(run, path):
     shutil.copyfile(path, run.disk / "ledger.db")
     for name in ("ledger.db-wal", "ledger.db-shm"):
@@ -268,7 +261,10 @@ def damage(run, seconds):
     run.start("learner")
     run.wait_for_step(25)
     old = run.folder / "yesterday.db"
-    copy_ledger(run.disk / "ledger.db", old)
+    run.end("coordinator", signal.SIGTERM)
+    shutil.copyfile(run.disk / "ledger.db", old)
+    run.start_coordinator()
+    run.wait_for_step(run.step() + 5)
     report["payload"] = flip_payload(run)
     run.wait_for_step(run.step() + 25)
     report["checkpoint"] = flip_checkpoint(run)

@@ -251,7 +251,7 @@ TEST_F(ArchiveTest, CommitsGoOnDuringABackupAndTheLogIsCutAfterIt) {
   {
     const auto reader = *LedgerReader::Open(path_);
     ASSERT_TRUE(reader->Run().ok());
-    commit(190);
+    commit(205);
     EXPECT_GT(std::filesystem::file_size(log), std::uint64_t{66} << 20);
     const std::string copy = folder_.path() + "/copy.db";
     ASSERT_TRUE(CopyLedger(path_, copy).ok());

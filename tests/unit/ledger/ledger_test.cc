@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -11,8 +12,10 @@
 
 #include "lib/experience/codec.h"
 #include "lib/ledger/audit.h"
+#include "lib/ledger/checked_files.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/reader.h"
+#include "lib/ledger/schema.h"
 #include "tests/property/run_simulation.h"
 #include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
@@ -20,7 +23,6 @@
 namespace buttress {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -107,62 +109,91 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   EXPECT_EQ(end.offset, 182);  // 100 + 32 + 50
 }
 
-// Flips one bit of `column` in the row of `table` that `where` names.
-void Damage(const std::string& path, const std::string& table, const std::string& column,
-            const std::string& where) {
-  const auto database = *Database::Open(path, DatabaseMode::kReadWrite);
-  const Status status = database->Execute("UPDATE " + table + " SET " + column + " WHERE " + where);
-  ASSERT_TRUE(status.ok()) << status.ToString();
+void FlipBit(const std::string& path, std::uintmax_t place) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(place));
+  const auto flipped = static_cast<char>(file.get() ^ 1);
+  file.seekp(static_cast<std::streamoff>(place));
+  file.put(flipped);
 }
 
-TEST_F(LedgerTest, ADamagedHeadIsToldAndCostsItsGroup) {
+TEST_F(LedgerTest, ADamagedPageIsToldByItsNumber) {
   LedgerChanges changes;
   changes.run = FirstRun();
-  changes.run->next_group_id = 3;
-  changes.groups = {Pending(1), Pending(2)};
-  for (GroupRow& group : changes.groups) group.state = GroupState::kReady;
-  changes.accepted = {Accepted(1), Accepted(2)};
+  changes.groups = {Pending(1)};
+  changes.accepted = {Accepted(1)};
   ASSERT_TRUE(Open()->Write(changes).ok());
-  // One byte of a stored reward.
-  Damage(path_, "accepted", "head = CAST(substr(head, 1, length(head) - 1) || x'77' AS BLOB)",
-         "group_id = 2");
-  const LedgerSnapshot snapshot = *Open()->Load();
-  EXPECT_FALSE(snapshot.accepted.at(1).damaged);
-  EXPECT_TRUE(snapshot.accepted.at(2).damaged);
-  EXPECT_EQ(snapshot.accepted.at(2).id(), 2);
-  EXPECT_THAT(*(*LedgerReader::Open(path_))->DamagedRows(), ElementsAre("row '2' of accepted"));
+  const std::uintmax_t pages = std::filesystem::file_size(path_) / kPageBytes;
+  EXPECT_GT(pages, 20);
+  const std::string copy = folder_.path() + "/copy.db";
+  for (std::uintmax_t page = 0; page < pages; ++page) {
+    const std::uintmax_t place = page * kPageBytes + page * 100 % kPageBytes;
+    FlipBit(path_, place);
+    const std::string damage = "/ledger.db is damaged: page " + std::to_string(page + 1) +
+                               " does not have its checksum; restore a backup of the run";
+    const Status copied = CopyLedger(path_, copy);
+    EXPECT_EQ(copied.code(), StatusCode::kDataLoss);
+    EXPECT_THAT(copied.message(), HasSubstr(damage));
+    const auto reader = LedgerReader::Open(path_);
+    if (reader.ok()) {
+      const auto audit = AuditLedger(**reader);
+      EXPECT_THAT(audit.ok() ? audit->violations() : std::vector{audit.status().message()},
+                  testing::Contains(HasSubstr(damage)));
+    } else {
+      EXPECT_THAT(reader.status().message(), HasSubstr(damage));
+    }
+    FlipBit(path_, place);
+    std::filesystem::remove(copy);
+  }
+  EXPECT_TRUE(Open()->Load().ok());
+  EXPECT_TRUE(CopyLedger(path_, copy).ok());
 }
 
-TEST_F(LedgerTest, ADamagedRowOfAnyTableIsRefusedByName) {
-  const std::pair<const char*, const char*> flips[] = {
-      {"groups", "step = step + 1"},
-      {"groups", "position = position + 4"},
-      {"groups", "state = 'ready'"},
-      {"plans", "summary = CAST(summary || x'00' AS BLOB)"},
-      {"prompt_history", "correct = correct + 1"},
-      {"run", "planned_step = planned_step + 1"},
-      {"plan_groups", "position = position + 1"},
-      {"collapse", "mixed = mixed + 1"}};
-  for (const auto& [table, flip] : flips) {
-    TempDir folder;
-    const std::string path = folder.path() + "/ledger.db";
-    LedgerChanges changes;
-    changes.run = FirstRun();
-    changes.groups = {Pending(1)};
-    changes.groups[0].state = GroupState::kBatched;
-    changes.groups[0].step = 1;
-    changes.accepted = {Accepted(1)};
-    changes.histories[1] = {4, 11};
-    changes.collapse["s"].Add(CollapseClass::kMixed);
-    changes.plans = {{1, {1}, {}, {}}};
-    ASSERT_TRUE((*Ledger::Open(path))->Write(changes).ok());
-    Damage(path, table, flip, "TRUE");
-    const auto ledger = Ledger::Open(path);
-    const Status status = ledger.ok() ? (*ledger)->Load().status() : ledger.status();
-    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << table << ": " << flip;
-    EXPECT_THAT(status.message(), HasSubstr(std::string("of table ") + table));
-    EXPECT_THAT(*(*LedgerReader::Open(path))->DamagedRows(), Not(IsEmpty())) << flip;
+// A read of a page in the log, which its writer has opened before the damage.
+TEST_F(LedgerTest, ADamagedFrameOfTheLogIsToldByItsNumber) {
+  const std::unique_ptr<Ledger> ledger = Open();
+  const std::string log = path_ + "-wal";
+  const auto frames = (std::filesystem::file_size(log) - 32) / (24 + kPageBytes);
+  for (std::uintmax_t frame = 0; frame < frames; ++frame)
+    FlipBit(log, 32 + frame * (24 + kPageBytes) + 24 + 100);
+  const Status read = LedgerReader::Open(path_).status();
+  EXPECT_EQ(read.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(read.message(), testing::ContainsRegex("/ledger.db-wal is damaged: frame [0-9]+ "));
+}
+
+TEST_F(LedgerTest, ALogThatHasLostItsEndIsRefused) {
+  const std::string killed = folder_.path() + "/killed/ledger.db";
+  const auto copy_files = [&] {
+    std::filesystem::create_directory(folder_.path() + "/killed");
+    for (const char* part : {"", "-wal", ".lock"}) {
+      std::filesystem::copy_file(path_ + part, killed + part,
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+  };
+  const std::unique_ptr<Ledger> ledger = Open();
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  ASSERT_TRUE(ledger->Write(changes).ok());
+  const auto synced = std::filesystem::file_size(path_ + "-wal");
+  changes.groups = {Pending(1)};
+  ASSERT_TRUE(ledger->Write(changes).ok());
+
+  copy_files();
+  EXPECT_EQ((*Ledger::Open(killed))->Load()->groups.size(), 1);
+  for (const std::uintmax_t place : {std::uintmax_t{3}, std::uintmax_t{5000}, synced + 500}) {
+    copy_files();
+    FlipBit(killed + "-wal", place);
+    for (const Status& status :
+         {LedgerReader::Open(killed).status(), Ledger::Open(killed).status()}) {
+      EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+      EXPECT_THAT(status.message(), HasSubstr("ledger.db-wal is damaged"));
+      EXPECT_THAT(status.message(), HasSubstr("transaction 2 was acknowledged, and only "));
+    }
+    EXPECT_EQ(std::filesystem::file_size(killed + "-wal"),
+              std::filesystem::file_size(path_ + "-wal"));
   }
+  std::filesystem::remove(killed + ".lock");
+  EXPECT_EQ((*Ledger::Open(killed))->Load()->groups.size(), 0);
 }
 
 TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
@@ -456,9 +487,20 @@ TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
   for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(),
-                HasSubstr("is a ledger of version 3, this program reads version 16; use the "
+                HasSubstr("is a ledger of version 3, this program reads version 17; use the "
                           "program that wrote it, or a new run folder"));
   }
+}
+
+TEST_F(LedgerTest, ALedgerFromBeforeTheChecksumsOfPagesIsRefusedByNumber) {
+  sqlite3* older = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &older), SQLITE_OK);
+  const std::string sql = "PRAGMA user_version = 16; CREATE TABLE t (x); PRAGMA application_id = " +
+                          std::to_string(kLedgerApplicationId);
+  ASSERT_EQ(sqlite3_exec(older, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(older);
+  for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()})
+    EXPECT_THAT(status.message(), HasSubstr("is a ledger of version 16, this program reads"));
 }
 
 }  // namespace
