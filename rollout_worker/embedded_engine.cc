@@ -308,9 +308,10 @@ class EmbeddedEngine final : public InferenceEngine {
     for (SampleRequest& sample : submitted) {
       const std::uint64_t key = next_key_++;
       const Status added =
-          ready.ok() ? generator_->Add(key, sample.prompt_token_ids, sample.sampling, tokenizer_,
-                                       {sample.begun.token_ids, sample.begun.logprobs})
-                     : ready;
+          ready.ok()
+              ? generator_->Add(key, sample.prompt_token_ids, sample.sampling, tokenizer_,
+                                {sample.begun.token_ids, sample.begun.logprobs}, sample.extras)
+              : ready;
       if (!added.ok()) {
         results.push_back(Ended(sample, FinishReason::kError, added));
         continue;
@@ -403,6 +404,8 @@ class EmbeddedEngine final : public InferenceEngine {
     result.segments = history_.SegmentsOf(sequence, sample.begun.segments);
     result.token_ids = std::move(sequence.token_ids);
     result.logprobs = std::move(sequence.logprobs);
+    result.top_logprobs = std::move(sequence.top_logprobs);
+    result.prompt_logprobs = std::move(sequence.prompt_logprobs);
     return result;
   }
 

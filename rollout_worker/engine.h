@@ -12,6 +12,7 @@
 #include "lib/experience/lease.h"
 #include "lib/experience/partial.h"
 #include "lib/experience/types.h"
+#include "lib/policy/decode/sample_extras.h"
 #include "lib/weights/manifest.h"
 #include "rollout_worker/episodes/episode.h"
 
@@ -37,6 +38,7 @@ struct SampleRequest {
   // The tokens that it begins with, and their versions, which may be older than min_version. They
   // do not end it; it has none if it begins with the prompt.
   PartialCompletion begun = {};
+  SampleExtras extras = {};  // of `buttress serve`: the embedded engine alone knows them
   // The task of an episode (run.env); null for a completion of the prompt.
   std::shared_ptr<const EpisodeTask> task = nullptr;
 };
@@ -51,6 +53,10 @@ struct EngineResult {
   std::vector<Segment> segments;        // in order; cover all tokens
   FinishReason finish_reason = FinishReason::kUnspecified;
   Status status;  // not OK if finish_reason is error
+  // What extras ask for, under the distributions that they name: of each token, and of each token
+  // of the prompt but the first.
+  std::vector<std::vector<TokenLogprob>> top_logprobs = {};
+  std::vector<PromptLogprob> prompt_logprobs = {};
   // What was sampled of an episode, in place of tokens, log-probs and segments; null for a
   // completion.
   std::shared_ptr<const Episode> episode = nullptr;

@@ -1,5 +1,7 @@
 #include "rollout_worker/episodes/agent_gateway.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -115,6 +117,21 @@ class OpenRequest {
   bool refused_ GUARDED_BY(mutex_) = false;
 };
 
+// Refuses what would change the distribution of an answer, or what no episode keeps.
+Status CheckAsked(const OpenAiRequest& request) {
+  const std::pair<bool, const char*> refused[] = {
+      {request.extras.penalties != Penalties(), "a penalty"},
+      {request.extras.top_logprobs > 0, "top_logprobs, or logprobs of /completions above 0,"},
+      {request.prompt_logprobs, "prompt_logprobs"},
+      {request.echo, "echo"}};
+  for (const auto& [is_asked, what] : refused) {
+    if (is_asked)
+      return InvalidArgument(fmt::format(
+          "{} is not for agents: the policy answers as the run samples; leave it out", what));
+  }
+  return OkStatus();
+}
+
 // What a request asks, once for each prompt.
 std::vector<PolicyAsk> AsksOf(const OpenAiRequest& request) {
   std::vector<PolicyAsk> asks;
@@ -138,6 +155,7 @@ void AskPolicy(const std::shared_ptr<ApiCall>& call, const std::shared_ptr<LiveE
                bool chat, const Tokenizer& tokenizer) {
   Result<OpenAiRequest> request = chat ? ParseChat(call->body()) : ParseCompletions(call->body());
   if (!request.ok()) return Refuse(*call, request.status());
+  if (const Status asked = CheckAsked(*request); !asked.ok()) return Refuse(*call, asked);
   const std::vector<PolicyAsk> asks = AsksOf(*request);
   const auto n = static_cast<std::size_t>(request->n);
   if (asks.size() * n > LiveEpisode::kMostCalls)

@@ -115,6 +115,8 @@ std::string OpenAiReply::Whole(const std::vector<OpenAiChoice>& choices,
   Json body = Head(false);
   Json& list = body["choices"] = Json::array();
   for (const OpenAiChoice& choice : choices) list.push_back(ChoiceJson(choice, false));
+  if (request_.prompt_logprobs && request_.chat)
+    body["prompt_logprobs"] = PromptLogprobsJson(choices.front());
   body["usage"] = UsageJson(usage);
   return TextOf(body);
 }
@@ -156,6 +158,8 @@ OpenAiReply::Json OpenAiReply::ChoiceJson(const OpenAiChoice& choice, bool event
                     : request_.chat    ? ChatLogprobsJson(choice)
                                        : LogprobsJson(choice);
   out["finish_reason"] = FinishOf(choice);
+  if (request_.prompt_logprobs && !request_.chat)
+    out["prompt_logprobs"] = PromptLogprobsJson(choice);
   if (!request_.return_token_ids) return out;
   out["token_ids"] = choice.token_ids;
   out["prompt_token_ids"] =
@@ -182,33 +186,76 @@ OpenAiReply::Json OpenAiReply::MessageJson(const OpenAiChoice& choice, bool even
   return message;
 }
 
+// The prompt is the first part of an echo. Its first token has no log-prob, and an answer that
+// was cut before the prompt was scored has no other.
 OpenAiReply::Json OpenAiReply::LogprobsJson(const OpenAiChoice& choice) const {
-  Json tokens = Json::array(), logprobs = Json::array(), top = Json::array();
+  Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array();
+  const auto add = [&](std::int32_t token, float logprob, const std::vector<TokenLogprob>& top) {
+    Json by_text = Json::object();
+    for (const TokenLogprob& one : top) by_text.emplace(TokenText(one.token), Finite(one.logprob));
+    by_text.emplace(TokenText(token), Finite(logprob));
+    tokens.push_back(TokenText(token));
+    logprobs.push_back(Finite(logprob));
+    tops.push_back(std::move(by_text));
+  };
+  const std::size_t echoed =
+      request_.echo ? std::min(choice.prompt_token_ids.size(), choice.prompt_logprobs.size() + 1)
+                    : 0;
+  for (std::size_t i = 0; i < echoed; ++i) {
+    if (i > 0) {
+      const PromptLogprob& score = choice.prompt_logprobs[i - 1];
+      add(choice.prompt_token_ids[i], score.logprob, score.top);
+    } else {
+      tokens.push_back(TokenText(choice.prompt_token_ids[0]));
+      logprobs.push_back(nullptr);
+      tops.push_back(nullptr);
+    }
+  }
   for (std::size_t i = 0; i < choice.token_ids.size(); ++i) {
-    const std::string text = TokenText(choice.token_ids[i]);
-    const double logprob = Finite(choice.logprobs[i]);
-    tokens.push_back(text);
-    logprobs.push_back(logprob);
-    if (request_.top_logprobs) top.push_back({{text, logprob}});
+    add(choice.token_ids[i], choice.logprobs[i],
+        i < choice.top_logprobs.size() ? choice.top_logprobs[i] : std::vector<TokenLogprob>());
   }
   return {{"tokens", tokens},
           {"token_logprobs", logprobs},
-          {"top_logprobs", request_.top_logprobs ? top : Json()}};
+          {"top_logprobs", request_.extras.top_logprobs > 0 ? tops : Json()}};
+}
+
+OpenAiReply::Json OpenAiReply::TokenJson(std::int32_t token, float logprob) const {
+  Json bytes = Json::array();
+  for (const char c : tokenizer_.TokenBytes(token)) bytes.push_back(static_cast<unsigned char>(c));
+  return {{"token", TokenText(token)}, {"logprob", Finite(logprob)}, {"bytes", bytes}};
 }
 
 OpenAiReply::Json OpenAiReply::ChatLogprobsJson(const OpenAiChoice& choice) const {
   Json content = Json::array();
   for (std::size_t i = 0; i < choice.token_ids.size(); ++i) {
-    const std::string text = TokenText(choice.token_ids[i]);
-    Json bytes = Json::array();
-    for (const char c : tokenizer_.TokenBytes(choice.token_ids[i]))
-      bytes.push_back(static_cast<unsigned char>(c));
-    Json token = {{"token", text}, {"logprob", Finite(choice.logprobs[i])}, {"bytes", bytes}};
-    Json top = request_.top_logprobs ? Json::array({token}) : Json::array();
-    token["top_logprobs"] = std::move(top);
+    Json token = TokenJson(choice.token_ids[i], choice.logprobs[i]);
+    Json& top = token["top_logprobs"] = Json::array();
+    for (std::size_t t = 0; i < choice.top_logprobs.size() && t < choice.top_logprobs[i].size();
+         ++t)
+      top.push_back(TokenJson(choice.top_logprobs[i][t].token, choice.top_logprobs[i][t].logprob));
     content.push_back(std::move(token));
   }
   return {{"content", content}};
+}
+
+// As vLLM: null for the first token, then objects by id, of the token and of the most probable.
+OpenAiReply::Json OpenAiReply::PromptLogprobsJson(const OpenAiChoice& choice) const {
+  Json out = Json::array({nullptr});
+  for (std::size_t i = 0; i < choice.prompt_logprobs.size(); ++i) {
+    const PromptLogprob& score = choice.prompt_logprobs[i];
+    Json by_id = Json::object();
+    const auto add = [&](std::int32_t token, float logprob, std::int64_t rank) {
+      by_id.emplace(
+          std::to_string(token),
+          Json{{"logprob", Finite(logprob)}, {"rank", rank}, {"decoded_token", TokenText(token)}});
+    };
+    add(choice.prompt_token_ids[i + 1], score.logprob, score.rank);
+    for (std::size_t t = 0; t < score.top.size(); ++t)
+      add(score.top[t].token, score.top[t].logprob, static_cast<std::int64_t>(t) + 1);
+    out.push_back(std::move(by_id));
+  }
+  return out;
 }
 
 std::string OpenAiReply::TokenText(std::int32_t token) const {

@@ -23,7 +23,9 @@ struct OpenAiChoice {
   std::vector<ToolCall> calls;
   std::vector<std::int32_t> token_ids;
   std::vector<float> logprobs;                              // of them, nats
+  std::vector<std::vector<TokenLogprob>> top_logprobs;      // the same, where they are asked for
   std::vector<std::int32_t> prompt_token_ids;               // shown where return_token_ids is set
+  std::vector<PromptLogprob> prompt_logprobs;               // of them but the first
   FinishReason finish_reason = FinishReason::kUnspecified;  // while more follows
 };
 
@@ -56,6 +58,8 @@ class OpenAiReply {
   Json MessageJson(const OpenAiChoice& choice, bool event) const;
   Json LogprobsJson(const OpenAiChoice& choice) const;
   Json ChatLogprobsJson(const OpenAiChoice& choice) const;
+  Json TokenJson(std::int32_t token, float logprob) const;
+  Json PromptLogprobsJson(const OpenAiChoice& choice) const;
   std::string TokenText(std::int32_t token) const;
 
   const OpenAiRequest& request_;

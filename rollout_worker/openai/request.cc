@@ -20,6 +20,10 @@ using nlohmann::ordered_json;
 constexpr std::int32_t kMaxChoices = 128;
 constexpr std::size_t kMaxPrompts = 2048;
 constexpr std::int32_t kDefaultTokens = 16;  // of completions, as in OpenAI's API
+constexpr std::int32_t kMostLogprobs = 20;   // of a token, as in OpenAI's API and vLLM
+constexpr double kMostPenalty = 2;           // as in OpenAI's API
+constexpr double kLeastRepetition = 0.01;
+constexpr double kMostRepetition = 100;
 
 // They change no token of an answer.
 constexpr std::array<std::string_view, 11> kIgnored = {
@@ -75,9 +79,6 @@ struct NeutralField {
 
 constexpr NeutralField kNeutral[] = {
     {"min_p", "0"},
-    {"repetition_penalty", "1"},
-    {"presence_penalty", "0"},
-    {"frequency_penalty", "0"},
     {"length_penalty", "1"},
     {"best_of", "1"},
     {"use_beam_search", "false"},
@@ -103,6 +104,7 @@ using Reader = std::function<Status(const std::string& name, const ordered_json&
 // The readers of the fields that both calls have.
 std::map<std::string_view, Reader> CommonReaders(OpenAiRequest& to) {
   SamplingParams& sampling = to.sampling;
+  Penalties& penalties = to.extras.penalties;
   const auto into = [](auto& field) -> Reader {
     return [&field](const std::string& name, const ordered_json& value) {
       return ReadField(name, value, field);
@@ -119,7 +121,7 @@ std::map<std::string_view, Reader> CommonReaders(OpenAiRequest& to) {
     };
   };
   const Reader max_tokens = [&to](const std::string& name, const ordered_json& value) {
-    return ReadWholeField(name, value, 1, kMaxWhole, to.max_tokens.emplace());
+    return ReadWholeField(name, value, to.chat ? 1 : 0, kMaxWhole, to.max_tokens.emplace());
   };
   return {
       {"model", into(to.model)},
@@ -127,6 +129,14 @@ std::map<std::string_view, Reader> CommonReaders(OpenAiRequest& to) {
       {"stream", into(to.stream)},
       {"temperature", number(0, 100, sampling.temperature)},
       {"top_p", number(1e-6, 1, sampling.top_p)},
+      {"presence_penalty", number(-kMostPenalty, kMostPenalty, penalties.presence)},
+      {"frequency_penalty", number(-kMostPenalty, kMostPenalty, penalties.frequency)},
+      {"repetition_penalty", number(kLeastRepetition, kMostRepetition, penalties.repetition)},
+      {"prompt_logprobs",
+       [&](const std::string& name, const ordered_json& value) {
+         to.prompt_logprobs = true;
+         return ReadWholeField(name, value, 0, kMostLogprobs, to.extras.prompt_logprobs);
+       }},
       {"top_k",
        [&](const std::string& name, const ordered_json& value) {
          const Status read = ReadWholeField(name, value, -1, kMaxWhole, sampling.top_k);
@@ -164,12 +174,12 @@ std::map<std::string_view, Reader> CompletionReaders(OpenAiRequest& to) {
   readers["add_special_tokens"] = [&](const std::string& name, const ordered_json& value) {
     return ReadField(name, value, to.add_special_tokens);
   };
+  readers["echo"] = [&](const std::string& name, const ordered_json& value) {
+    return ReadField(name, value, to.echo);
+  };
   readers["logprobs"] = [&](const std::string& name, const ordered_json& value) {
-    std::int32_t top = 0;
-    const Status read = ReadWholeField(name, value, 0, 1, top);
     to.logprobs = true;
-    to.top_logprobs = top > 0;
-    return read;
+    return ReadWholeField(name, value, 0, kMostLogprobs, to.extras.top_logprobs);
   };
   return readers;
 }
@@ -196,10 +206,7 @@ std::map<std::string_view, Reader> ChatReaders(OpenAiRequest& to) {
     return ReadField(name, value, to.logprobs);
   };
   readers["top_logprobs"] = [&](const std::string& name, const ordered_json& value) {
-    std::int32_t top = 0;
-    const Status read = ReadWholeField(name, value, 0, 1, top);
-    to.top_logprobs = top > 0;
-    return read;
+    return ReadWholeField(name, value, 0, kMostLogprobs, to.extras.top_logprobs);
   };
   return readers;
 }
@@ -235,15 +242,19 @@ Status ReadFields(const ordered_json& body, const std::map<std::string_view, Rea
   return OkStatus();
 }
 
-// The log-prob of the most probable token is known where that is the one that is sampled.
-Status CheckLogprobs(const OpenAiRequest& request, const char* name) {
-  if (!request.top_logprobs) return OkStatus();
-  if (!request.logprobs) return InvalidArgument("top_logprobs = 1 needs logprobs = true");
-  if (request.sampling.temperature == 0 || request.sampling.top_k == 1) return OkStatus();
-  return InvalidArgument(fmt::format(
-      "{} = 1; expected 0, the log-prob of the sampled token: where temperature is not 0, that of "
-      "the most probable one is not kept",
-      name));
+// What fields ask for together.
+Status CheckTogether(OpenAiRequest& to) {
+  if (to.extras.top_logprobs > 0 && !to.logprobs)
+    return InvalidArgument("top_logprobs is not 0; expected logprobs = true beside it");
+  if (to.max_tokens == 0 && !to.echo)
+    return InvalidArgument("max_tokens = 0; expected at least 1, or echo = true beside it");
+  if (to.stream && to.echo)
+    return InvalidArgument("echo is not streamed; expected stream = false beside it");
+  if (to.stream && to.prompt_logprobs)
+    return InvalidArgument("prompt_logprobs is not streamed; expected stream = false beside it");
+  if (to.echo && to.logprobs && !to.prompt_logprobs)
+    to.extras.prompt_logprobs = to.extras.top_logprobs;
+  return OkStatus();
 }
 
 // Puts the text of a message in place of its parts.
@@ -317,7 +328,7 @@ Result<OpenAiRequest> ParseCompletions(std::string_view body) {
   OpenAiRequest request;
   BUTTRESS_RETURN_IF_ERROR(ReadFields(parsed, CompletionReaders(request)));
   BUTTRESS_RETURN_IF_ERROR(ReadStreamOptions(parsed, request));
-  BUTTRESS_RETURN_IF_ERROR(CheckLogprobs(request, "logprobs"));
+  BUTTRESS_RETURN_IF_ERROR(CheckTogether(request));
   if (request.prompts.empty())
     return InvalidArgument("prompt is missing; expected a text or a list of token ids");
   if (!request.max_tokens) request.max_tokens = kDefaultTokens;
@@ -330,7 +341,7 @@ Result<OpenAiRequest> ParseChat(std::string_view body) {
   request.chat = true;
   BUTTRESS_RETURN_IF_ERROR(ReadFields(parsed, ChatReaders(request)));
   BUTTRESS_RETURN_IF_ERROR(ReadStreamOptions(parsed, request));
-  BUTTRESS_RETURN_IF_ERROR(CheckLogprobs(request, "top_logprobs"));
+  BUTTRESS_RETURN_IF_ERROR(CheckTogether(request));
   if (request.messages.is_null())
     return InvalidArgument("messages is missing; expected a list of messages");
   if (MemberOf(parsed, "tool_choice") == "none") request.tools = nullptr;

@@ -11,6 +11,7 @@
 
 #include "lib/base/report/status.h"
 #include "lib/experience/types.h"
+#include "lib/policy/decode/sample_extras.h"
 
 namespace buttress {
 
@@ -29,15 +30,17 @@ struct OpenAiRequest {
   // Without seed and max_tokens. The stops are those of the request alone (DecideStops adds those
   // of the model).
   SamplingParams sampling;
-  std::optional<std::int32_t> max_tokens;  // absent: what the model has room for
+  std::optional<std::int32_t> max_tokens;  // absent: what the model has room for; 0: echo alone
   std::optional<std::uint64_t> seed;       // absent: any
   std::int32_t n = 1;
   bool ignore_eos = false;
   bool stream = false;
-  bool include_usage = false;  // a stream ends with it
-  bool logprobs = false;       // of the sampled tokens
-  bool top_logprobs = false;   // and those of the most probable tokens, which they are
-  bool tokens_as_ids = false;  // log-probs show "token_id:5"
+  bool include_usage = false;    // a stream ends with it
+  bool logprobs = false;         // of the sampled tokens
+  bool prompt_logprobs = false;  // are shown
+  SampleExtras extras;           // penalties, and log-probs beside those of the sampled tokens
+  bool echo = false;             // of completions: the prompt is the first part of the text
+  bool tokens_as_ids = false;    // log-probs show "token_id:5"
   bool return_token_ids = false;
 
   // The seed of choice `index` of each prompt: `base`, which is the seed of the request or any, for

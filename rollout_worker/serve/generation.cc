@@ -101,13 +101,14 @@ Result<std::vector<SampleRequest>> Generation::Samples() {
   for (std::size_t p = 0; p < prompts_.size(); ++p) {
     BUTTRESS_RETURN_IF_ERROR(CheckLength(prompts_[p]));
     SamplingParams sampling = request_.sampling;
-    sampling.max_tokens = request_.max_tokens.value_or(
-        static_cast<std::int32_t>(model_.max_tokens - std::ssize(prompts_[p])));
+    const auto room = static_cast<std::int32_t>(model_.max_tokens - std::ssize(prompts_[p]));
+    sampling.max_tokens = std::max(1, request_.max_tokens.value_or(room));
     BUTTRESS_RETURN_IF_ERROR(DecideStops(stops, model_.tokenizer, sampling));
     for (std::int32_t i = 0; i < request_.n; ++i) {
       SampleRequest& sample = samples.emplace_back();
       sample.prompt_token_ids = prompts_[p];
       sample.sampling = sampling;
+      sample.extras = request_.extras;
       sample.sampling.seed = OpenAiRequest::SeedOf(request_.seed.value_or(MixSeed(any, p)), i);
     }
     request_.sampling.stop = sampling.stop;
@@ -127,6 +128,9 @@ void Generation::AddTokens(const EngineResult& result, Shown& shown, OpenAiChoic
   choice.index = result.id.index;
   choice.token_ids.assign(result.token_ids.begin() + begin, result.token_ids.end());
   choice.logprobs.assign(result.logprobs.begin() + begin, result.logprobs.end());
+  if (request_.extras.top_logprobs > 0)
+    choice.top_logprobs.assign(result.top_logprobs.begin() + begin, result.top_logprobs.end());
+  choice.prompt_logprobs = result.prompt_logprobs;
   if (!shown.begun)
     choice.prompt_token_ids = prompts_[static_cast<std::size_t>(result.id.index / request_.n)];
   shown.tokens = result.token_ids.size();
@@ -148,10 +152,12 @@ void Generation::OnDone(EngineResult result) {
   if (!result.status.ok()) return Fail(result.status);
   Shown& shown = shown_[static_cast<std::size_t>(result.id.index)];
   OpenAiChoice choice;
+  // max_tokens = 0 asks for the prompt alone, which the engine scores for a token behind it.
+  if (request_.max_tokens == 0) result.token_ids.clear();
   const Status read = ReadAnswerOf(result, choice);
   if (!read.ok()) return Fail(read);
   AddTokens(result, shown, choice);
-  choice.finish_reason = result.finish_reason;
+  choice.finish_reason = request_.max_tokens == 0 ? FinishReason::kLength : result.finish_reason;
   usage_.completion_tokens += std::ssize(result.token_ids);
   if (request_.stream) {
     choice.text = shown.text->Finish(choice.text);
@@ -162,11 +168,25 @@ void Generation::OnDone(EngineResult result) {
   if (--open_ == 0) End();
 }
 
-// An answer whose calls cannot be read is a text.
 Status Generation::ReadAnswerOf(const EngineResult& result, OpenAiChoice& choice) const {
   BUTTRESS_ASSIGN_OR_RETURN(choice.text, ResponseText(*model_.tokenizer, result.token_ids,
                                                       result.finish_reason, request_.sampling));
-  if (request_.tools.is_null()) return OkStatus();
+  if (!request_.tools.is_null()) return ReadCalls(choice);
+  if (!request_.echo) return OkStatus();
+  const auto prompt = static_cast<std::size_t>(result.id.index / request_.n);
+  const auto* const text = std::get_if<std::string>(&request_.prompts[prompt]);
+  if (text != nullptr) {
+    choice.text.insert(0, *text);
+    return OkStatus();
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string decoded,
+                            model_.tokenizer->Decode(prompts_[prompt], SpecialTokens::kSkip));
+  choice.text.insert(0, decoded);
+  return OkStatus();
+}
+
+// An answer whose calls cannot be read is a text.
+Status Generation::ReadCalls(OpenAiChoice& choice) const {
   AssistantMessage answer = ReadAnswer(choice.text, model_.tools, request_.tools);
   if (answer.calls.empty()) return OkStatus();
   choice.text = std::move(answer.content);

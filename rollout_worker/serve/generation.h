@@ -49,6 +49,7 @@ class Generation final : public SampleWatcher {
   void Fail(const Status& status);
   void AddTokens(const EngineResult& result, Shown& shown, OpenAiChoice& choice) const;
   Status ReadAnswerOf(const EngineResult& result, OpenAiChoice& choice) const;
+  Status ReadCalls(OpenAiChoice& choice) const;
   void Send(Shown& shown, const OpenAiChoice& choice);
   void End();
 

@@ -5,6 +5,7 @@
 
 import http.client
 import json
+import math
 import os
 import pathlib
 import re
@@ -175,6 +176,66 @@ class ServeTest(unittest.TestCase):
             own = choice["logprobs"]["token_logprobs"]
             for a, b in zip(own, row["logprobs"][-len(own):], strict=True):
                 self.assertAlmostEqual(a, b, places=4)
+
+    def test_the_log_probs_of_an_echo_equal_those_of_logprobs(self):
+        tokens = [5, 6, 7, 8, 9, 5, 6]
+        fields = {"prompt": [tokens, tokens[:1]], "echo": True, "logprobs": 3, "temperature": 0.5,
+                  "return_tokens_as_token_ids": True}
+        expected = buttress("logprobs", [{"token_ids": tokens}])[0]["logprobs"]
+        for max_tokens in (0, 3):
+            whole, single = self.completion(max_tokens=max_tokens, **fields)["choices"]
+            logprobs = whole["logprobs"]
+            self.assertEqual(len(logprobs["tokens"]), len(tokens) + max_tokens)
+            self.assertEqual(logprobs["tokens"][:len(tokens)], [f"token_id:{t}" for t in tokens])
+            self.assertIsNone(logprobs["token_logprobs"][0])
+            self.assertIsNone(logprobs["top_logprobs"][0])
+            for own, other, top, token in zip(
+                    logprobs["token_logprobs"][1:len(tokens)], expected,
+                    logprobs["top_logprobs"][1:], logprobs["tokens"][1:], strict=False):
+                self.assertAlmostEqual(own, other, places=4)
+                self.assertEqual(top[token], own)
+                self.assertIn(len(top), (3, 4))
+            self.assertEqual(len(single["logprobs"]["tokens"]), 1 + max_tokens)
+            self.assertEqual(whole["finish_reason"], "length")
+        text = self.completion(prompt="How many", echo=True, max_tokens=0)
+        self.assertEqual(text["choices"][0]["text"], "How many")
+        self.assertEqual(text["usage"]["completion_tokens"], 0)
+        shown = self.completion(prompt=tokens, prompt_logprobs=0, max_tokens=1)["choices"][0]
+        for entry, token, other in zip(shown["prompt_logprobs"][1:], tokens[1:], expected,
+                                       strict=True):
+            self.assertAlmostEqual(entry[str(token)]["logprob"], other, places=4)
+
+    def test_the_most_probable_tokens_are_of_the_distribution_that_is_sampled(self):
+        fields = {"messages": CHAT[:1], "max_tokens": 12, "seed": 3, "logprobs": True}
+        path = "/v1/chat/completions"
+        ids = self.server.post(path, **fields, return_tokens_as_token_ids=True)["choices"][0]
+        for more, most in (({}, 20), ({"top_k": 3}, 3), ({"temperature": 0}, 20)):
+            choice = self.server.post(path, **fields, **more, top_logprobs=20)["choices"][0]
+            for token in choice["logprobs"]["content"]:
+                top = token["top_logprobs"]
+                self.assertEqual(len(top), most)
+                logprobs = [one["logprob"] for one in top]
+                self.assertEqual(logprobs, sorted(logprobs, reverse=True))
+                if "top_k" in more:
+                    self.assertAlmostEqual(sum(map(math.exp, logprobs)), 1, places=4)
+                if "temperature" in more:
+                    self.assertEqual(top[0]["logprob"], token["logprob"])
+        events = self.server.events(path, **fields, top_logprobs=2,
+                                    return_tokens_as_token_ids=True)
+        streamed = [token for event in events
+                    for token in (event["choices"][0]["logprobs"] or {"content": []})["content"]]
+        self.assertEqual([token["logprob"] for token in streamed],
+                         [token["logprob"] for token in ids["logprobs"]["content"]])
+        self.assertEqual({len(token["top_logprobs"]) for token in streamed}, {2})
+
+    def test_penalties_change_what_is_sampled(self):
+        fields = {"max_tokens": 60, "temperature": 0, "return_token_ids": True, "ignore_eos": True}
+        distinct = lambda **more: len(set(
+            self.completion(**fields, **more)["choices"][0]["token_ids"]))
+        plain = distinct(presence_penalty=0, frequency_penalty=0, repetition_penalty=1)
+        for penalty in ({"presence_penalty": 2}, {"frequency_penalty": 2},
+                        {"repetition_penalty": 2}):
+            self.assertGreater(distinct(**penalty), plain, penalty)
 
     def test_a_chat_is_the_completion_of_its_template(self):
         tokens = self.server.post("/tokenize", messages=CHAT[:1])["tokens"]

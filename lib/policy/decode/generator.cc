@@ -35,8 +35,10 @@ struct Generator::Prompt {
   std::vector<std::int32_t> blocks;  // empty while no sequence runs
   std::int64_t computed = 0;         // positions whose keys and values the blocks have
   at::Tensor hidden_D;               // hidden state of the last token, before the last norm
-  std::int64_t users = 0;            // sequences waiting or running
-  std::int64_t running = 0;          // sequences running
+  std::int32_t top_logprobs = -1;    // as SampleExtras::prompt_logprobs
+  std::vector<PromptLogprob> logprobs;
+  std::int64_t users = 0;    // sequences waiting or running
+  std::int64_t running = 0;  // sequences running
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
 
@@ -48,6 +50,7 @@ struct Generator::Prompt {
 struct Generator::Sequence {
   GeneratedSequence out;
   SamplingParams sampling;
+  SampleExtras extras;
   StopMatcher first_stops;  // that has read no token
   StopMatcher stops;
   Prompt* prompt = nullptr;
@@ -81,8 +84,18 @@ struct Generator::Pass {
   std::vector<std::int64_t> lengths;  // of whole prompts; empty for parts, which need the cache
   std::vector<std::pair<Prompt*, std::int64_t>> last_rows;  // the row of the last token of a prompt
 
+  // Rows [row, row + count) are of tokens of a prompt from `first` on, and score those behind them.
+  struct Scored {
+    Prompt* prompt;
+    std::int64_t row, first, count;
+  };
+
+  std::vector<Scored> scored;
+
   // Appends the next `count` tokens of the prompt.
   void Add(Prompt& prompt, std::int64_t count) {
+    if (prompt.top_logprobs >= 0)
+      scored.push_back({&prompt, std::ssize(rows), prompt.computed, count});
     for (const std::int64_t end = prompt.computed + count; prompt.computed < end;
          ++prompt.computed) {
       rows.push_back({prompt.tokens[static_cast<std::size_t>(prompt.computed)], prompt.computed,
@@ -110,15 +123,17 @@ Generator::Generator(CachedDecoder& decoder, GeneratorOptions options)
 Generator::~Generator() = default;
 
 Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
-                      const Tokenizer* tokenizer, BegunSequence begun) {
+                      const Tokenizer* tokenizer, BegunSequence begun, SampleExtras extras) {
   BUTTRESS_RETURN_IF_ERROR(Check(prompt, sampling));
   BUTTRESS_RETURN_IF_ERROR(CheckBegun(std::ssize(prompt), sampling, begun));
   if (!sampling.stop.empty() && tokenizer == nullptr)
     return InvalidArgument("stop strings need a tokenizer; expected stop_token_ids alone");
-  auto found = prompts_.find(prompt);
-  if (found == prompts_.end()) {
-    found = prompts_.emplace(prompt, std::make_unique<Prompt>()).first;
-    found->second->tokens = std::move(prompt);
+  auto& shared = prompts_[{extras.prompt_logprobs, prompt}];
+  if (shared == nullptr) {
+    shared = std::make_unique<Prompt>();
+    shared->tokens = std::move(prompt);
+    shared->top_logprobs = extras.prompt_logprobs;
+    if (extras.prompt_logprobs >= 0) shared->logprobs.resize(shared->tokens.size() - 1);
   }
   auto sequence = std::make_unique<Sequence>();
   sequence->out.key = key;
@@ -129,7 +144,8 @@ Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt, Sampl
   sequence->out.token_ids = std::move(begun.token_ids);
   sequence->out.logprobs = std::move(begun.logprobs);
   sequence->sampling = std::move(sampling);
-  sequence->prompt = found->second.get();
+  sequence->extras = extras;
+  sequence->prompt = shared.get();
   sequence->sampling.max_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(
       sequence->sampling.max_tokens, config_.max_positions - sequence->prompt->size()));
   ++sequence->prompt->users;
@@ -163,6 +179,7 @@ std::int64_t Generator::Restart() {
     lost += std::ssize(out.token_ids);
     out.token_ids.clear();
     out.logprobs.clear();
+    out.top_logprobs.clear();
     out.segment_starts.clear();
     sequence->stops = sequence->first_stops;
   }
@@ -249,7 +266,7 @@ Status Generator::CheckBegun(std::int64_t prompt_size, const SamplingParams& sam
 void Generator::ReleasePrompt(Prompt* prompt) {
   if (--prompt->users > 0) return;
   cache_.Release(prompt->blocks);
-  prompts_.erase(prompts_.find(prompt->tokens));
+  prompts_.erase(prompts_.find({prompt->top_logprobs, prompt->tokens}));
 }
 
 // Returns the blocks of a running sequence to the cache.
@@ -350,6 +367,27 @@ void Generator::Run(const Pass& pass) {
   if (pass.rows.empty()) return;
   const at::Tensor hidden = decoder_.Run(pass.rows, pass.lengths, cache_);
   for (const auto& [prompt, row] : pass.last_rows) prompt->hidden_D = hidden.select(0, row).clone();
+  for (const Pass::Scored& part : pass.scored)
+    ScorePrompt(*part.prompt, part.first, hidden.narrow(0, part.row, part.count));
+}
+
+// Scores the tokens of a prompt behind those from `first` on, whose hidden states [R, D] are given.
+void Generator::ScorePrompt(Prompt& prompt, std::int64_t first, const at::Tensor& hidden_RD) {
+  const std::int64_t count = std::min(hidden_RD.size(0), prompt.size() - 1 - first);
+  SamplingParams greedy;
+  greedy.temperature = 0;
+  ForLogits(hidden_RD.narrow(0, 0, count), [&](Sampler& sampler, std::int64_t r, const float* row) {
+    const std::int32_t token = prompt.tokens[static_cast<std::size_t>(first + r + 1)];
+    PromptLogprob& score = prompt.logprobs[static_cast<std::size_t>(first + r)];
+    std::vector<float> weights;
+    score.logprob = ScoreToken(row, config_.vocab_size, 1, token, weights).logprob;
+    score.rank =
+        1 + static_cast<std::int32_t>(std::count_if(
+                row, row + config_.vocab_size, [&](float logit) { return logit > row[token]; }));
+    score.top.clear();
+    if (sampler.Sample(row, config_.vocab_size, greedy, 0).token >= 0)
+      score.top = sampler.Top(prompt.top_logprobs);
+  });
 }
 
 // Gives the sequences whose prompt is ready its keys and values, and samples the first token of
@@ -406,10 +444,10 @@ void Generator::Decode(std::int64_t& left) {
   SampleRows(hidden_RD, by_row);
 }
 
-// Samples a token from each row of hidden states [R, D], for every sequence of by_row[r]. Handles
-// some rows at a time, so that their logits stay in the cache of the processor.
-void Generator::SampleRows(const at::Tensor& hidden_RD,
-                           const std::vector<std::vector<Sequence*>>& by_row) {
+// Calls use(sampler, r, logits) for each row r of hidden states [R, D], in parallel. Handles some
+// rows at a time, so that their logits stay in the cache of the processor.
+template <class Use>
+void Generator::ForLogits(const at::Tensor& hidden_RD, const Use& use) {
   const std::int64_t some =
       std::max<std::int64_t>(kMinLogitRows, kLogitValues / config_.vocab_size);
   for (std::int64_t first = 0; first < hidden_RD.size(0); first += some) {
@@ -418,16 +456,35 @@ void Generator::SampleRows(const at::Tensor& hidden_RD,
     const std::int64_t work = kSampleWork * config_.vocab_size;
     ForShares(count, work, [&](std::int64_t begin, std::int64_t rows) {
       Sampler sampler;
-      for (std::int64_t r = begin; r < begin + rows; ++r) {
-        for (Sequence* sequence : by_row[static_cast<std::size_t>(first + r)]) {
-          const double uniform =
-              UniformAt({sequence->sampling.seed, 0}, sequence->out.token_ids.size());
-          Append(*sequence, sampler.Sample(Rows<float>(logits, r), config_.vocab_size,
-                                           sequence->sampling, uniform, sequence->masked()));
-        }
-      }
+      for (std::int64_t r = begin; r < begin + rows; ++r)
+        use(sampler, first + r, Rows<float>(logits, r));
     });
   }
+}
+
+// Samples a token from each row of hidden states [R, D], for every sequence of by_row[r].
+void Generator::SampleRows(const at::Tensor& hidden_RD,
+                           const std::vector<std::vector<Sequence*>>& by_row) {
+  ForLogits(hidden_RD, [&](Sampler& sampler, std::int64_t r, const float* logits) {
+    for (Sequence* sequence : by_row[static_cast<std::size_t>(r)])
+      SampleToken(sampler, logits, *sequence);
+  });
+}
+
+void Generator::SampleToken(Sampler& sampler, const float* logits, Sequence& sequence) const {
+  const double uniform = UniformAt({sequence.sampling.seed, 0}, sequence.out.token_ids.size());
+  const SampleExtras& extras = sequence.extras;
+  std::vector<float> penalized;
+  if (extras.penalties != Penalties()) {
+    penalized.assign(logits, logits + config_.vocab_size);
+    Penalize(extras.penalties, sequence.prompt->tokens, sequence.out.token_ids, penalized);
+    logits = penalized.data();
+  }
+  const SampledToken sampled =
+      sampler.Sample(logits, config_.vocab_size, sequence.sampling, uniform, sequence.masked());
+  Append(sequence, sampled);
+  if (extras.top_logprobs > 0 && sampled.token >= 0)
+    sequence.out.top_logprobs.push_back(sampler.Top(extras.top_logprobs));
 }
 
 void Generator::Append(Sequence& sequence, SampledToken sampled) const {
@@ -453,6 +510,7 @@ std::vector<GeneratedSequence> Generator::RemoveFinished() {
   std::vector<GeneratedSequence> finished;
   for (auto& sequence : running_) {
     if (sequence->out.finish_reason == FinishReason::kUnspecified) continue;
+    sequence->out.prompt_logprobs = sequence->prompt->logprobs;
     Release(*sequence);
     ReleasePrompt(sequence->prompt);
     finished.push_back(std::move(sequence->out));

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lib/base/report/status.h"
@@ -32,6 +33,8 @@ struct GeneratedSequence {
   std::uint64_t key = 0;
   std::vector<std::int32_t> token_ids;  // with the stop token or the tokens of the stop string
   std::vector<float> logprobs;          // of token_ids under the distribution sampled from, in nats
+  std::vector<std::vector<TokenLogprob>> top_logprobs;  // of each, where SampleExtras asks for them
+  std::vector<PromptLogprob> prompt_logprobs;           // the same; from the second token on
   // Indices of the first tokens sampled here from the first weights and after each change of them,
   // one for each change: equal ones if no token was sampled between two changes. The first index is
   // 0, or the number of tokens that the sequence was added with.
@@ -65,9 +68,11 @@ class Generator {
   // hold.
   //
   // The sequence continues behind the tokens of `begun`, which others have sampled and which did
-  // not end it; kInvalidArgument if they leave no token to sample.
+  // not end it; kInvalidArgument if they leave no token to sample. `extras.top_logprobs` are not
+  // known of those tokens.
   Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
-             const Tokenizer* tokenizer = nullptr, BegunSequence begun = {});
+             const Tokenizer* tokenizer = nullptr, BegunSequence begun = {},
+             SampleExtras extras = {});
 
   // Removes a sequence. Returns the number of its tokens, nullopt if there is none with this key.
   std::optional<std::int64_t> Remove(std::uint64_t key);
@@ -111,7 +116,11 @@ class Generator {
   void Prefill(std::int64_t most, std::int64_t left);
   void Run(const Pass& pass);
   void StartSequences();
+  template <class Use>
+  void ForLogits(const at::Tensor& hidden_RD, const Use& use);
+  void ScorePrompt(Prompt& prompt, std::int64_t first, const at::Tensor& hidden_RD);
   void SampleRows(const at::Tensor& hidden_RD, const std::vector<std::vector<Sequence*>>& by_row);
+  void SampleToken(Sampler& sampler, const float* logits, Sequence& sequence) const;
   void Append(Sequence& sequence, SampledToken sampled) const;
   std::vector<GeneratedSequence> RemoveFinished();
   bool Grow(Sequence& sequence, std::int64_t positions);
@@ -126,7 +135,8 @@ class Generator {
   CachedDecoder& decoder_;
   const ModelConfig& config_;
   KvCache cache_;
-  std::map<std::vector<std::int32_t>, std::unique_ptr<Prompt>> prompts_;  // by tokens
+  // By the number of prompt_logprobs and the tokens.
+  std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::unique_ptr<Prompt>> prompts_;
   // In the order of Add: all running sequences came before all waiting ones.
   std::vector<std::unique_ptr<Sequence>> running_;
   std::deque<std::unique_ptr<Sequence>> waiting_;

@@ -56,9 +56,34 @@ SampledToken Sampler::Sample(const float* logits, std::int64_t V, const Sampling
   ExpRow(logits, scale, weights_.data(), sums_.data(), V);
   const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
   if (!std::isfinite(total) || total <= 0) return {};
+  kept_ = V;
+  mass_ = total;
   if (greedy) return SelectBest(total);
   const bool keeps_all = (params.top_k <= 0 || params.top_k >= V) && params.top_p >= 1.0;
   return keeps_all ? DrawAny(total, uniform) : DrawKept(params, total, uniform);
+}
+
+bool Sampler::IsBefore(std::int32_t a, std::int32_t b) const {
+  const float weight_a = weights_[static_cast<std::size_t>(a)];
+  const float weight_b = weights_[static_cast<std::size_t>(b)];
+  return weight_a > weight_b || (weight_a == weight_b && a < b);
+}
+
+std::vector<TokenLogprob> Sampler::Top(std::int32_t most) {
+  const std::int64_t count = std::min<std::int64_t>(most, kept_);
+  if (kept_ == std::ssize(weights_)) {
+    order_.resize(weights_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::partial_sort(order_.begin(), order_.begin() + count, order_.end(),
+                      [this](std::int32_t a, std::int32_t b) { return IsBefore(a, b); });
+  }
+  std::vector<TokenLogprob> top;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t token = order_[static_cast<std::size_t>(i)];
+    const auto weight = static_cast<double>(weights_[static_cast<std::size_t>(token)]);
+    if (weight > 0) top.push_back({token, LogProb(weight, mass_)});
+  }
+  return top;
 }
 
 SampledToken Sampler::SelectBest(double total) const {
@@ -94,11 +119,7 @@ SampledToken Sampler::DrawKept(const SamplingParams& params, double total, doubl
   const auto weight = [this](std::int32_t id) {
     return static_cast<double>(weights_[static_cast<std::size_t>(id)]);
   };
-  const auto before = [this](std::int32_t a, std::int32_t b) {
-    const float wa = weights_[static_cast<std::size_t>(a)];
-    const float wb = weights_[static_cast<std::size_t>(b)];
-    return wa > wb || (wa == wb && a < b);
-  };
+  const auto before = [this](std::int32_t a, std::int32_t b) { return IsBefore(a, b); };
   order_.resize(static_cast<std::size_t>(V));
   std::iota(order_.begin(), order_.end(), 0);
   const std::int64_t limit = params.top_k > 0 ? std::min<std::int64_t>(params.top_k, V) : V;
@@ -123,6 +144,8 @@ SampledToken Sampler::DrawKept(const SamplingParams& params, double total, doubl
     if (kept == sorted) sort_to(std::min(limit, std::max(kFirstSorted, 4 * sorted)));
     mass += weight(order_[static_cast<std::size_t>(kept++)]);
   }
+  kept_ = kept;
+  mass_ = mass;
   double left = uniform * mass;
   std::int32_t token = order_.front();
   for (std::int64_t i = 0; i < kept; ++i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/experience/types.h"
+#include "lib/policy/decode/sample_extras.h"
 
 namespace buttress {
 
@@ -38,7 +39,14 @@ class Sampler {
   SampledToken Sample(const float* logits, std::int64_t V, const SamplingParams& params,
                       double uniform, std::span<const std::int32_t> masked = {});
 
+  // Returns the `most` most probable tokens of the distribution of the last call of Sample, in
+  // decreasing order, ties by id; fewer where it keeps fewer. REQUIRES: that call found a token.
+  std::vector<TokenLogprob> Top(std::int32_t most);
+
  private:
+  // The order of Top.
+  bool IsBefore(std::int32_t a, std::int32_t b) const;
+
   // Select from weights_ and sums_, which sum to `total`: the most probable token, any token, or
   // one that top_k and top_p keep.
   SampledToken SelectBest(double total) const;
@@ -49,6 +57,8 @@ class Sampler {
   std::vector<float> weights_;       // [V] exp((logit - max) / temperature)
   std::vector<double> sums_;         // of each kSumRun weights
   std::vector<std::int32_t> order_;  // token ids; a prefix is sorted by decreasing probability
+  std::int64_t kept_ = 0;            // tokens of the distribution: a prefix of order_, or all
+  double mass_ = 0;                  // of their weights
 };
 
 }  // namespace buttress

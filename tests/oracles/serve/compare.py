@@ -24,9 +24,13 @@ def buttress(*command):
     return done.stdout
 
 
-def check(what, holds):
+def need(what, holds):
     if not holds:
         sys.exit(f"serve: not so: {what}")
+
+
+def check(what, holds):
+    need(what, holds)
     print(f"  {what}")
 
 
@@ -77,16 +81,22 @@ def compare_openai():
         check("a wrong model is a NotFoundError",
               refused(openai.NotFoundError, client.completions.create, model="x", prompt="a"))
         error = refused(openai.BadRequestError, client.completions.create, model="policy",
-                        prompt="a", presence_penalty=1)
+                        prompt="a", logit_bias={"5": 1})
         check("a field that is not supported is a BadRequestError with its name",
-              "presence_penalty" in error)
+              "logit_bias" in error)
+        error = refused(openai.BadRequestError, client.chat.completions.create, model="policy",
+                        messages=CHAT[:1], response_format={"type": "json_object"})
+        check("so is a format that answers are not held to", "response_format" in error)
 
 
 def call_chat(client):
     fields = {"model": "policy", "messages": CHAT[:1], "temperature": 0}
-    plain = client.chat.completions.create(**fields, logprobs=True, top_logprobs=1)
+    plain = client.chat.completions.create(**fields, logprobs=True, top_logprobs=20)
     check("a chat has its answer", plain.choices[0].message.content == CHAT[1]["content"])
     tokens = plain.choices[0].logprobs.content
+    check("each token is the first of the 20 most probable", all(
+        len(token.top_logprobs) == 20 and token.top_logprobs[0].logprob == token.logprob
+        for token in tokens))
     check("each token has its bytes", bytes(b for token in tokens for b in token.bytes).decode()
           .startswith(CHAT[1]["content"]))
     called = client.chat.completions.create(**fields, tools=[ADD]).choices[0]
@@ -111,6 +121,11 @@ def call_completions(client):
     check("a seed repeats", one == two)
     check("n choices of each prompt have their indices", [c.index for c in one] == [0, 1, 2, 3])
     check("they differ", one[0].text != one[1].text)
+    prompt = CHAT[0]["content"]
+    echo = client.completions.create(model="policy", prompt=prompt, max_tokens=0, echo=True,
+                                     logprobs=2, presence_penalty=1).choices[0]
+    check("an echo is the prompt with its log-probs", echo.text == prompt and
+          echo.logprobs.token_logprobs[0] is None and max(echo.logprobs.token_logprobs[1:]) <= 0)
     texts = [""] * 4
     for event in client.completions.create(**fields, stream=True):
         texts[event.choices[0].index] += event.choices[0].text
@@ -127,35 +142,54 @@ def compare_lm_eval():
              "--steps", "300", "--batch", "64", "--lr", "3e-3")
     tasks = OUT / "tasks"
     tasks.mkdir()
+    data = {"dataset_path": "json", "test_split": "test", "doc_to_text": "{{prompt}}",
+            "dataset_kwargs": {"data_files": {"test": str(SUMS / "held_out.jsonl")}},
+            "doc_to_target": "{{answer}}", "target_delimiter": ""}
     (tasks / "sums.yaml").write_text(json.dumps({
-        "task": "sums", "dataset_path": "json", "test_split": "test",
-        "dataset_kwargs": {"data_files": {"test": str(SUMS / "held_out.jsonl")}},
-        "output_type": "generate_until", "doc_to_text": "{{prompt}}",
-        "doc_to_target": "{{answer}}", "metric_list": [{"metric": "exact_match"}],
+        **data, "task": "sums", "output_type": "generate_until",
+        "metric_list": [{"metric": "exact_match"}],
         "generation_kwargs": {"until": [">"], "max_gen_toks": 6, "do_sample": False},
+    }))
+    (tasks / "choices.yaml").write_text(json.dumps({
+        **data, "task": "choices", "output_type": "multiple_choice",
+        "doc_to_choice": [str(sum) for sum in range(19)], "metric_list": [{"metric": "acc"}],
     }))
     with Server(SUMS / "model") as server:
         ours = scores("local-completions", f"model=policy,base_url={server.url}/v1/completions,"
                       f"tokenizer={SUMS / 'model'},num_concurrent=4")
     theirs = scores("hf", f"pretrained={SUMS / 'model'},dtype=float32")
-    check(f"the score of {len(ours[1])} answers is that of transformers, {ours[0]:.3f}",
-          ours[0] == theirs[0] and 0 < ours[0] < 1)
-    check("and so is each answer", ours[1] == theirs[1])
+    for task, metric in (("sums", "exact_match,none"), ("choices", "acc,none")):
+        score = ours[task][0][metric]
+        check(f"{task}: the score of {len(ours[task][1])} documents is that of transformers, "
+              f"{score:.3f}", score == theirs[task][0][metric] and 0 < score < 1)
+    check("each answer is that of transformers", ours["sums"][1] == theirs["sums"][1])
+    worst = 0
+    for document, likelihoods in ours["choices"][1].items():
+        for (own, greedy), (other, theirs_greedy) in zip(
+                likelihoods, theirs["choices"][1][document], strict=True):
+            worst = max(worst, abs(float(own) - float(other)))
+            need("a choice is the greedy one for both", str(greedy) == str(theirs_greedy))
+    check(f"each log-likelihood is that of transformers, {worst:.1e} nats apart at most",
+          worst < 1e-3)
 
 
 def scores(model, arguments):
-    """Returns the score and the answers by document."""
+    """Returns by task the scores, and the responses by document."""
     out = OUT / model
     with (OUT / f"{model}.log").open("w") as log:
         done = subprocess.run(
             [sys.executable, "-m", "lm_eval", "--model", model, "--model_args", arguments,
-             "--include_path", OUT / "tasks", "--tasks", "sums", "--batch_size", "1", "--device",
-             "cpu", "--output_path", out, "--log_samples"], stdout=log, stderr=log)
+             "--include_path", OUT / "tasks", "--tasks", "sums,choices", "--batch_size", "1",
+             "--device", "cpu", "--output_path", out, "--log_samples"], stdout=log, stderr=log)
     if done.returncode != 0:
         sys.exit(f"serve: lm_eval ended with {done.returncode}; see {log.name}")
-    results = json.loads(next(out.rglob("results_*.json")).read_text())["results"]["sums"]
-    samples = map(json.loads, next(out.rglob("samples_*.jsonl")).read_text().splitlines())
-    return results["exact_match,none"], {s["doc_id"]: s["resps"][0][0] for s in samples}
+    results = json.loads(next(out.rglob("results_*.json")).read_text())["results"]
+    responses = {
+        task: {sample["doc_id"]: [response[0] for response in sample["resps"]]
+               for sample in map(json.loads, next(out.rglob(f"samples_{task}_*.jsonl"))
+                                 .read_text().splitlines())}
+        for task in results}
+    return {task: (results[task], responses[task]) for task in results}
 
 
 def compare_run():

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "lib/policy/cpu/for_rows.h"
 #include "tests/support/fakes/byte_tokenizer.h"
@@ -477,6 +478,79 @@ TEST(GeneratorTest, TheDecoderReadsPlainWeightsWhereTheyAre) {
   const LiveBytes bytes;
   const CachedDecoder decoder(*model);
   EXPECT_LT(bytes.now(), weights / 4);  // the tables of the rotations
+}
+
+// In one pass and in parts, beside a sequence of the same prompt that asks for nothing.
+TEST(GeneratorTest, LogProbsOfThePromptAreThoseOfTheLearner) {
+  const auto model = GoldenModel("qwen2_tiny");
+  for (const std::int32_t length : {1, 2, 90}) {
+    const auto prompt = PromptOf(3, length);
+    Generator generator(*model, {.max_running = 4, .kv_cache_tokens = 1024});
+    ASSERT_TRUE(generator.Add(0, prompt, Sampling(5, 4)).ok());
+    ASSERT_TRUE(generator.Step().empty());
+    ASSERT_TRUE(
+        generator
+            .Add(1, prompt, Sampling(5, 4), nullptr, {}, {.penalties = {}, .prompt_logprobs = 3})
+            .ok());
+    const auto done = RunAll(generator);
+    EXPECT_EQ(done.at(1).token_ids, done.at(0).token_ids);
+    EXPECT_TRUE(done.at(0).prompt_logprobs.empty());
+    const std::vector<PromptLogprob>& scores = done.at(1).prompt_logprobs;
+    ASSERT_EQ(std::ssize(scores), length - 1);
+    GeneratedSequence scored;
+    scored.token_ids.assign(prompt.begin() + 1, prompt.end());
+    for (const PromptLogprob& score : scores) {
+      scored.logprobs.push_back(score.logprob);
+      const auto i = scored.logprobs.size() - 1;
+      ASSERT_EQ(score.top.size(), 3U);
+      EXPECT_EQ(score.rank <= 3, score.logprob >= score.top[2].logprob);
+      EXPECT_EQ(score.rank == 1, score.top[0].token == scored.token_ids[i]);
+    }
+    EXPECT_LT(TeacherForcedError(*model, {prompt[0]}, scored, 1), 1e-4);
+  }
+}
+
+TEST(GeneratorTest, AScoredPromptIsScoredAgainUnderNewWeights) {
+  const auto model = GoldenModel("qwen2_tiny");
+  Generator generator(*model, {.max_running = 1, .kv_cache_tokens = 1024});
+  const auto add = [&](std::uint64_t key) {
+    ASSERT_TRUE(generator
+                    .Add(key, PromptOf(3, 20), Sampling(key, 8), nullptr, {},
+                         {.penalties = {}, .top_logprobs = 2, .prompt_logprobs = 0})
+                    .ok());
+  };
+  add(0);
+  add(1);
+  ASSERT_TRUE(generator.Step().empty());
+  Scale(*model, 1.05);
+  generator.WeightsChanged();
+  const auto done = RunAll(generator);
+  EXPECT_EQ(done.at(0).prompt_logprobs[5].logprob, done.at(1).prompt_logprobs[5].logprob);
+  EXPECT_TRUE(done.at(0).prompt_logprobs[5].top.empty());
+  for (const auto& [key, sequence] : done) {
+    ASSERT_EQ(sequence.top_logprobs.size(), sequence.token_ids.size());
+    for (const auto& top : sequence.top_logprobs) EXPECT_GE(top[0].logprob, top[1].logprob);
+  }
+}
+
+TEST(GeneratorTest, APenaltyChangesTheDistributionThatIsSampled) {
+  const auto model = GoldenModel("qwen2_tiny");
+  Generator generator(*model, {.max_running = 4, .kv_cache_tokens = 1024});
+  const auto prompt = PromptOf(3, 20);
+  ASSERT_TRUE(generator.Add(0, prompt, Sampling(5, 40, 0)).ok());
+  ASSERT_TRUE(generator
+                  .Add(1, prompt, Sampling(5, 40, 0), nullptr, {},
+                       {.penalties = {.frequency = 2}, .top_logprobs = 1})
+                  .ok());
+  const auto done = RunAll(generator);
+  const auto distinct = [&](std::uint64_t key) {
+    const auto& tokens = done.at(key).token_ids;
+    return std::set<std::int32_t>(tokens.begin(), tokens.end()).size();
+  };
+  EXPECT_GT(distinct(1), distinct(0));
+  EXPECT_EQ(done.at(0).token_ids[0], done.at(1).token_ids[0]) << "there is nothing to penalize yet";
+  for (std::size_t i = 0; i < 40; ++i)
+    EXPECT_EQ(done.at(1).top_logprobs[i][0].logprob, done.at(1).logprobs[i]);
 }
 
 }  // namespace

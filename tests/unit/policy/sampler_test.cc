@@ -1,5 +1,6 @@
 #include "lib/policy/decode/sampler.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -138,6 +139,48 @@ TEST(SamplerTest, LogitsThatAreNanOrInfiniteGiveNoToken) {
   }
   const std::vector<float> none(4, -infinity);
   EXPECT_EQ(sampler.Sample(none.data(), 4, {}, 0.5).token, -1);
+}
+
+TEST(SamplerTest, TheTopAreTheMostProbableOfTheDistributionThatWasSampled) {
+  const std::vector<float> logits = {std::log(0.1f), std::log(0.4f), std::log(0.3f),
+                                     std::log(0.15f), std::log(0.05f)};
+  Sampler sampler;
+  const auto top = [&](const SamplingParams& params, std::int32_t most) {
+    const SampledToken sampled = sampler.Sample(logits.data(), 5, params, 0.0);
+    std::vector<std::int32_t> tokens;
+    double mass = 0;
+    for (const TokenLogprob& one : sampler.Top(most)) {
+      tokens.push_back(one.token);
+      mass += std::exp(static_cast<double>(one.logprob));
+      if (one.token == sampled.token) {
+        EXPECT_EQ(one.logprob, sampled.logprob);
+      }
+    }
+    return std::pair(tokens, std::round(mass * 1e5) / 1e5);
+  };
+  using Tokens = std::vector<std::int32_t>;
+  EXPECT_EQ(top(With(1), 2), std::pair(Tokens({1, 2}), 0.7));
+  EXPECT_EQ(top(With(0), 3), std::pair(Tokens({1, 2, 3}), 0.85));
+  EXPECT_EQ(top(With(1), 20), std::pair(Tokens({1, 2, 3, 0, 4}), 1.0));
+  EXPECT_EQ(top(With(1, 1, 2), 20), std::pair(Tokens({1, 2}), 1.0)) << "top_k keeps two";
+  EXPECT_EQ(top(With(1, 0.8), 20), std::pair(Tokens({1, 2, 3}), 1.0)) << "top_p keeps three";
+}
+
+// The numbers are those of vllm/model_executor/layers/utils.py (apply_penalties).
+TEST(PenaltiesTest, TheyAreThoseOfVllm) {
+  const std::vector<std::int32_t> prompt = {0, 1, 1}, completion = {2, 2, 3, 1};
+  const auto penalized = [&](const Penalties& penalties) {
+    std::vector<float> logits = {1, -1, 2, -2, 4};
+    Penalize(penalties, prompt, completion, logits);
+    return logits;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(penalized({}), ElementsAre(1, -1, 2, -2, 4));
+  EXPECT_THAT(penalized({.repetition = 2}), ElementsAre(0.5, -2, 1, -4, 4));
+  EXPECT_THAT(penalized({.presence = 0.5}), ElementsAre(1, -1.5, 1.5, -2.5, 4));
+  EXPECT_THAT(penalized({.frequency = 0.5}), ElementsAre(1, -1.5, 1, -2.5, 4));
+  EXPECT_THAT(penalized({.repetition = 2, .presence = -1, .frequency = 0.5}),
+              ElementsAre(0.5, -1.5, 1, -3.5, 4));
 }
 
 }  // namespace

@@ -180,6 +180,12 @@ def got(answer):
 assert got(post("/chat/completions", {}, "wrong")) == (401, "invalid_api_key")
 assert post("/nothing", {})["status"] == 404
 assert say([])["status"] == 400
+# What would change the distribution of an answer, or is not kept of it, is refused.
+for field in ({"presence_penalty": 1}, {"prompt_logprobs": 1},
+              {"logprobs": True, "top_logprobs": 1}):
+    answer = say([user("?")], **field)
+    assert answer["status"] == 400 and "for agents" in answer["error"]["message"], answer
+assert post("/completions", {"prompt": [1], "echo": True})["status"] == 400
 models = json.load(urllib.request.urlopen(urllib.request.Request(
     url + "/models", headers={"Authorization": "Bearer " + key})))
 assert [model["id"] for model in models["data"]] == ["policy"]

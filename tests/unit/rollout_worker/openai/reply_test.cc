@@ -57,10 +57,42 @@ TEST(OpenAiReplyTest, LogProbsOfACompletion) {
   };
   EXPECT_EQ(logprobs(),
             R"({"tokens":["h","i"],"token_logprobs":[-0.5,-9999.0],"top_logprobs":null})");
-  rig.request.top_logprobs = true;
-  EXPECT_THAT(logprobs(), EndsWith(R"("top_logprobs":[{"h":-0.5},{"i":-9999.0}]})"));
+  rig.request.extras.top_logprobs = 2;
+  choice.top_logprobs = {{{'h', -0.5F}, {'x', -2}}, {{'y', -1}, {'z', -2}}};
+  EXPECT_THAT(logprobs(),
+              EndsWith(R"("top_logprobs":[{"h":-0.5,"x":-2.0},{"y":-1.0,"z":-2.0,"i":-9999.0}]})"));
   rig.request.tokens_as_ids = true;
   EXPECT_THAT(logprobs(), StartsWith(R"({"tokens":["token_id:104","token_id:105"])"));
+}
+
+TEST(OpenAiReplyTest, AnEchoBeginsWithThePrompt) {
+  Rig rig;
+  rig.request.echo = rig.request.logprobs = true;
+  rig.request.extras.top_logprobs = 1;
+  OpenAiChoice choice = Choice("abhi", FinishReason::kStop);
+  choice.top_logprobs = {{{'h', -0.5F}}, {{'y', -1}}};
+  choice.prompt_token_ids = {'a', 'b'};
+  choice.prompt_logprobs = {{-3, 4, {{'c', -1}}}};
+  const Json shown = Json::parse(rig.Make().Whole({choice}, {}))["choices"][0]["logprobs"];
+  EXPECT_EQ(shown["tokens"].dump(), R"(["a","b","h","i"])");
+  EXPECT_EQ(shown["token_logprobs"].dump(), "[null,-3.0,-0.5,-9999.0]");
+  EXPECT_EQ(shown["top_logprobs"].dump(),
+            R"([null,{"c":-1.0,"b":-3.0},{"h":-0.5},{"y":-1.0,"i":-9999.0}])");
+}
+
+TEST(OpenAiReplyTest, LogProbsOfThePromptHaveTheFormOfVllm) {
+  Rig rig;
+  rig.request.prompt_logprobs = true;
+  OpenAiChoice choice = Choice("hi", FinishReason::kStop);
+  choice.prompt_token_ids = {'a', 'b'};
+  choice.prompt_logprobs = {{-3, 4, {{'c', -1}}}};
+  const std::string expected = R"([null,{"98":{"logprob":-3.0,"rank":4,"decoded_token":"b"},)"
+                               R"("99":{"logprob":-1.0,"rank":1,"decoded_token":"c"}}])";
+  Json body = Json::parse(rig.Make().Whole({choice}, {}));
+  EXPECT_EQ(body["choices"][0]["prompt_logprobs"].dump(), expected);
+  rig.request.chat = true;
+  body = Json::parse(rig.Make().Whole({choice}, {}));
+  EXPECT_EQ(body["prompt_logprobs"].dump(), expected);
 }
 
 TEST(OpenAiReplyTest, TokenIdsWhereTheyAreAskedFor) {
@@ -85,12 +117,11 @@ TEST(OpenAiReplyTest, AWholeChatWithLogProbs) {
   EXPECT_EQ(choice["finish_reason"], "stop");
   EXPECT_EQ(choice["logprobs"]["content"][0].dump(),
             R"({"token":"h","logprob":-0.5,"bytes":[104],"top_logprobs":[]})");
-  rig.request.top_logprobs = true;
-  EXPECT_EQ(
-      Json::parse(rig.Make().Whole({Choice("", FinishReason::kStop)},
-                                   {}))["choices"][0]["logprobs"]["content"][1]["top_logprobs"]
-          .dump(),
-      R"([{"token":"i","logprob":-9999.0,"bytes":[105]}])");
+  OpenAiChoice top = Choice("", FinishReason::kStop);
+  top.top_logprobs = {{}, {{'y', -1}}};
+  EXPECT_EQ(Json::parse(rig.Make().Whole({top}, {}))["choices"][0]["logprobs"]["content"][1].dump(),
+            R"({"token":"i","logprob":-9999.0,"bytes":[105],)"
+            R"("top_logprobs":[{"token":"y","logprob":-1.0,"bytes":[121]}]})");
 }
 
 TEST(OpenAiReplyTest, ToolCallsHaveIdsAndTheJsonOfTheirArguments) {

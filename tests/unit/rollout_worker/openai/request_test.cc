@@ -99,7 +99,7 @@ TEST(OpenAiRequestTest, WhatOurVllmClientSendsIsRead) {
   EXPECT_EQ(request.seed, 5);
   EXPECT_TRUE(request.ignore_eos && request.stream && request.include_usage && request.logprobs &&
               request.return_token_ids && request.tokens_as_ids);
-  EXPECT_FALSE(request.top_logprobs);
+  EXPECT_EQ(request.extras, SampleExtras());
   body.sampling.top_k = 0;
   EXPECT_EQ(Completion(body.ToJson()).sampling.top_k, 0);
 }
@@ -111,9 +111,11 @@ TEST(OpenAiRequestTest, FieldsThatChangeNothingMayHaveAnyValue) {
 }
 
 TEST(OpenAiRequestTest, AFieldThatIsNotSupportedIsRefusedByName) {
-  EXPECT_THAT(RefusedCompletion(R"("echo": true)"), StartsWith("echo = true; expected false"));
-  EXPECT_THAT(RefusedCompletion(R"("presence_penalty": 0.5)"),
-              StartsWith("presence_penalty = 0.5"));
+  EXPECT_THAT(RefusedCompletion(R"("min_p": 0.5)"), StartsWith("min_p = 0.5; expected 0"));
+  EXPECT_THAT(
+      RefusedMessages(R"([{"role": "user", "content": ""}],
+                                 "response_format": {"type": "json_object"})"),
+      StartsWith("response_format = {\"type\":\"json_object\"}; expected {\"type\": \"text\"}"));
   EXPECT_THAT(RefusedCompletion(R"("guided_json": {})"), StartsWith("guided_json is not a field"));
   EXPECT_THAT(RefusedCompletion(R"("messages": [])"), StartsWith("messages is not a field"));
   EXPECT_THAT(RefusedCompletion(R"("stream_options": {"x": 1})"),
@@ -133,13 +135,18 @@ TEST(OpenAiRequestTest, WrongValuesAreRefusedByName) {
                             R"("top_p": 0)",
                             R"("top_p": 1.5)",
                             R"("top_k": -2)",
+                            R"("presence_penalty": 2.1)",
+                            R"("frequency_penalty": "no")",
+                            R"("repetition_penalty": 0)",
+                            R"("prompt_logprobs": -1)",
+                            R"("echo": 1)",
                             R"("min_tokens": -1)",
                             R"("seed": 1.5)",
                             R"("stream": 1)",
                             R"("stop": [""])",
                             R"("stop": [1])",
                             R"("stop_token_ids": 5)",
-                            R"("logprobs": 2)",
+                            R"("logprobs": 21)",
                             R"("logprobs": true)",
                             R"("model": 5)",
                             R"("ignore_eos": "no")"}) {
@@ -158,14 +165,36 @@ TEST(OpenAiRequestTest, ABodyThatIsNoObjectIsRefused) {
   }
 }
 
-TEST(OpenAiRequestTest, TheLogProbOfTheMostProbableTokenIsThatOfTheSampledOneWhereItIsGreedy) {
-  EXPECT_THAT(RefusedCompletion(R"("logprobs": 1)"), StartsWith("logprobs = 1; expected 0"));
-  EXPECT_TRUE(Completion(R"({"prompt": "a", "logprobs": 1, "temperature": 0})").top_logprobs);
-  EXPECT_TRUE(Chat(R"(, "logprobs": true, "top_logprobs": 1, "top_k": 1)").top_logprobs);
-  EXPECT_FALSE(Chat(R"(, "logprobs": true, "top_logprobs": 0)").top_logprobs);
-  EXPECT_THAT(Refused(ParseChat(R"({"messages": [{"role": "user", "content": ""}],
-                                    "top_logprobs": 1, "temperature": 0})")),
-              HasSubstr("needs logprobs"));
+TEST(OpenAiRequestTest, LogProbsOfTheMostProbableTokensAndOfThePrompt) {
+  EXPECT_EQ(Completion(R"({"prompt": "a", "logprobs": 5})").extras.top_logprobs, 5);
+  EXPECT_EQ(Completion(R"({"prompt": "a", "logprobs": 5})").extras.prompt_logprobs, -1);
+  EXPECT_EQ(Chat(R"(, "logprobs": true, "top_logprobs": 20)").extras.top_logprobs, 20);
+  EXPECT_EQ(Chat(R"(, "logprobs": true, "top_logprobs": 0)").extras, SampleExtras());
+  EXPECT_THAT(RefusedMessages(R"([{"role": "user", "content": ""}], "top_logprobs": 1)"),
+              HasSubstr("expected logprobs = true"));
+  const OpenAiRequest prompt = Chat(R"(, "prompt_logprobs": 2)");
+  EXPECT_TRUE(prompt.prompt_logprobs);
+  EXPECT_EQ(prompt.extras.prompt_logprobs, 2);
+
+  const OpenAiRequest echo =
+      Completion(R"({"prompt": "a", "echo": true, "logprobs": 1, "max_tokens": 0})");
+  EXPECT_TRUE(echo.echo);
+  EXPECT_FALSE(echo.prompt_logprobs);
+  EXPECT_EQ(echo.extras.prompt_logprobs, 1);
+  EXPECT_EQ(echo.max_tokens, 0);
+  EXPECT_EQ(Completion(R"({"prompt": "a", "echo": true})").extras, SampleExtras());
+  EXPECT_THAT(RefusedCompletion(R"("echo": true, "stream": true)"), StartsWith("echo is not"));
+  EXPECT_THAT(RefusedCompletion(R"("prompt_logprobs": 0, "stream": true)"),
+              StartsWith("prompt_logprobs is not"));
+}
+
+TEST(OpenAiRequestTest, PenaltiesAreThoseOfTheApi) {
+  const OpenAiRequest request = Completion(
+      R"({"prompt": "a", "presence_penalty": 2, "frequency_penalty": -2,
+          "repetition_penalty": 1.2})");
+  EXPECT_EQ(request.extras.penalties,
+            (Penalties{.repetition = 1.2, .presence = 2, .frequency = -2}));
+  EXPECT_EQ(Completion(R"({"prompt": "a", "presence_penalty": 0})").extras, SampleExtras());
 }
 
 TEST(OpenAiRequestTest, MessagesBecomeWhatATemplateReads) {
