@@ -132,13 +132,14 @@ double RecentShare::least() const {
 
 void ExcessSum::Add(double observed, double expected, double groups) {
   // No single step decides: the tails of small counts are heavier than those of a normal variable.
-  constexpr double kMost = 4;
-  const double deviation = std::sqrt(expected * (1 - expected) / groups);
-  if (!std::isfinite(observed) || !std::isfinite(deviation) || deviation <= 0) return;
-  const double excess = (observed - expected - kFitBias) / deviation;
-  sum_ = std::max(0.0, sum_ + std::min(kMost, excess) - kSlack);
+  constexpr double kMostExcess = 4;
+  const double most = std::min(1.0, expected + kFitBias);
+  const double deviation = std::sqrt(most * (1 - most) / groups);
+  if (!std::isfinite(observed) || !std::isfinite(deviation)) return;
+  const double excess = deviation > 0 ? (observed - most) / deviation : 0;
+  sum_ = std::max(0.0, sum_ + std::min(kMostExcess, excess) - kSlack);
   crossed_ = sum_ > kBound || (crossed_ && sum_ > 0);
-  sum_ = std::min(sum_, kBound + kMost);
+  sum_ = std::min(sum_, kBound + kMostExcess);
 }
 
 void AlarmMonitor::Average(const StepMeasurements& step) {

@@ -75,8 +75,9 @@ class ExcessSum {
   static constexpr double kSlack = 0.25;
   static constexpr double kBound = 13.1;
 
-  // Takes the collapse rate of `groups` groups. Its deviation is that of groups with the same
-  // probability `expected`, which is the largest. A rate that is not finite does not count.
+  // Takes the collapse rate of `groups` groups. The excess is that over the largest rate without a
+  // fault, expected + kFitBias, and its deviation that of groups which all have that probability.
+  // A rate that is not finite does not count.
   void Add(double observed, double expected, double groups);
 
   // Whether the sum has crossed the bound and has not returned to 0 since.

@@ -24,47 +24,68 @@ double RateAt(double position) {
   return std::sin(angle) * std::sin(angle);
 }
 
-struct Grid {
-  Row rate, log_rate, log_other, uniform;
+// Success rates, and the logarithms of both outcomes.
+struct Rates {
+  explicit Rates(const Row& rates) : rate(rates) {
+    for (std::size_t j = 0; j < rate.size(); ++j) {
+      log_rate[j] = std::log(rate[j]);
+      log_other[j] = std::log1p(-rate[j]);
+    }
+  }
+
+  Row rate, log_rate, log_other;
 };
 
-const Grid& TheGrid() {
-  static const Grid grid = [] {
-    Grid g;
-    for (std::size_t j = 0; j < Difficulty::kRates; ++j) {
-      const auto at = static_cast<double>(j);
-      g.rate[j] = j + 1 == Difficulty::kRates ? 1.0 : RateAt(at);
-      g.log_rate[j] = std::log(g.rate[j]);
-      g.log_other[j] = std::log1p(-g.rate[j]);
-      g.uniform[j] = RateAt(at + 0.5) - RateAt(at - 0.5);
-    }
-    return g;
+const Rates& TheRates() {
+  static const Rates rates = [] {
+    Row row;
+    for (std::size_t j = 0; j < row.size(); ++j)
+      row[j] = j + 1 == row.size() ? 1.0 : RateAt(static_cast<double>(j));
+    return Rates(row);
   }();
-  return grid;
+  return rates;
+}
+
+const Row& Uniform() {
+  static const Row uniform = [] {
+    Row row;
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      const auto at = static_cast<double>(j);
+      row[j] = RateAt(at + 0.5) - RateAt(at - 0.5);
+    }
+    return row;
+  }();
+  return uniform;
 }
 
 // count * log, where 0 of an impossible result are possible.
 double Times(double count, double log) { return count == 0 ? 0.0 : count * log; }
 
-// p^correct (1 - p)^(scored - correct) for every rate, as a share of the largest.
-Row Likelihood(const Trials& trials) {
-  BUTTRESS_CHECK(0 <= trials.correct && trials.correct <= trials.scored,
-                 "trials have 0 <= correct <= scored");
-  const Grid& grid = TheGrid();
-  Row row;
-  for (std::size_t j = 0; j < row.size(); ++j) {
-    row[j] = Times(trials.correct, grid.log_rate[j]) +
-             Times(trials.scored - trials.correct, grid.log_other[j]);
+// p^correct (1 - p)^(scored - correct) for every rate, as a share of exp(log_most), the largest.
+struct Likelihood {
+  Likelihood(const Trials& trials, const Rates& rates) {
+    BUTTRESS_CHECK(0 <= trials.correct && trials.correct <= trials.scored,
+                   "trials have 0 <= correct <= scored");
+    for (std::size_t j = 0; j < share.size(); ++j) {
+      share[j] = Times(trials.correct, rates.log_rate[j]) +
+                 Times(trials.scored - trials.correct, rates.log_other[j]);
+    }
+    log_most = *std::ranges::max_element(share);
+    for (double& value : share) value = std::exp(value - log_most);
   }
-  const double most = *std::ranges::max_element(row);
-  for (double& value : row) value = std::exp(value - most);
-  return row;
-}
 
+  Row share;
+  double log_most = 0;
+};
+
+// Four sums at once, which the compiler may not make of one by itself.
 double Dot(const Row& a, const Row& b) {
-  double sum = 0;
-  for (std::size_t j = 0; j < a.size(); ++j) sum += a[j] * b[j];
-  return sum;
+  std::array<double, 4> sums{};
+  for (std::size_t j = 0; j + 4 <= a.size(); j += 4) {
+    for (std::size_t i = 0; i < 4; ++i) sums[i] += a[j + i] * b[j + i];
+  }
+  static_assert(Difficulty::kRates % 4 == 1);
+  return sums[0] + sums[1] + (sums[2] + sums[3]) + a.back() * b.back();
 }
 
 void Multiply(Row& row, const Row& by) {
@@ -78,25 +99,49 @@ void Normalise(Row& row) {
 }
 
 // Probability that `n` completions are all correct or all wrong, for every rate.
-Row ConstantRow(double n) {
+Row ConstantRow(double n, const Rates& rates) {
   Row row;
   for (std::size_t j = 0; j < row.size(); ++j)
-    row[j] = std::pow(TheGrid().rate[j], n) + std::pow(1 - TheGrid().rate[j], n);
+    row[j] = std::pow(rates.rate[j], n) + std::pow(1 - rates.rate[j], n);
   return row;
 }
 
-// Equal results, and their number.
-struct Counted {
-  Row likelihood;
-  double count;
+bool IsMixed(const Trials& own) { return 0 < own.correct && own.correct < own.scored; }
+
+// The groups by age, newest first, and by result: how many there are of each. Ages are in parts of
+// RecentDifficulty::kGroups groups.
+constexpr std::size_t kAges = 4;
+using Results = std::array<std::map<Trials, double>, kAges>;
+
+Results ResultsByAge(std::span<const GroupTrials> groups) {
+  Results results;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::size_t age = (groups.size() - 1 - i) * kAges / RecentDifficulty::kGroups;
+    results[std::min(age, kAges - 1)][groups[i].own] += 1;
+  }
+  return results;
+}
+
+// How the success rates moved while RecentDifficulty::kGroups groups were drawn: a rate whose logit
+// is x now was x - age (shift + spread x) at an age between 0 and 1. Rates of 0 and 1 stay.
+struct Drift {
+  double shift = 0;
+  double spread = 0;
+
+  Drift operator+(const Drift& other) const { return {shift + other.shift, spread + other.spread}; }
+
+  bool plausible() const { return std::abs(shift) <= 6 && -0.5 <= spread && spread < 1; }
+
+  bool operator==(const Drift&) const = default;
 };
 
-std::vector<Counted> CountResults(std::span<const GroupTrials> groups) {
-  std::map<Trials, double> counts;
-  for (const GroupTrials& group : groups) counts[group.own] += 1;
-  std::vector<Counted> results;
-  for (const auto& [own, count] : counts) results.push_back({Likelihood(own), count});
-  return results;
+Rates RatesBefore(const Drift& drift, double age) {
+  Row row = TheRates().rate;
+  for (std::size_t j = 1; j + 1 < row.size(); ++j) {
+    const double logit = TheRates().log_rate[j] - TheRates().log_other[j];
+    row[j] = 1 / (1 + std::exp(age * (drift.shift + drift.spread * logit) - logit));
+  }
+  return Rates(row);
 }
 
 // Groups of equal size after equal histories.
@@ -118,24 +163,99 @@ AllRevisits CountRevisits(std::span<const GroupTrials> groups) {
   return revisits;
 }
 
-Row MostLikely(std::span<const Counted> results, double groups) {
-  const Row& uniform = TheGrid().uniform;
-  Row weights = uniform;
-  for (int i = 0; i < kIterations; ++i) {
-    Row next;
-    for (std::size_t j = 0; j < next.size(); ++j) next[j] = kUniformGroups * uniform[j];
-    for (const Counted& result : results) {
-      const double scale = result.count / Dot(weights, result.likelihood);
-      for (std::size_t j = 0; j < next.size(); ++j)
-        next[j] += scale * weights[j] * result.likelihood[j];
+// The distribution of the rates now, under a drift.
+class MovingFit {
+ public:
+  MovingFit(const Results& results, const Drift& drift) {
+    for (std::size_t age = 0; age < kAges; ++age) {
+      const Rates rates = RatesBefore(drift, (static_cast<double>(age) + 0.5) / kAges);
+      std::map<double, std::size_t> by_size;
+      for (const auto& [own, count] : results[age]) {
+        const auto [of_size, is_new] = by_size.try_emplace(own.scored, constant_.size());
+        if (is_new) constant_.push_back(ConstantRow(own.scored, rates));
+        rows_.push_back({IsMixed(own), count, of_size->second, Likelihood(own, rates)});
+        groups_ += count;
+      }
     }
-    for (std::size_t j = 0; j < next.size(); ++j) weights[j] = next[j] / (groups + kUniformGroups);
   }
-  return weights;
+
+  Row Weights(int iterations) const {
+    const Row& uniform = Uniform();
+    Row weights = uniform;
+    for (int i = 0; i < iterations; ++i) {
+      Row next;
+      for (std::size_t j = 0; j < next.size(); ++j) next[j] = kUniformGroups * uniform[j];
+      for (const Counted& row : rows_) {
+        const double scale = row.count / Dot(weights, row.likelihood.share);
+        for (std::size_t j = 0; j < next.size(); ++j)
+          next[j] += scale * weights[j] * row.likelihood.share[j];
+      }
+      for (std::size_t j = 0; j < next.size(); ++j)
+        weights[j] = next[j] / (groups_ + kUniformGroups);
+    }
+    return weights;
+  }
+
+  // The log-likelihood of the results of mixed groups, given that they are mixed.
+  double LogLikelihood(const Row& weights) const {
+    double sum = 0;
+    for (const Counted& row : rows_) {
+      if (!row.mixed) continue;
+      const double mixed = std::max(kLeast, 1 - Dot(weights, constant_[row.constant]));
+      const double result = std::max(kLeast, Dot(weights, row.likelihood.share));
+      sum += row.count * (row.likelihood.log_most + std::log(result / mixed));
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr double kLeast = 1e-300;
+
+  struct Counted {
+    bool mixed;
+    double count;
+    std::size_t constant;  // index
+    Likelihood likelihood;
+  };
+
+  std::vector<Counted> rows_;
+  std::vector<Row> constant_;  // by age and size
+  double groups_ = 0;
+};
+
+// The drift that makes the mixed groups most likely, by a search along both axes; none unless it is
+// significantly better than none. Constant groups have no say, so that a verifier that makes some
+// is not taken for a policy that moves.
+Drift DriftOf(const Results& results) {
+  constexpr int kShort = 20;          // iterations
+  constexpr double kLeastGain = 6;    // nats, two of which two useless parameters gain
+  constexpr double kLeastStep = 0.1;  // nats
+  const auto score = [&](const Drift& drift) {
+    const MovingFit fit(results, drift);
+    return fit.LogLikelihood(fit.Weights(kShort));
+  };
+  Drift best;
+  const double still = score(best);
+  double most = still;
+  for (const double step : {1.0, 0.5, 0.25}) {
+    if (step < 0.5 && most < still + kLeastGain / 2) break;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Drift& by : {Drift{step, 0}, {-step, 0}, {0, step / 2}, {0, -step / 2}}) {
+        const Drift next = best + by;
+        const double gained = next.plausible() ? score(next) : most;
+        if (gained <= most + kLeastStep) continue;
+        most = gained;
+        best = next;
+        moved = true;
+      }
+    }
+  }
+  return most > still + kLeastGain ? best : Drift();
 }
 
 Row PosteriorOf(const Row& prior, const Trials& trials) {
-  Row posterior = Likelihood(trials);
+  Row posterior = Likelihood(trials, TheRates()).share;
   Multiply(posterior, prior);
   Normalise(posterior);
   return posterior;
@@ -148,7 +268,7 @@ bool Predicts(const AllRevisits& revisits, const Row& prior, double weight) {
   for (const auto& [visit, counts] : revisits) {
     const auto& [before, size] = visit;
     const Row posterior = PosteriorOf(prior, {weight * before.correct, weight * before.scored});
-    expected += (counts.constant + counts.mixed) * Dot(posterior, ConstantRow(size));
+    expected += (counts.constant + counts.mixed) * Dot(posterior, ConstantRow(size, TheRates()));
     constant += counts.constant;
     groups += counts.constant + counts.mixed;
   }
@@ -157,16 +277,28 @@ bool Predicts(const AllRevisits& revisits, const Row& prior, double weight) {
 
 }  // namespace
 
-Difficulty::Difficulty() : weights_(TheGrid().uniform) {}
+Difficulty::Difficulty() : weights_(Uniform()) {}
 
 Difficulty Difficulty::Fit(std::span<const GroupTrials> groups) {
   Difficulty fit;
-  fit.weights_ = MostLikely(CountResults(groups), static_cast<double>(groups.size()));
+  Results results;
+  for (const GroupTrials& group : groups) results[0][group.own] += 1;
+  fit.weights_ = MovingFit(results, Drift()).Weights(kIterations);
   const AllRevisits revisits = CountRevisits(groups);
   const auto weight = std::ranges::find_if(kHistoryWeights, [&](double candidate) {
     return revisits.empty() || Predicts(revisits, fit.weights_, candidate);
   });
   fit.history_weight_ = weight == std::end(kHistoryWeights) ? 0.0 : *weight;
+  return fit;
+}
+
+Difficulty Difficulty::FitMoving(std::span<const GroupTrials> groups) {
+  const Results results = ResultsByAge(groups);
+  const Drift drift = DriftOf(results);
+  if (drift == Drift()) return Fit(groups);
+  Difficulty fit;
+  fit.weights_ = MovingFit(results, drift).Weights(kIterations);
+  fit.history_weight_ = 0;
   return fit;
 }
 
@@ -179,7 +311,7 @@ double Difficulty::AllCorrect(const Trials& history, std::int64_t n) const {
   const Row posterior = Posterior(history, {});
   double sum = 0;
   for (std::size_t j = 0; j < kRates; ++j)
-    sum += posterior[j] * std::pow(TheGrid().rate[j], static_cast<double>(n));
+    sum += posterior[j] * std::pow(TheRates().rate[j], static_cast<double>(n));
   return sum;
 }
 
@@ -187,19 +319,20 @@ double Difficulty::AllWrong(const Trials& history, std::int64_t n) const {
   const Row posterior = Posterior(history, {});
   double sum = 0;
   for (std::size_t j = 0; j < kRates; ++j)
-    sum += posterior[j] * std::pow(1 - TheGrid().rate[j], static_cast<double>(n));
+    sum += posterior[j] * std::pow(1 - TheRates().rate[j], static_cast<double>(n));
   return sum;
 }
 
 double Difficulty::Constant(const Trials& history, std::int64_t n) const {
   if (n < 2) return 1.0;
-  return std::min(1.0, Dot(Posterior(history, {}), ConstantRow(static_cast<double>(n))));
+  return std::min(1.0,
+                  Dot(Posterior(history, {}), ConstantRow(static_cast<double>(n), TheRates())));
 }
 
 double Difficulty::Below(double rate, const Trials& history, const Trials& own) const {
   const Row posterior = Posterior(history, own);
   double sum = 0;
-  for (std::size_t j = 0; j < kRates && TheGrid().rate[j] < rate; ++j) sum += posterior[j];
+  for (std::size_t j = 0; j < kRates && TheRates().rate[j] < rate; ++j) sum += posterior[j];
   return sum;
 }
 
@@ -212,7 +345,7 @@ void RecentDifficulty::Add(std::uint64_t number, const GroupTrials& group) {
 Difficulty RecentDifficulty::Fit() const {
   std::vector<GroupTrials> groups;
   for (const auto& [number, group] : groups_) groups.push_back(group);
-  return Difficulty::Fit(groups);
+  return Difficulty::FitMoving(groups);
 }
 
 ExpectedRate IntervalOf(double rate, std::int64_t groups, std::int64_t fitted) {

@@ -48,6 +48,13 @@ class Difficulty {
   // matter.
   static Difficulty Fit(std::span<const GroupTrials> groups);
 
+  // The distribution now, of groups in the order in which they were drawn, where the policy has
+  // moved meanwhile: the logit of every rate by the same straight line in time, so that rates may
+  // rise, fall or become certain. The line makes the mixed groups most likely, each given that it
+  // is mixed, since a fault that makes groups constant leaves those alone. Histories, which are
+  // older still, then count for nothing. Equals Fit unless the line is significant.
+  static Difficulty FitMoving(std::span<const GroupTrials> groups);
+
   // Probabilities that a group of `n` scorable completions is all-correct, E[p^n], all-wrong, and
   // either; the last is 1 for n < 2, where no two rewards can differ.
   double AllCorrect(const Trials& history, std::int64_t n) const;
@@ -80,6 +87,7 @@ class RecentDifficulty {
   // Removes a group that was added. Older ones that it had displaced do not come back.
   void Remove(std::uint64_t number) { groups_.erase(number); }
 
+  // FitMoving of these groups.
   Difficulty Fit() const;
 
   std::size_t groups() const { return groups_.size(); }

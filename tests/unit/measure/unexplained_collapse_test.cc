@@ -25,6 +25,7 @@ struct Simulated {
   std::int64_t groups = 32;  // of a step
   bool revisits = true;      // prompts are seen again; otherwise each group has one of its own
   bool middling = false;     // most success rates are near one half
+  bool learns = false;       // all logits rise by 6 in 100 steps, from the 100th on
 };
 
 // Success rates of prompts, spread over [0, 1].
@@ -42,6 +43,7 @@ class Run {
   }
 
   StepMeasurements Step(bool broken) {
+    if (kind_.learns) odds_ = std::exp(std::clamp(0.06 * (steps_++ - 100.0), 0.0, 6.0) - 3);
     std::vector<GroupTrials> groups;
     for (std::int64_t g = 0; g < kind_.groups; ++g) {
       groups.push_back(Group(broken && random_.Uniform() < kFailing));
@@ -62,7 +64,8 @@ class Run {
     const std::size_t prompt = number_ % kPrompts;
     Trials& history = histories_[prompt];
     const Trials before = kind_.revisits ? history : Trials{};
-    const double rate = kind_.revisits ? rates_[prompt] : DrawRate(random_, kind_.middling);
+    const double drawn = kind_.revisits ? rates_[prompt] : DrawRate(random_, kind_.middling);
+    const double rate = odds_ * drawn / (1 - drawn + odds_ * drawn);
     Trials own = {0, double{kSize}};
     for (std::int64_t i = 0; i < kSize; ++i)
       own.correct += !wrong && random_.Uniform() < rate ? 1 : 0;
@@ -76,6 +79,8 @@ class Run {
   std::vector<Trials> histories_ = std::vector<Trials>(kPrompts);
   RecentDifficulty recent_;
   std::uint64_t number_ = 0;
+  double odds_ = 1;  // those of a success, over those of the rates
+  int steps_ = 0;
 };
 
 // Returns the first step of `steps` with the alarm, counted from the fault if there is one.
@@ -115,8 +120,17 @@ TEST(UnexplainedCollapseTest, AVerifierThatFailsOnAFifthOfTheGroupsIsFound) {
 
 TEST(UnexplainedCollapseTest, AHealthyRunRaisesNone) {
   for (const Simulated& kind : Kinds())
-    EXPECT_EQ(AlarmAt(kind, 1000, false), std::nullopt)
+    EXPECT_EQ(AlarmAt(kind, 400, false), std::nullopt)
         << kind.groups << kind.revisits << kind.middling;
+}
+
+// The last 1,024 groups are of a policy that has changed meanwhile.
+TEST(UnexplainedCollapseTest, APolicyThatLearnsFastRaisesNone) {
+  for (Simulated kind : Kinds()) {
+    kind.learns = true;
+    EXPECT_EQ(AlarmAt(kind, 240, false), std::nullopt)
+        << kind.groups << kind.revisits << kind.middling;
+  }
 }
 
 // The bound on false alarms, for normal excesses without the allowance for the bias of the fit.
