@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -116,6 +117,27 @@ class ToolsRun : public ::testing::Test {
         << text() << TextOf(Path("out/logs/worker-w0.log"));
   }
 
+  // A replay has the rewards and verdicts that were recorded, and calls no tool.
+  void ExpectReplayed(const std::vector<json>& groups) {
+    std::map<int, json> rewards;
+    for (const json& group : groups) {
+      for (const json& episode : group["completions"])
+        rewards[group["group"]].push_back(episode["raw_reward"]);
+    }
+    ASSERT_EQ(Run({"buttress", "replay", Path("out"), "--groups"}), 0) << text();
+    std::vector<json> lines = Lines();
+    const json summary = lines.back()["summary"];
+    lines.pop_back();
+    EXPECT_EQ(summary["steps"], kSteps);
+    EXPECT_EQ(summary["mean_difference"], 0);
+    EXPECT_EQ(lines.size(), rewards.size());
+    for (const json& group : lines) {
+      EXPECT_EQ(group["deciding_rewards"], rewards[group["group"]]) << group;
+      EXPECT_EQ(group["trained"], group["replayed"]);
+      EXPECT_EQ(group["trained"].size(), static_cast<std::size_t>(kEpisodes));
+    }
+  }
+
   TempDir dir_;
 };
 
@@ -191,6 +213,8 @@ TEST_F(ToolsRun, CallsAreAnsweredCountedAndNotTrained) {
   }
   EXPECT_GT(foreign, 0);
   ASSERT_EQ(Run({"buttress", "ledger", "audit", Path("out")}), 0) << text();
+
+  ASSERT_NO_FATAL_FAILURE(ExpectReplayed(groups));
 
   // The held-out prompts were episodes as well.
   const json before = json::parse(TextOf(Path("out/eval_before.json")));
