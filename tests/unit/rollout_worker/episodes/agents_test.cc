@@ -135,7 +135,7 @@ class AgentsTest : public ::testing::Test {
   }
 
   const TempDir dir_;
-  const std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<Tokenizer> tokenizer_;
   RunSettings run_;
   ScriptedPolicy* policy_ = nullptr;
   std::unique_ptr<InferenceEngine> engine_;
@@ -208,6 +208,21 @@ assert '"content":"1"' in events and events.endswith("data: [DONE]\n\n"), events
   // The raw prompts, the chats.
   EXPECT_THAT(episode.branches, SizeIs(5));
   for (const SampleRequest& asked : policy_->asked()) EXPECT_EQ(asked.sampling.temperature, 1);
+}
+
+TEST_F(AgentsTest, TheArgumentsOfTheTemplateAreThoseOfTheRun) {
+  tokenizer_ = TokenizerOfFamily("qwen3");
+  run_.data.template_arguments = {{"enable_thinking", "false"}};
+  const Episode episode = EpisodeOf(R"(
+say([user("?")], chat_template_kwargs={})
+refused = say([user("?")], chat_template_kwargs={"enable_thinking": True})
+assert refused["status"] == 400, refused
+assert "chat_template_kwargs" in refused["error"]["message"], refused
+)");
+  EXPECT_EQ(episode.failure, "");
+  ASSERT_THAT(policy_->asked(), SizeIs(1));
+  EXPECT_THAT(*tokenizer_->Decode(policy_->asked()[0].prompt_token_ids, SpecialTokens::kKeep),
+              HasSubstr("<think>\n\n</think>"));
 }
 
 TEST_F(AgentsTest, ALimitIsAnErrorWithACodeAndTheEpisodeIsScored) {

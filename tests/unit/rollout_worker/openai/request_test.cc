@@ -116,6 +116,8 @@ TEST(OpenAiRequestTest, AFieldThatIsNotSupportedIsRefusedByName) {
       RefusedMessages(R"([{"role": "user", "content": ""}],
                                  "response_format": {"type": "json_object"})"),
       StartsWith("response_format = {\"type\":\"json_object\"}; expected {\"type\": \"text\"}"));
+  EXPECT_THAT(RefusedCompletion(R"("chat_template_kwargs": {"enable_thinking": false})"),
+              StartsWith(R"(chat_template_kwargs = {"enable_thinking":false}; expected {})"));
   EXPECT_THAT(RefusedCompletion(R"("guided_json": {})"), StartsWith("guided_json is not a field"));
   EXPECT_THAT(RefusedCompletion(R"("messages": [])"), StartsWith("messages is not a field"));
   EXPECT_THAT(RefusedCompletion(R"("stream_options": {"x": 1})"),
