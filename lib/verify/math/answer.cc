@@ -17,6 +17,7 @@
 #include "lib/verify/math/words.h"
 #include "lib/verify/prose/assertion.h"
 #include "lib/verify/prose/prose_words.h"
+#include "lib/verify/prose/sequel.h"
 
 namespace buttress {
 namespace {
@@ -91,8 +92,12 @@ bool Concludes(std::string_view text) {
   return (ProseClasses(word) & kSoWord) != 0 || word.ends_with("ing");
 }
 
-bool IsFewWords(std::string_view text) {
-  if (text.size() > kMaxWholeBytes || text.find('\n') != std::string_view::npos) return false;
+bool States(Assertion assertion) {
+  return assertion == Assertion::kStated || assertion == Assertion::kNear;
+}
+
+// Returns the number of words of two letters or more.
+int CountWords(std::string_view text) {
   int words = 0;
   int letters = 0;
   bool command = false;
@@ -104,7 +109,23 @@ bool IsFewWords(std::string_view text) {
     letters = 0;
     command = c == '\\';
   }
-  return words <= kMaxWholeWords;
+  return words;
+}
+
+// Whether the text is an answer and little else: one line of few words, which if it has one number
+// states that.
+bool IsAnswerAlone(std::string_view text, CommaReading commas) {
+  if (text.size() > kMaxWholeBytes || text.find('\n') != std::string_view::npos || Concludes(text))
+    return false;
+  const int words = CountWords(text);
+  if (words == 0 || words > kMaxWholeWords) return words == 0;
+  std::size_t end = 0;
+  const auto number = NumberAt(text, 0, end, commas);
+  if (!number || text.ends_with(" is.") || text.ends_with(" is")) return !number;
+  const auto other = NumberAt(text, end, end, commas);
+  if (other && text.find(": ") == std::string_view::npos)
+    return !LowerAscii(text).starts_with("not ");
+  return States(ReadAssertion(text, other.value_or(*number)));
 }
 
 class Candidates {
@@ -160,10 +181,6 @@ class Candidates {
   std::vector<AnswerCandidate> found_;
 };
 
-bool States(Assertion assertion) {
-  return assertion == Assertion::kStated || assertion == Assertion::kNear;
-}
-
 bool IsEquation(std::string_view mathematics) {
   if (mathematics.find_first_of("=<>") != std::string_view::npos) return true;
   return std::ranges::any_of(
@@ -201,6 +218,7 @@ void AddLastExpression(std::string_view anchor, std::string_view text, CommaRead
         span && value.span.data() == span->data() && value.span.size() == span->size();
     const Assertion assertion =
         ReadAssertion(text, value.span, (mathematics || value.list) && IsEquation(value.span));
+    if (States(assertion) && ReadSequel(text, value.span) != Sequel::kKeeps) return;
     if (value.list) {
       if (States(assertion)) return found.AddList(anchor, value);
       continue;
@@ -216,6 +234,11 @@ void AddLastExpression(std::string_view anchor, std::string_view text, CommaRead
   }
 }
 
+// Returns the offset of the end of `part` in `text`.
+std::size_t End(std::string_view text, std::string_view part) {
+  return static_cast<std::size_t>(part.data() + part.size() - text.data());
+}
+
 // Adds the candidates after an anchor: the sentence, else its mathematics, else its first number;
 // or the last value behind it if the text takes it back there ("Oh wait, ...").
 void AddBehind(std::string_view anchor, std::string_view text, const Behind& behind,
@@ -223,14 +246,17 @@ void AddBehind(std::string_view anchor, std::string_view text, const Behind& beh
   if (!behind) return;
   const std::string_view sentence = Sentence(*behind);
   if (sentence.empty()) return;
-  const std::string_view rest =
-      behind->substr(static_cast<std::size_t>(sentence.data() + sentence.size() - behind->data()));
-  if (BeginsWithRetraction(rest)) {
-    AddLastExpression(anchor, rest, commas, found);
-    if (!found.empty()) return;
+  if (ReadSequel(text, sentence) == Sequel::kRetracts) {
+    AddLastExpression(anchor, behind->substr(End(*behind, sentence)), commas, found);
+    if (found.empty()) found.Refuse(anchor);
+    return;
   }
   Assertion whole = ReadAssertion(text, sentence, /*equation=*/true);
   if (whole == Assertion::kStated && sentence.front() == '~') whole = Assertion::kNear;
+  if (whole == Assertion::kDenied) {  // "The answer is not 5. It is 6."
+    AddLastExpression(anchor, behind->substr(End(*behind, sentence)), commas, found);
+    if (!found.empty()) return;
+  }
   found.Add(anchor, sentence, whole);
   if (!States(whole)) return;
   if (const auto span = Mathematics(sentence)) {
@@ -258,7 +284,7 @@ void AddBy(std::string_view anchor, std::string_view text, bool truncated, Comma
   if (truncated) return;
   if (const Behind tagged = InAnswerTags(text); tagged && !tagged->empty()) text = *tagged;
   if (anchor == "whole") {
-    if (const std::string_view whole = Trim(text); IsFewWords(whole) && !Concludes(whole))
+    if (const std::string_view whole = Trim(text); IsAnswerAlone(whole, commas))
       found.Add(anchor, whole);
   } else if (anchor == "last expression") {
     AddLastExpression(anchor, text, commas, found);

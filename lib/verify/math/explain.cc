@@ -13,6 +13,7 @@
 #include "lib/verify/math/statement.h"
 #include "lib/verify/prose/assertion.h"
 #include "lib/verify/prose/prose_words.h"
+#include "lib/verify/prose/sequel.h"
 
 namespace buttress {
 namespace {
@@ -117,6 +118,12 @@ std::string_view Searched(std::string_view text, const std::vector<std::string>&
   return text;
 }
 
+std::string WhyNotKept(Sequel sequel, std::string_view value) {
+  if (sequel == Sequel::kRetracts) return fmt::format("the response takes {} back", value);
+  if (sequel == Sequel::kGoesOn) return fmt::format("the response goes on after {}", value);
+  return "";
+}
+
 }  // namespace
 
 std::string WhyNotStated(std::string_view text, std::string_view value, ProseValues values) {
@@ -124,7 +131,7 @@ std::string WhyNotStated(std::string_view text, std::string_view value, ProseVal
   const std::string all = ValuesAround(around, value);
   switch (ReadAssertion(text, value, /*equation=*/false, values)) {
     case Assertion::kStated:
-      return "";
+      return values == ProseValues::kNumbers ? WhyNotKept(ReadSequel(text, value), value) : "";
     case Assertion::kNear:
       return fmt::format("the response calls {} an approximation", value);
     case Assertion::kDenied:

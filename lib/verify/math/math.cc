@@ -111,6 +111,12 @@ bool AddsToUnknown(const MathNode& equation) {
          !HasFreeSymbols(equation.parts.back());
 }
 
+// Whether the node is a multiple of an unknown: 2a.
+bool IsMultiple(const MathNode& node) {
+  return node.kind == MathKind::kProduct && node.parts.size() == 2 &&
+         !HasFreeSymbols(node.parts[0]) && node.parts[1].kind == MathKind::kSymbol;
+}
+
 // Returns 997 of a + b = r/2 = 997 and t^7 of t^3 t^4 = t^7 outside of a box: a sentence may name
 // what it computes. Null if two members of the chain are different numbers, for an equation that is
 // no identity, as y = 2x + 1 is not, and for x + 5 = 12 alone.
@@ -119,7 +125,9 @@ const MathNode* LastMember(const Answer& given, MathComparison& how) {
   const bool chain = given.anchor != "boxed" && node.kind == MathKind::kRelation &&
                      node.text.find_first_not_of('=') == std::string::npos;
   if (!chain || !HasFreeSymbols(node)) return nullptr;
-  if (given.anchor == "whole" && AddsToUnknown(node)) return nullptr;
+  if ((given.anchor == "whole" && AddsToUnknown(node)) ||
+      (node.parts.size() == 2 && IsMultiple(node.parts.front())))
+    return nullptr;
   const MathNode& last = node.parts.back();
   const bool closed = !HasFreeSymbols(last);
   const auto agrees = [&](const MathNode& part) {

@@ -3,7 +3,6 @@
 #include <absl/strings/ascii.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "lib/verify/extract.h"
@@ -36,11 +35,6 @@ bool AnyWord(std::string_view text, Visit visit) {
   }
   return false;
 }
-
-// Words between two values that take the first one back.
-constexpr std::array<std::string_view, 11> kRetractions = {
-    "wait",    "actually", "correction", "sorry",   "mistake", "oops",
-    "instead", "wrong",    "incorrect",  "recheck", "no"};
 
 constexpr std::size_t kMaxUnitWords = 2;
 
@@ -126,24 +120,6 @@ std::optional<std::string_view> PlainNumber(std::string_view text) {
   if (words > kMaxUnitWords || ReadAssertion(text, *number) != Assertion::kStated)
     return std::nullopt;
   return number;
-}
-
-bool BeginsWithRetraction(std::string_view text) {
-  constexpr std::size_t kReach = 24;  // of the first two words
-  text = text.substr(0, kReach);
-  int words = 0;
-  bool retracts = false;
-  AnyWord(LowerAscii(text), [&](std::string_view word, std::size_t) {
-    retracts = std::ranges::find(kRetractions, word) != kRetractions.end();
-    return retracts || ++words == 2;
-  });
-  return retracts;
-}
-
-bool Retracts(std::string_view between) {
-  return AnyWord(LowerAscii(between), [](std::string_view word, std::size_t) {
-    return std::ranges::find(kRetractions, word) != kRetractions.end();
-  });
 }
 
 }  // namespace buttress

@@ -22,10 +22,4 @@ std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from
 // "7 of 9", "7 = x" or "x + 7".
 std::optional<std::string_view> PlainNumber(std::string_view text);
 
-// Whether one of the first two words takes back what stands before the text: "Oh wait, ...".
-bool BeginsWithRetraction(std::string_view text);
-
-// Whether the text between two values takes the first one back: "wait", "no", "I was wrong".
-bool Retracts(std::string_view between);
-
 }  // namespace buttress

@@ -147,7 +147,8 @@ class ValueReader {
         continue;
       }
       const PlacedWord before = WordBefore(text_, Begin(value));
-      if (before.text == "negative") Extend(value, before.begin, End(value));
+      if (before.text == "negative" || (before.text == "minus" && EndsInVerb(before.begin)))
+        Extend(value, before.begin, End(value));
       const bool joined = i + 1 < values_.size() &&
                           (JoinUnits(value, values_[i + 1]) || JoinRatio(value, values_[i + 1]));
       if (joined) ++i;
@@ -155,6 +156,12 @@ class ValueReader {
       kept.push_back(std::move(value));
     }
     values_ = std::move(kept);
+  }
+
+  // "the product is minus 5"
+  bool EndsInVerb(std::size_t end) const {
+    const std::string verb = WordBefore(text_, end).text;
+    return verb == "is" || verb == "equals" || verb == "get" || verb == "gives";
   }
 
   // "350 cents": the span is the number alone, behind which its unit stands.

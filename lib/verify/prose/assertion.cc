@@ -20,7 +20,7 @@ bool DoubtsAll(ProseSpan tokens) {
   for (; i < tokens.size(); ++i) {
     if (Has(tokens[i], kHedgeWord)) return true;
     if (OneOf(tokens[i], {"chance", "possibility", "possible"}) && i + 1 < tokens.size() &&
-        OneOf(tokens[i + 1], {"that", "it", "it's"}))
+        OneOf(tokens[i + 1], {"that", "it"}))
       return true;
     if (i > 1 && IsWord(tokens[i - 1], "to") && OneOf(tokens[i - 2], {"had", "hard"}) &&
         OneOf(tokens[i], {"pick", "choose", "bet", "believe"}))
@@ -54,6 +54,13 @@ bool Counts(ProseSpan right) {
   return word == "ways" || word == "way" || CanonicalUnit(word).has_value();
 }
 
+// Whether no word that could be a unit stands behind the value.
+bool IsBare(ProseSpan right) {
+  constexpr unsigned kNoUnit = kPhraseWord | kContrastWord | kVerbWord | kDenialWord;
+  return right.empty() || (right[0].kind == ProseToken::Kind::kSign && right[0].text != "%") ||
+         Has(right[0], kNoUnit);
+}
+
 // Whether what stands behind a letter is the text of its option: "(B) $x^2$", "B: 12".
 bool IsOptionText(std::string_view text, std::string_view letter, ProseSpan right) {
   std::string_view rest = text.substr(static_cast<std::size_t>(letter.data() - text.data()) + 1);
@@ -68,11 +75,17 @@ bool IsOptionText(std::string_view text, std::string_view letter, ProseSpan righ
          !OneOf(next, {"and", "or"});
 }
 
-// Whether the value begins its clause, but for "so" and the like.
-bool BeginsClause(ProseSpan left) {
-  while (!left.empty() && Has(left.back(), kPassiveWord | kSoWord))
+// Which part of its clause the value is: its first word but for "so" and the like, or the name of
+// its first noun.
+Subject SubjectOf(ProseSpan left) {
+  bool named = false;
+  while (!left.empty() && Has(left.back(), kPassiveWord | kSoWord | kMeasureWord) &&
+         !Has(left.back(), kVerbWord)) {
+    named = named || Has(left.back(), kMeasureWord);
     left = left.first(left.size() - 1);
-  return left.empty() || IsSign(left.back(), ",");
+  }
+  if (!left.empty() && !IsSign(left.back(), ",")) return Subject::kNo;
+  return named ? Subject::kNamed : Subject::kAlone;
 }
 
 // Whether the value numbers what follows: "5. Count the apples", "5) Count".
@@ -109,10 +122,13 @@ Assertion ReadAssertion(std::string_view text, std::string_view span, bool equat
   if (around.asks || (around.left.empty() && !equation && values == ProseValues::kNumbers &&
                       Enumerates(text, span)))
     return Assertion::kNone;
-  const Assertion left = ReadLeft(around.left, Counts(around.right), equation);
+  if (!around.left.empty() && !IsComputed(around.left) && !around.right.empty() &&
+      OneOf(around.right[0], {"st", "nd", "rd", "th"}))
+    return Assertion::kNone;
+  const Assertion left =
+      ReadLeft(around.left, Counts(around.right), IsBare(around.right), equation);
   if (left != Assertion::kStated && left != Assertion::kNear) return left;
-  const Assertion right =
-      ReadRight(around.right, IsComputed(around.left), BeginsClause(around.left));
+  const Assertion right = ReadRight(around.right, IsComputed(around.left), SubjectOf(around.left));
   if (right != Assertion::kStated && right != Assertion::kNear) return right;
   if (OffersSeveral(around) || DoubtsAll(around.left) || DoubtsAll(around.right))
     return Assertion::kOpen;

@@ -50,19 +50,35 @@ bool IsComputed(ProseSpan tokens);
 
 // Returns whether a clause up to the verb by which a value is the answer lets it be: its subject is
 // one of which a value is said, and no other verb governs it ("we see that", but not "I believe").
-Assertion ReadFrame(ProseSpan clause);
+// `bare`: no unit stands behind the value, so that the subject of "is" has to name a quantity.
+Assertion ReadFrame(ProseSpan clause, bool bare);
+
+// Returns whether the words name a value or draw a conclusion, as a label before a colon has to:
+// "Total cost", "Final tally", "x", but not "Assumption" or "Upper bound".
+bool NamesValue(ProseSpan words);
+
+// Returns whether what stands before the clause leaves it as it is: "So,", "After the sale,", "If
+// we add both,", but not "Unless I am wrong,", "Before tax," or "Assumption:".
+bool Introduces(ProseSpan intro);
 
 // Returns whether a part of what stands before the verb or the equals sign is computed with and has
 // no number: "x + 5 =", "twice the cost is", "the cost divided by 4 is". `words`: a verb
 // follows, before which words compute as signs do.
 bool LeavesOperand(ProseSpan side, bool words);
 
-// Reads leftwards from the value to the word that makes it the answer. `counts`: the unit behind
-// it counts or measures, so that "in 5 ways" may be the answer. `equation`: as in ReadAssertion.
-Assertion ReadLeft(ProseSpan tokens, bool counts, bool equation);
+// Returns whether a clause in `words` is what is to be found or shown: "we want to show that".
+bool IsGoal(ProseSpan words);
+
+// Reads leftwards from the value to the word that makes it the answer. `counts`: the unit behind it
+// counts or measures, so that "in 5 ways" may be the answer. `bare`: no word that could be a unit
+// stands there. `equation`: as in ReadAssertion.
+Assertion ReadLeft(ProseSpan tokens, bool counts, bool bare, bool equation);
+
+// Whether the value is the subject of its clause: "5 is wrong", "the answer 5 is wrong".
+enum class Subject { kNo, kAlone, kNamed };
 
 // Reads rightwards from the value. `computed`: the value is the result of a computation, of which
-// the words behind it may say anything: "42 were not sold". `subject`: the value begins its clause.
-Assertion ReadRight(ProseSpan tokens, bool computed, bool subject);
+// the words behind it may say anything: "42 were not sold".
+Assertion ReadRight(ProseSpan tokens, bool computed, Subject subject);
 
 }  // namespace buttress

@@ -44,10 +44,18 @@ bool Leads(const ProseToken& token) {
   if (token.kind != ProseToken::Kind::kWord) return true;
   return Has(token, kChainWord | kPhraseWord | kContrastWord) || token.text.ends_with("ing") ||
          token.text.ends_with("ly") ||
-         OneOf(token, {"and",      "day",       "days",      "week",    "weeks",    "month",
-                       "year",     "years",     "time",      "hour",    "together", "today",
-                       "tomorrow", "yesterday", "night",     "morning", "evening",  "hours",
-                       "minutes",  "months",    "meanwhile", "end"});
+         OneOf(token, {"and",   "all",      "day",       "days",      "week",    "weeks",
+                       "month", "year",     "years",     "time",      "hour",    "together",
+                       "today", "tomorrow", "yesterday", "night",     "morning", "evening",
+                       "hours", "minutes",  "months",    "meanwhile", "end"});
+}
+
+// Whether the word names a quantity or several: "cost", "solutions".
+bool NamesQuantity(const ProseToken& token) {
+  if (Has(token, kMeasureWord | kQuantityWord)) return true;
+  if (token.kind != ProseToken::Kind::kWord || !token.text.ends_with('s')) return false;
+  const std::string_view singular = std::string_view(token.text).substr(0, token.text.size() - 1);
+  return (ProseClasses(singular) & (kMeasureWord | kQuantityWord)) != 0;
 }
 
 // Whether the word is a verb; "cost" and "total" are taken as nouns.
@@ -68,13 +76,13 @@ bool Finds(const ProseToken& token) {
        "sure",      "confident",   "certain",    "clear",     "true",       "so",      "is",
        "and",       "calculate",   "calculated", "determine", "determined", "learn",   "doubt",
        "deny",      "probability", "chance",     "realize",   "observe",    "notice",  "indicates",
-       "tells",     "but"});
+       "tells",     "but",         "evident",    "obvious",   "apparent"});
 }
 
 // Reads a clause from its last word, the verb by which the value is the answer, to its first one.
 class FrameReader {
  public:
-  explicit FrameReader(ProseSpan clause) : clause_(clause), at_(clause.size()) {}
+  FrameReader(ProseSpan clause, bool bare) : clause_(clause), at_(clause.size()), bare_(bare) {}
 
   Assertion Read() {
     if (clause_.empty()) return Assertion::kStated;
@@ -88,6 +96,7 @@ class FrameReader {
     if (LeavesOperand(clause_.first(at_), /*words=*/true)) return Assertion::kNone;
     if (IsOther(at_)) return Assertion::kOpen;
     if (IsVerb(clause_[at_ - 1])) return Assertion::kStated;  // "the amount he pays is"
+    if (bare_ && Has(clause_.back(), kCopulaWord) && !NamesSubject()) return Assertion::kNone;
     return ReadSubject();
   }
 
@@ -102,9 +111,10 @@ class FrameReader {
       const ProseToken& token = clause_[i - 1];
       if (token.kind != ProseToken::Kind::kWord || IsPreposition(token) || IsVerb(token))
         return false;
-      other = other || OneOf(token, {"a", "an", "another", "one", "earlier", "previous", "old",
-                                     "former", "usual", "common", "second", "third", "next",
-                                     "other", "alternative", "first"});
+      other = other || token.text.ends_with("'s") ||
+              OneOf(token,
+                    {"a", "an", "another", "one", "earlier", "previous", "old", "former", "usual",
+                     "common", "second", "third", "next", "other", "alternative", "first"});
     }
     return other;
   }
@@ -118,10 +128,14 @@ class FrameReader {
   // "Let x be 5", "when x is 5", "were it 5".
   bool Assumes() const {
     const ProseToken& first = clause_[0];
-    if (OneOf(first, {"let", "let's", "imagine", "say", "when", "whenever", "while", "although",
-                      "though", "given", "once", "first", "firstly"}))
+    if (OneOf(first, {"let",     "let's",      "imagine",    "say",       "when", "whenever",
+                      "while",   "although",   "though",     "given",     "once", "first",
+                      "firstly", "formerly",   "originally", "initially", "put",  "set",
+                      "plug",    "substitute", "consider",   "fix"}))
       return true;
-    if (IsWord(first, "in") && clause_.size() > 1 && IsWord(clause_[1], "case")) return true;
+    if (clause_.size() > 1 && ((IsWord(first, "in") && IsWord(clause_[1], "case")) ||
+                               (IsWord(first, "at") && IsWord(clause_[1], "first"))))
+      return true;
     return clause_.size() > 1 && OneOf(first, {"were", "had", "should"});
   }
 
@@ -171,6 +185,18 @@ class FrameReader {
     return true;
   }
 
+  // Whether a quantity is named among the words before the verb, as its subject or part of it.
+  bool NamesSubject() const {
+    if (at_ == 1 && clause_[0].capital) return true;  // "Tom is"
+    return std::ranges::any_of(clause_.first(at_), [&](const ProseToken& token) {
+      return NamesQuantity(token) || IsLetter(token) || IsPronoun(token) || IsValue(token) ||
+             (token.capital && &token != clause_.data()) || token.kind != ProseToken::Kind::kWord ||
+             token.text.ends_with("est") || token.text.ends_with("ing") ||
+             OneOf(token, {"that", "this", "these", "those", "each", "other", "others", "one",
+                           "ones", "both", "rest", "all", "half", "maximum", "minimum"});
+    });
+  }
+
   // Reads the subject that ends before `at_`, and what governs its clause.
   Assertion ReadSubject() const {
     const std::size_t end = at_;
@@ -196,7 +222,8 @@ class FrameReader {
         --begin;
       if (begin == 0 || !IsPreposition(clause_[begin - 1])) break;
     }
-    if (begin == 0) return Quantified(clause_[0]) ? Assertion::kOpen : Assertion::kStated;
+    if (begin == 0)
+      return Quantified(clause_[0]) || IsOfOthers() ? Assertion::kOpen : Assertion::kStated;
     const ProseToken& governor = clause_[begin - 1];
     if (OneOf(governor, {"when", "whenever", "while", "until"})) return Assertion::kNone;
     if (IsWord(governor, "that")) {
@@ -209,12 +236,26 @@ class FrameReader {
     return HasRelative(begin) || HasAdverbial(begin) ? Assertion::kStated : Assertion::kOpen;
   }
 
+  // Whether the subject is one whose answer this is not: "my friend got", "a student obtains".
+  bool IsOfOthers() const {
+    if (!bare_) return false;
+    const ProseSpan subject = clause_.first(at_);
+    if (std::ranges::any_of(subject, [](const ProseToken& token) { return IsWord(token, "my"); }))
+      return std::ranges::none_of(subject,
+                                  [](const ProseToken& token) { return NamesQuantity(token); });
+    return OneOf(subject[0], {"a", "an"}) &&
+           OneOf(clause_.back(),
+                 {"get", "gets", "got", "obtain", "obtains", "obtained", "find", "finds", "found"});
+  }
+
   // "a box that holds 5" says nothing of 5, "and that makes 5" does.
   Assertion Relates(std::size_t that) const {
     if (that == 0 || clause_[that - 1].kind != ProseToken::Kind::kWord) return Assertion::kStated;
     const ProseToken& before = clause_[that - 1];  // "double that is 5"
-    return Finds(before) || OneOf(before, {"double", "twice", "half"}) ? Assertion::kStated
-                                                                       : Assertion::kNone;
+    return Finds(before) || Has(before, kPassiveWord | kConclusionWord) ||
+                   OneOf(before, {"double", "twice", "half"})
+               ? Assertion::kStated
+               : Assertion::kNone;
   }
 
   // Whether the word before `begin`, or another verb before the value's, belongs to a clause or an
@@ -223,7 +264,9 @@ class FrameReader {
   bool HasRelative(std::size_t begin) const {
     if (begin > 1 && IsWord(clause_[begin - 2], "to") && IsDeterminer(clause_[0])) return true;
     if (Followed(begin)) return true;
-    if (begin > 2 && IsPronoun(clause_[begin - 2]) && !Leads(clause_[begin - 3])) return true;
+    if (begin > 2 && IsPronoun(clause_[begin - 2]) && !IsWord(clause_[begin - 1], "that") &&
+        !Leads(clause_[begin - 3]))
+      return true;
     for (std::size_t i = 0; i < begin; ++i) {
       if (IsRelative(clause_[i])) return true;
       if (i == 0 || !IsWord(clause_[i], "that")) continue;
@@ -254,6 +297,7 @@ class FrameReader {
 
   ProseSpan clause_;
   std::size_t at_;  // the words from here on are read
+  bool bare_;
 };
 
 // Returns whether the token at `i` computes with what stands on both sides; "/" before a word is
@@ -267,12 +311,13 @@ bool Operates(ProseSpan tokens, std::size_t i, bool words) {
     return IsWord(next, "by");
   if (IsWord(token, "times"))
     return IsValue(next) || IsDeterminer(next) || IsPronoun(next) || IsLetter(next);
-  return IsSign(token, "*") || OneOf(token, {"plus", "minus"});
+  return IsSign(token, "*") || IsSign(token, "^") || OneOf(token, {"plus", "minus"});
 }
 
 // Returns whether the token at `i` computes with the one value behind it.
 bool OperatesAlone(ProseSpan tokens, std::size_t i) {
-  if (OneOf(tokens[i], {"half", "twice", "double", "triple", "thrice", "doubled"}))
+  if (OneOf(tokens[i], {"half", "twice", "double", "triple", "thrice", "doubled", "tripled",
+                        "halved", "cubed", "squared"}))
     return i + 1 == tokens.size() || !OneOf(tokens[i + 1], {"that", "this"});  // a value before
   return OneOf(tokens[i], {"square", "cube", "root"}) && i + 1 < tokens.size() &&
          IsWord(tokens[i + 1], "of");
@@ -295,22 +340,92 @@ bool LeavesOperand(ProseSpan side, bool words) {
   for (std::size_t i = 1; i < side.size(); ++i)
     letters = letters || (side[i].kind == ProseToken::Kind::kWord && Operates(side, i, words));
   bool with = false, without = false, number = false, named = false, single = false;
+  bool multiple = false;  // 2x
+  bool unknown = false;   // a letter among the factors: 2x
   std::size_t operators = 0;
   for (std::size_t i = 0; i < side.size(); ++i) {
     single = single || OperatesAlone(side, i);
     if (i > 0 && Operates(side, i, words)) {
       ++operators;
-      if (number || named) (number ? with : without) = true;
-      number = named = false;
+      if (number || named) (number && !unknown ? with : without) = true;
+      number = named = unknown = false;
       continue;
     }
     number = number || IsValue(side[i]);
+    const bool times = IsWord(side[i], "x") && i > 0 && i + 1 < side.size() && IsValue(side[i + 1]);
+    const bool factor = letters && i > 0 && IsValue(side[i - 1]) && IsLetter(side[i]) && !times &&
+                        !side[i].capital && !CanonicalUnit(side[i].text);
+    multiple = multiple || (factor && i + 1 == side.size());
+    unknown = unknown || (letters && IsLetter(side[i]) && !side[i].capital && !times &&
+                          !CanonicalUnit(side[i].text));
     named = named || (side[i].kind == ProseToken::Kind::kWord && (letters || !IsLetter(side[i])));
   }
-  if (number || named) (number ? with : without) = true;
-  return (operators > 0 && with && without) || (words && single && !with);
+  if (number || named) (number && !unknown ? with : without) = true;
+  return multiple || (operators > 0 && with && without) || (words && single && !with);
 }
 
-Assertion ReadFrame(ProseSpan clause) { return FrameReader(clause).Read(); }
+bool IsGoal(ProseSpan words) {
+  const auto shows = [](const ProseToken& token) {
+    return OneOf(token, {"show", "prove", "confirm", "verify", "check"});
+  };
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const ProseToken& verb = words[i - 1];
+    if (IsWord(words[i], "that")) {
+      if (IsWord(verb, "such")) return true;
+      if (shows(verb) && (i == 1 || OneOf(words[i - 2], {"to", "please"}))) return true;
+    }
+    // "we want to find the number which"
+    if (i > 1 && OneOf(words[i], {"which", "that"}) && NamesQuantity(verb) &&
+        std::ranges::any_of(words.first(i),
+                            [](const ProseToken& token) { return IsWord(token, "find"); }))
+      return true;
+  }
+  return false;
+}
+
+Assertion ReadFrame(ProseSpan clause, bool bare) { return FrameReader(clause, bare).Read(); }
+
+bool NamesValue(ProseSpan words) {
+  if (words.empty() || (words.size() == 1 && (IsLetter(words[0]) || IsPronoun(words[0]))))
+    return true;
+  const bool verb = IsVerb(words.back()) && std::ranges::any_of(words, IsPronoun);
+  return verb || std::ranges::any_of(words, [](const ProseToken& token) {
+           return NamesQuantity(token) || Has(token, kConclusionWord | kSoWord) ||
+                  OneOf(token, {"step", "it", "no", "yes", "actually", "correction"});
+         });
+}
+
+bool Introduces(ProseSpan intro) {
+  for (std::size_t begin = 0; begin < intro.size();) {
+    std::size_t end = begin;
+    while (end < intro.size() && !IsSign(intro[end], ",") && !IsSign(intro[end], ":") &&
+           !IsWord(intro[end], "but"))
+      ++end;
+    ProseSpan part = intro.subspan(begin, end - begin);
+    begin = end + 1;
+    if (part.empty()) continue;
+    if (end < intro.size() && IsWord(intro[end], "but")) continue;
+    if (end < intro.size() && IsSign(intro[end], ":")) {
+      if (!NamesValue(part)) return false;
+      continue;
+    }
+    if (end == intro.size() && IsSign(part.back(), "|")) {
+      while (!part.empty() && IsSign(part.back(), "|")) part = part.first(part.size() - 1);
+      return NamesValue(part);
+    }
+    const auto ours = [](const ProseToken& token) {
+      return OneOf(token, {"we", "you", "each", "every"}) || IsValue(token);
+    };
+    if (IsWord(part[0], "if")) {
+      if (std::ranges::none_of(part, ours)) return false;
+    } else if (std::ranges::any_of(
+                   part, [](const ProseToken& token) { return Has(token, kConditionWord); }) ||
+               OneOf(part[0], {"before", "without", "had", "were", "should", "formerly", "first",
+                               "originally", "initially", "ignoring"})) {
+      return false;
+    }
+  }
+  return true;
+}
 
 }  // namespace buttress

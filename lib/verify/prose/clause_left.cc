@@ -9,40 +9,55 @@ namespace {
 class LeftReader {
  public:
   // `counts`: the unit behind the value counts or measures, so that "in 5 ways" may be the answer.
-  LeftReader(ProseSpan tokens, bool counts)
-      : tokens_(tokens), at_(tokens.size()), counts_(counts) {}
+  // `bare`: there is none.
+  LeftReader(ProseSpan tokens, bool counts, bool bare)
+      : tokens_(tokens), at_(tokens.size()), counts_(counts), bare_(bare) {}
 
   // Returns whether the clause that ends before `end` leaves what it says as it is.
   Assertion Clause(std::size_t end) const {
     const bool computed = IsComputed(tokens_.first(std::min(end + 1, tokens_.size())));
     std::size_t begin = end;
     bool joined = false;
+    bool clauses = false;  // "5 was wrong and the answer is"
     for (std::size_t i = end; i > 0; --i) {
       const ProseToken& token = tokens_[i - 1];
-      if (IsSign(token, ",") || IsSign(token, ":") || IsSign(token, "|") || IsWord(token, "but"))
+      if (IsSign(token, ",") || IsSign(token, ":") || IsSign(token, "|") || IsWord(token, "but")) {
+        if (!computed && !IsSign(token, "|") && !Introduces(tokens_.first(i)))
+          return Assertion::kNone;
         break;
+      }
       if (i < end && Has(token, kSoWord)) {
-        if (IsWord(token, "which")) begin = i - 1;
+        if (IsWord(token, "which")) {
+          begin = i - 1;
+          if (!computed && i > 1 && IsSign(tokens_[i - 2], ",") &&
+              !Introduces(tokens_.first(i - 1)))
+            return Assertion::kNone;
+        }
         break;
       }
       begin = i - 1;
-      joined = joined || IsWord(token, "and");
+      if (IsWord(token, "and")) {
+        joined = true;
+        clauses = clauses || (i < end && Has(tokens_[i], kPassiveWord));
+      }
       if (!computed && IsSign(token, "=")) {
         if (joined) break;        // "so x = 3 and the sum is 5"
         return Assertion::kNone;  // "= 40 to fill 240"
       }
-      if (Denies(tokens_, i - 1) && !DescribesSubject(i - 1, end, computed))
+      if (!clauses && Denies(tokens_, i - 1) && !DescribesSubject(i - 1, end, computed))
         return Assertion::kDenied;
       if (Has(token, kHedgeWord) || IsOneOfSeveral(i - 1)) return Assertion::kOpen;
       const bool condition =
           Has(token, kConditionWord) || OneOf(token, {"since", "because", "bound"});
-      if (condition && !computed) return Assertion::kNone;
+      if (condition && !computed && !IsOurs(i - 1, end)) return Assertion::kNone;
+      if (!computed && OneOf(token, {"may", "might"}) && !token.capital) return Assertion::kOpen;
       if (!computed && Has(token, kModalWord) && DoubtsBehind(i, end)) return Assertion::kOpen;
     }
     const ProseSpan clause = tokens_.subspan(begin, end - begin);
     if (end < tokens_.size() && IsSign(tokens_[end], "=") && LeavesOperand(clause, /*words=*/false))
       return Assertion::kNone;
-    const Assertion frame = computed ? Assertion::kStated : ReadFrame(clause);
+    if (IsGoal(clause)) return Assertion::kNone;
+    const Assertion frame = computed ? Assertion::kStated : ReadFrame(clause, bare_);
     return frame == Assertion::kStated ? Stated() : frame;
   }
 
@@ -72,15 +87,16 @@ class LeftReader {
                  ? std::nullopt
                  : std::optional(Clause(at_));
     }
-    if (token.text == ":" || token.text == "|") return Clause(at_ - 1);
+    if (token.text == ":" || token.text == "|")
+      return Introduces(tokens_.first(at_)) ? Clause(at_ - 1) : Assertion::kNone;
     if (token.text == ",") return BehindComma();
     if (token.text == "≠") return Assertion::kDenied;
-    if (token.text == "<" && at_ == 1) return Stated();                  // a quote in Markdown
     return at_ == 1 && token.text == "*" ? Stated() : Assertion::kNone;  // an item of a list
   }
 
   // Words that open a clause: "as seen, 5". Not the members of a list, nor "not 6, 5".
   Assertion BehindComma() {
+    if (at_ == 3 && IsWord(tokens_[0], "not") && IsValue(tokens_[1])) return Stated();
     if (at_ > 1 && (tokens_[at_ - 2].kind != ProseToken::Kind::kWord || IsValue(tokens_[at_ - 2])))
       return Assertion::kNone;
     std::size_t begin = at_ - 1;
@@ -116,10 +132,18 @@ class LeftReader {
       return Assertion::kNone;  // "Were it 5, ..."
     if ((classes & (kVerbWord | kSoWord)) != 0) return Clause(at_);
     if ((classes & kMeasureWord) != 0) return SkipAs(measure_);
+    article_ = article_ || token.text == "the";
     if (token.text == "the" && tokens_.size() == 1) return Assertion::kNone;  // "The 5 boys"
     if ((classes & kPassiveWord) != 0) return Skip();
     const bool person = (classes & kPersonWord) != 0 || token.capital;
     if (person && Before(1, kVerbWord)) return Skip();
+    if (person && at_ > 1 &&
+        (OneOf(tokens_[at_ - 2], {"mr", "mrs", "ms", "dr"}) || tokens_[at_ - 2].capital))
+      return Skip();
+    if (OneOf(token, {"mr", "mrs", "ms", "dr"}) && Before(1, kVerbWord)) return Skip();
+    if (person && at_ > 3 && IsWord(tokens_[at_ - 2], "of") &&
+        OneOf(tokens_[at_ - 3], {"each", "both", "all"}) && Before(3, kVerbWord))
+      return Clause(at_ - 3);
     if (token.text == "with" && (measure_ || Before(1, kVerbWord) || Before(2, kVerbWord)))
       return Clause(at_ - 1);
     if (token.text == "up" && Before(1, kVerbWord)) return Skip();
@@ -138,7 +162,7 @@ class LeftReader {
       return measure_ || (counts_ && std::none_of(tokens_.begin(), tokens_.end(), IsValue))
                  ? Clause(at_ - 1)
                  : Assertion::kNone;
-    return measure_ && at_ == 1 ? std::optional(Stated()) : Assertion::kNone;
+    return measure_ && at_ == 1 && !article_ ? std::optional(Stated()) : Assertion::kNone;
   }
 
   // "Add 5 to both sides", "she wants to reach 5", "the answer has 5 digits".
@@ -146,7 +170,13 @@ class LeftReader {
     if (at_ > 2 && OneOf(tokens_[at_ - 3], {"wants", "wanted", "hopes", "plans", "aims"}))
       return IsWord(tokens_[at_ - 2], "to");
     if (at_ == 1) return OneOf(verb, {"add", "take", "use", "find", "compute", "calculate"});
-    return OneOf(verb, {"has", "have"}) && OneOf(tokens_[at_ - 2], {"answer", "result"});
+    if (!OneOf(verb, {"has", "have"})) return false;
+    for (std::size_t i = at_ - 1; i > 0 && tokens_[i - 1].kind == ProseToken::Kind::kWord; --i) {
+      if (OneOf(tokens_[i - 1], {"answer", "result", "number", "value", "sum", "product", "amount",
+                                 "cost", "price", "weight", "area", "age", "average", "total"}))
+        return true;
+    }
+    return false;
   }
 
   // Reads on before the word.
@@ -185,7 +215,10 @@ class LeftReader {
                     IsWord(tokens_[at_ - 2], "down"));
     near_ = near_ || Before(2, kNearWord);                                   // "roughly equal to 5"
     if (at_ > 2 && IsWord(tokens_[at_ - 3], "or")) return Assertion::kNone;  // "less or equal to"
-    if (Before(1 + (out ? 1 : 0), kToWord) || Before(1, kMeasureWord)) return Clause(at_ - 1);
+    const bool brings = std::ranges::any_of(tokens_.first(at_), [](const ProseToken& token) {
+      return OneOf(token, {"bring", "brings", "brought", "bringing"});
+    });
+    if (Before(1 + (out ? 1 : 0), kToWord) || brings) return Clause(at_ - 1);
     return measure_ ? std::optional(Clause(at_ - 1)) : Assertion::kNone;
   }
 
@@ -203,6 +236,14 @@ class LeftReader {
       return true;
     return i > 0 && OneOf(tokens_[i], {"possibility", "candidate", "possible", "option"}) &&
            OneOf(tokens_[i - 1], {"a", "one", "another"});
+  }
+
+  // "if we sum everything we obtain"
+  bool IsOurs(std::size_t condition, std::size_t end) const {
+    const auto ours = [](const ProseToken& token) { return OneOf(token, {"we", "you"}); };
+    return IsWord(tokens_[condition], "if") && condition + 2 < end &&
+           ours(tokens_[condition + 1]) &&
+           std::ranges::any_of(tokens_.subspan(condition + 2, end - condition - 2), ours);
   }
 
   // Whether the modal before `i` doubts: "could be 5", "might well equal 5", but not "could buy".
@@ -243,8 +284,10 @@ class LeftReader {
   ProseSpan tokens_;
   std::size_t at_;  // the words from here on are read
   bool counts_;
+  bool bare_;
   bool near_ = false;
   bool measure_ = false;
+  bool article_ = false;  // "the" stands between
 };
 
 }  // namespace
@@ -270,14 +313,18 @@ bool Denies(ProseSpan tokens, std::size_t i) {
 
 bool IsComputed(ProseSpan tokens) {
   if (tokens.empty() || !IsSign(tokens.back(), "=")) return false;
-  const std::size_t reach = std::min<std::size_t>(tokens.size(), 4);
-  const ProseSpan last = tokens.last(reach);
-  return std::ranges::any_of(
-      last, [](const ProseToken& token) { return token.kind == ProseToken::Kind::kNumber; });
+  const std::size_t reach = std::min<std::size_t>(tokens.size(), 6);
+  for (std::size_t back = 1; back <= reach; ++back) {
+    const ProseToken& token = tokens[tokens.size() - back];
+    if (token.kind == ProseToken::Kind::kNumber) return true;
+    if (IsSign(token, ":")) return false;
+  }
+  return false;
 }
 
-Assertion ReadLeft(ProseSpan tokens, bool counts, bool equation) {
-  LeftReader reader(tokens, counts);
+Assertion ReadLeft(ProseSpan tokens, bool counts, bool bare, bool equation) {
+  LeftReader reader(tokens, counts, bare);
+  if (equation && !tokens.empty() && IsWord(tokens.back(), "for")) return Assertion::kNone;
   if (equation && !tokens.empty() && IsSign(tokens.back(), ":"))
     tokens = tokens.first(tokens.size() - 1);
   return equation ? reader.Clause(tokens.size()) : reader.Read();

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "lib/verify/prose/clause.h"
+#include "lib/verify/prose/sequel.h"
 
 namespace buttress {
 namespace {
@@ -8,12 +9,23 @@ namespace {
 // Reads rightwards from the value.
 class RightReader {
  public:
-  RightReader(ProseSpan tokens, bool computed, bool subject)
-      : tokens_(tokens), computed_(computed), subject_(subject) {}
+  RightReader(ProseSpan tokens, bool computed, Subject subject)
+      : tokens_(tokens),
+        computed_(computed),
+        subject_(subject == Subject::kAlone),
+        named_(subject == Subject::kNamed) {}
 
   Assertion Read() {
+    if (tokens_.size() == 2 && IsWord(tokens_[0], "it") && IsWord(tokens_[1], "is"))
+      return Assertion::kStated;  // "5 it is."
     if (const auto found = ReadRest()) return *found;
+    if (subject_ && IsOneOfSeveral()) return Assertion::kOpen;
     if (subject_ && (IsVerbOfSubject() || !EndsAsNoun())) return Assertion::kNone;
+    if (named_) {
+      for (std::size_t i = 0; i < tokens_.size() && !IsSign(tokens_[i], ","); ++i) {
+        if (Has(tokens_[i], kCopulaWord)) return at_ = i, Predicate();  // "the answer 5 is wrong"
+      }
+    }
     constexpr std::size_t kMaxUnitWords = 6;
     for (std::size_t words = 0; at_ < tokens_.size() && words <= kMaxUnitWords; ++at_, ++words) {
       const auto found = tokens_[at_].kind == ProseToken::Kind::kWord ? ReadWord() : ReadSign();
@@ -26,7 +38,6 @@ class RightReader {
   // What the rest of the sentence makes of the value, wherever it stands.
   std::optional<Assertion> ReadRest() const {
     if (computed_) return std::nullopt;
-    if (tokens_.size() > 1 && OneOf(tokens_[0], {"st", "nd", "rd", "th"})) return Assertion::kNone;
     for (std::size_t i = 0; i + 1 < tokens_.size(); ++i) {
       const ProseToken& token = tokens_[i];
       const ProseToken& next = tokens_[i + 1];
@@ -42,6 +53,14 @@ class RightReader {
       if (GoesOn(i)) return Assertion::kNone;
     }
     return std::nullopt;
+  }
+
+  // "5 were sold on Monday and 6 on Tuesday"
+  bool IsOneOfSeveral() const {
+    for (std::size_t i = 0; i + 1 < tokens_.size(); ++i) {
+      if (IsWord(tokens_[i], "and") && IsValue(tokens_[i + 1])) return !computed_;
+    }
+    return false;
   }
 
   // "5 cups of tea or fewer"; "more or less" is near.
@@ -64,11 +83,14 @@ class RightReader {
     const ProseToken& token = tokens_[i];
     const ProseToken& next = tokens_[i + 1];
     const bool behind_comma = i > 0 && IsSign(tokens_[i - 1], ",");
+    if (IsWord(token, "and") && OneOf(next, {"need", "must", "want"})) return true;
     if (IsWord(token, "but")) return !Denies(tokens_, i + 1) && !IsValue(next);
     if (!behind_comma) return false;
+    if (IsWord(token, "we")) return true;
     if (OneOf(token, {"then", "yet", "though", "although", "however"})) return true;
     const bool person = OneOf(next, {"we", "you", "next", "then", "now", "still", "must"});
-    if (OneOf(token, {"so", "and", "which"}) && person) return true;
+    const bool done = i + 2 < tokens_.size() && Has(tokens_[i + 2], kCopulaWord);
+    if (OneOf(token, {"so", "and", "which"}) && person && !done) return true;
     return IsWord(token, "which") && Has(next, kCopulaWord) && i + 2 < tokens_.size() &&
            OneOf(tokens_[i + 2], {"a", "an", "wrong", "too"});
   }
@@ -117,11 +139,6 @@ class RightReader {
     return false;
   }
 
-  // "5, sorry, I meant 6"
-  bool Retracts(std::size_t i) const {
-    return i < tokens_.size() && OneOf(tokens_[i], {"sorry", "wait", "oops"});
-  }
-
   // Returns whether the value behind the comma is the subject of a clause: "5, 6 is wrong".
   bool ClauseFollows() const {
     return at_ + 2 < tokens_.size() &&
@@ -137,10 +154,12 @@ class RightReader {
                  ? std::nullopt
                  : std::optional(Assertion::kNone);  // 5 miles/hour
     if (token.text == ",") {
-      if (Retracts(at_ + 1)) return Assertion::kDenied;
+      if (TurnsAgainst(tokens_.subspan(at_ + 1))) return Assertion::kDenied;
       if (at_ == 0 && Next(1, kCopulaWord)) return ++at_, Predicate();  // "my answer, 5, is wrong"
       return ValueFollows(0) && !ClauseFollows() ? Assertion::kOpen : Assertion::kStated;
     }
+    if (token.text == "|" && at_ + 1 < tokens_.size() && Denies(tokens_, at_ + 1))
+      return Assertion::kDenied;  // the next cell
     const bool ends = token.text == ":" || token.text == "|";
     return ends && !ValueFollows(0) ? Assertion::kStated : Assertion::kNone;
   }
@@ -152,7 +171,8 @@ class RightReader {
     if (token.text == "and")
       return ValueFollows(1) && !NextIs(1, "not") ? Assertion::kOpen : Assertion::kStated;
     if (OneOf(token, {"not", "never"}) && !ValueFollows(2) && !computed_) return Assertion::kDenied;
-    if ((at_ == 0 && OneOf(token, {"fail", "fails", "failed"})) || Retracts(at_))
+    if ((at_ == 0 && OneOf(token, {"fail", "fails", "failed"})) ||
+        OneOf(token, {"sorry", "wait", "oops"}))
       return Assertion::kDenied;
     if ((classes & kContrastWord) != 0) return Assertion::kStated;
     const bool operates = (token.text == "to" && NextIs(1, "the") && NextIs(2, "power")) ||
@@ -169,6 +189,8 @@ class RightReader {
                  ? std::nullopt
                  : std::optional(Assertion::kStated);
     }
+    if (token.text == "at" && NextIs(1, "first") && !computed_) return Assertion::kNone;
+    if (token.text == "per" && ValueFollows(0) && !computed_) return Assertion::kNone;
     if (token.text == "give" && NextIs(1, "or")) return Assertion::kNear;
     if ((classes & kComparisonWord) != 0) return ReadComparison();
     if ((classes & kConditionWord) != 0) return computed_ ? Assertion::kStated : Assertion::kNone;
@@ -209,6 +231,8 @@ class RightReader {
   // "5 more than 3" is no answer; "5 more apples than Tom" is.
   std::optional<Assertion> ReadComparison() {
     if (NextIs(1, "or")) return Assertion::kNear;  // more or less
+    if (at_ == 0 && NextIs(1, "than") && !computed_) return Assertion::kNone;
+    if (NextIs(1, "to") && !computed_) return Assertion::kNone;  // 5 more to fill the box
     for (std::size_t i = at_; i + 1 < tokens_.size(); ++i) {
       if (!IsWord(tokens_[i], "than")) continue;
       const ProseToken& other = tokens_[i + 1];
@@ -229,14 +253,22 @@ class RightReader {
         verb.text == "is" || verb.text == "was" || verb.text == "must" || verb.text == "should";
     const bool plural = verb.text == "are" || verb.text == "were" || verb.text == "will" ||
                         (verb.text == "can" && at_ > 0);
+    std::size_t next = at_ + 1;
+    while (next < tokens_.size() &&
+           OneOf(tokens_[next], {"indeed", "then", "therefore", "thus", "also", "exactly"}))
+      ++next;
+    if (singular && next < tokens_.size() && OneOf(tokens_[next], {"a", "an"}))
+      return Assertion::kNone;
     bool answers = false;
     for (std::size_t i = at_; i < tokens_.size(); ++i) {
       const ProseToken& token = tokens_[i];
       if (IsSign(token, ",")) break;
       if (DeniesBefore(i)) return Assertion::kDenied;
-      if (IsWord(token, "too") || IsValue(token)) return Assertion::kNone;
+      if (OneOf(token, {"too", "without", "before", "first"}) || Has(token, kConditionWord) ||
+          IsValue(token))
+        return Assertion::kNone;
       if (Has(token, kHedgeWord)) return Assertion::kOpen;
-      answers = answers || Has(token, kMeasureWord) || IsWord(token, "correct") ||
+      answers = answers || (!named_ && Has(token, kMeasureWord)) || IsWord(token, "correct") ||
                 IsWord(token, "right") || IsWord(token, "left") || IsWord(token, "what") ||
                 IsWord(token, "it") || IsWord(token, "how");
     }
@@ -246,12 +278,13 @@ class RightReader {
   ProseSpan tokens_;
   bool computed_;
   bool subject_;
+  bool named_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
-Assertion ReadRight(ProseSpan tokens, bool computed, bool subject) {
+Assertion ReadRight(ProseSpan tokens, bool computed, Subject subject) {
   return RightReader(tokens, computed, subject).Read();
 }
 

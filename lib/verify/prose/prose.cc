@@ -36,17 +36,15 @@ bool GoesOn(std::string_view text, std::size_t at) {
   while (begin > 0 && (absl::ascii_isalpha(text[begin - 1]) || text[begin - 1] == '\'')) --begin;
   const std::string word = LowerAscii(text.substr(begin, last + 1 - begin));
   return !absl::ascii_isupper(text[next]) &&
-         (ProseClasses(word) != 0 || word == "than" || word == "least" || word == "most" ||
-          word == "of" || word == "to" || word == "and" || word == "or");
+         ((ProseClasses(word) & ~(kQuantityWord | kConclusionWord)) != 0 || word == "than" ||
+          word == "least" || word == "most" || word == "of" || word == "to" || word == "and" ||
+          word == "or");
 }
 
 bool EndsSentence(std::string_view text, std::size_t at) {
   if (text[at] == '\n') return !GoesOn(text, at);
   if (std::string_view(".;!?").find(text[at]) == std::string_view::npos) return false;
   if (at > 0 && text[at - 1] == '\\') return false;  // \; and \! are blanks
-  for (const std::string_view doubt : {" Or ", " Not sure", " I'm not sure", " I am not sure"}) {
-    if (text.substr(at + 1).starts_with(doubt)) return false;
-  }
   if (at > 0 && text.substr(at - 1).starts_with(".. ") && at + 2 < text.size() &&
       absl::ascii_islower(text[at + 2]))
     return false;  // an ellipsis
@@ -125,10 +123,39 @@ class ProseReader {
       at_ = end;
       return;
     }
-    tokens_.push_back(
-        {ProseToken::Kind::kWord, LowerAscii(word),
-         absl::ascii_isupper(word[0]) && (word.size() == 1 || !absl::ascii_isupper(word[1]))});
+    const bool capital =
+        absl::ascii_isupper(word[0]) && (word.size() == 1 || !absl::ascii_isupper(word[1]));
     at_ = end;
+    Contracted(LowerAscii(word), capital);
+  }
+
+  // Adds the word, and of a contraction both: "it's", "they're", "the answer's 5".
+  void Contracted(std::string word, bool capital) {
+    constexpr std::pair<std::string_view, std::string_view> kVerbs[] = {
+        {"'s", "is"},    {"'re", "are"},  {"'m", "am"},
+        {"'ve", "have"}, {"'ll", "will"}, {"'d", "would"}};
+    constexpr std::string_view kSubjects[] = {"it",  "that", "this", "there", "he",
+                                              "she", "what", "here", "who",   "which"};
+    std::string_view verb;
+    for (const auto& [ending, full] : kVerbs) {
+      if (!word.ends_with(ending)) continue;
+      const std::string_view subject =
+          std::string_view(word).substr(0, word.size() - ending.size());
+      if (ending == "'s" && std::ranges::find(kSubjects, subject) == std::end(kSubjects) &&
+          !ValueFollows())
+        continue;
+      verb = full;
+      word.resize(subject.size());
+      break;
+    }
+    tokens_.push_back({ProseToken::Kind::kWord, std::move(word), capital});
+    if (!verb.empty()) tokens_.push_back({ProseToken::Kind::kWord, std::string(verb), false});
+  }
+
+  // Whether a value stands behind a blank, or the text ends as it does before a value.
+  bool ValueFollows() const {
+    const std::size_t next = text_.find_first_not_of(" $*\\(", at_);
+    return next == std::string_view::npos || absl::ascii_isdigit(text_[next]);
   }
 
   void Number() {
@@ -189,7 +216,8 @@ class ProseReader {
   std::vector<ProseToken> tokens_;
 };
 
-// Returns the tokens of the text without GSM8K's annotations <<2+3=5>>.
+}  // namespace
+
 std::vector<ProseToken> ReadProse(std::string_view text, ProseValues values) {
   constexpr std::string_view kApostrophe = "’";
   std::string plain(text);
@@ -204,7 +232,10 @@ std::vector<ProseToken> ReadProse(std::string_view text, ProseValues values) {
   return ProseReader(plain, values).Take();
 }
 
-}  // namespace
+std::size_t SentenceEnd(std::string_view text, std::size_t at) {
+  while (at < text.size() && !EndsSentence(text, at)) ++at;
+  return std::min(at + 1, text.size());
+}
 
 bool IsOptionLetter(std::string_view text, std::size_t at) {
   const auto joins = [&](std::size_t i) {

@@ -35,6 +35,13 @@ enum class ProseValues { kNumbers, kLetters };
 // good choice" or the pronoun of "I am".
 bool IsOptionLetter(std::string_view text, std::size_t at);
 
+// Returns the words and signs of the text, without GSM8K's annotations <<2+3=5>>.
+std::vector<ProseToken> ReadProse(std::string_view text,
+                                  ProseValues values = ProseValues::kNumbers);
+
+// Returns the end of the sentence that goes on at `at`, behind its full stop or line.
+std::size_t SentenceEnd(std::string_view text, std::size_t at);
+
 // Returns the sentence around `span`, which lies in `text`; at most 200 bytes on either side.
 ProseAround SentenceAround(std::string_view text, std::string_view span,
                            ProseValues values = ProseValues::kNumbers);

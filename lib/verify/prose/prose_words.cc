@@ -12,36 +12,35 @@ struct WordList {
 };
 
 constexpr WordList kLists[] = {
-    {kVerbWord | kCopulaWord, "is are was were it's that's he's she's there's"},
+    {kVerbWord | kCopulaWord, "is are was were"},
     {kVerbWord,
-     "be been being they're we're equal equals equaled equaling give gives gave giving get gets "
-     "got getting yield yields yielded yielding make makes made making leave leaves left leaving "
-     "have has had having obtain obtains obtained find finds found reach reaches reached total "
-     "totals totaled totaling become becomes became need needs needed require requires required "
-     "take takes took taken cost costs costing earn earns earned earning pay pays paid paying "
-     "spend spends spent save saves saved sell sells sold buy buys bought eat eats ate use uses "
-     "used receive receives received keep keeps kept produce produces produced collect collects "
+     "be been being equal equals equaled equaling give gives gave giving get gets got getting "
+     "yield yields yielded yielding make makes made making leave leaves left leaving have has "
+     "had having obtain obtains obtained find finds found reach reaches reached total totals "
+     "totaled totaling become becomes became need needs needed require requires required take "
+     "takes took taken cost costs costing earn earns earned earning pay pays paid paying spend "
+     "spends spent save saves saved sell sells sold buy buys bought eat eats ate use uses used "
+     "receive receives received keep keeps kept produce produces produced collect collects "
      "collected contain contains contained hold holds held weigh weighs weighed measure measures "
-     "measured last lasts lasted run runs ran walk walks walked drive drives drove travel travels "
-     "traveled read reads lose loses lost win wins won score scores scored drink drinks drank "
-     "work works worked bring brings brought owe owes owed donate donates donated plant plants "
-     "planted bake bakes baked charge charges charged raise raises raised return returns returned "
-     "carry carries carried see sees saw deliver delivers delivered include includes included "
-     "remain remains remained show shows mean means conclude concludes fit "
-     "fits order orders ordered catch catches caught pick picks picked fill fills filled grow "
-     "grows grew rent rents cover covers covered climb climbs climbed complete completes "
-     "completed finish finishes finished write writes wrote watch watches watched play plays "
-     "played study studies studied purchase purchases purchased lay lays laid serve serves served "
-     "share shares shared build builds built send sends sent invite invites invited do does did "
+     "measured last lasts lasted run runs ran walk walks walked drive drives drove travel "
+     "travels traveled read reads lose loses lost win wins won score scores scored drink drinks "
+     "drank work works worked bring brings brought owe owes owed donate donates donated plant "
+     "plants planted bake bakes baked charge charges charged raise raises raised return returns "
+     "returned carry carries carried see sees saw deliver delivers delivered include includes "
+     "included remain remains remained show shows mean means meant conclude concludes fit fits "
+     "order orders ordered catch catches caught pick picks picked fill fills filled grow grows "
+     "grew rent rents cover covers covered climb climbs climbed complete completes completed "
+     "finish finishes finished write writes wrote watch watches watched play plays played study "
+     "studies studied purchase purchases purchased lay lays laid serve serves served share "
+     "shares shared build builds built send sends sent invite invites invited do does did "
      "compute computes computed calculate calculates calculated output outputs print prints "
      "choose chooses chose choosing chosen select selects selected selecting go goes went going "
-     "deduce derive derives end ends ended wind winds own owns "
-     "owned"},
+     "deduce derive derives end ends ended wind winds own owns owned"},
     {kMeasureWord,
      "answer answers result results total totals sum sums value values number numbers integer "
      "amount product difference quotient ratio fraction probability percentage average mean "
-     "median area volume perimeter length width height distance speed price cost profit age "
-     "time score solution root prime point pair interval set matrix vector polynomial expression "
+     "median area volume perimeter length width height distance speed price cost profit age time "
+     "score solution root prime point pair interval set matrix vector polynomial expression "
      "coefficient remainder digit angle count conclusion choice grand gcd lcm weight balance "
      "option letter alternative"},
     {kPassiveWord,
@@ -50,6 +49,21 @@ constexpr WordList kLists[] = {
      "overall again still both equally actually my our your his her their its final correct "
      "whole exact integer overall combined simplified required desired currently"},
     {kSoWord, "so thus hence therefore then which namely finally ergo consequently i.e ie again"},
+    {kQuantityWord,
+     "radius diameter circumference slope population date deadline code intercept center "
+     "midpoint intersection domain vertex coordinates asymptote point points integers "
+     "possibility possibilities ways function equation line side sides base hypotenuse edge "
+     "depth thickness temperature rate income salary revenue balance bill fee fare tax tip "
+     "discount change savings share chance odds degree period term terms power exponent divisor "
+     "multiple factor factors range mode variance deviation determinant norm magnitude argument "
+     "conjugate inverse reciprocal square cube root roots zero zeros logarithm sine cosine "
+     "tangent digit digits ones capacity mass size tally quantity money distance duration days "
+     "hours minutes seconds weeks months years inches feet meters miles people cost costs prices "
+     "ages amounts quotients ratios fractions percent proportion portion"},
+    {kAnswerWord, "answer ans result final solution conclusion conclude"},
+    {kConclusionWord,
+     "so thus hence therefore finally ergo consequently altogether overall all answer ans result "
+     "tally total final solution conclusion conclude left remaining remain"},
     {kToWord,
      "equal equals equaled equivalent simplify simplifies simplified reduce reduces reduced come "
      "comes came amount amounts amounted evaluate evaluates evaluated lead leads correspond "
@@ -58,17 +72,16 @@ constexpr WordList kLists[] = {
     {kPersonWord, "him her them us me you it himself herself themselves everyone everybody"},
     {kDenialWord,
      "not no never neither nor none nobody nothing cannot hardly scarcely barely without except "
-     "unlike false wrong incorrect impossible unequal untrue fail fails failed deny denies refute "
-     "refutes disagree disagrees mistake anything unable exclude excludes excluded reject rejects "
-     "rejected contradict "
-     "contradicts contradicting contradiction disprove disproves disproved mistaken "
-     "doubt doubts doubtful excluding far rather"},
+     "unlike false wrong incorrect impossible unequal untrue fail fails failed deny denies "
+     "refute refutes disagree disagrees mistake anything unable exclude excludes excluded reject "
+     "rejects rejected contradict contradicts contradicting contradiction disprove disproves "
+     "disproved mistaken doubt doubts doubtful excluding far rather"},
     {kHedgeWord,
-     "maybe perhaps possibly probably presumably conceivably likely guess guessing "
-     "guesstimate unsure uncertain unclear unknown suspect suspects seems seem seemingly appears "
-     "appear apparently supposedly allegedly either somewhere uncertainly ballpark dunno unlikely "
-     "tentatively hunch speculate alternatively potentially hopefully "
-     "arguably plausibly tempted tempting opinion"},
+     "maybe perhaps possibly probably presumably conceivably likely guess guessing guesstimate "
+     "unsure uncertain unclear unknown suspect suspects seems seem seemingly appears appear "
+     "apparently supposedly allegedly either somewhere uncertainly ballpark dunno unlikely "
+     "tentatively hunch speculate alternatively potentially hopefully arguably plausibly tempted "
+     "tempting opinion"},
     {kModalWord, "might may could can"},
     {kConditionWord,
      "try if unless whether assuming provided suppose supposing assume example instance"},
@@ -79,8 +92,8 @@ constexpr WordList kLists[] = {
      "more less fewer greater larger higher lower bigger smaller older younger taller shorter "
      "longer faster slower heavier lighter later earlier"},
     {kOperationWord,
-     "plus minus divided multiplied squared cubed factorial modulo mod through until "
-     "maximum max minimum min ish tops upwards onwards short"},
+     "plus minus divided multiplied squared cubed factorial modulo mod through until maximum max "
+     "minimum min ish tops upwards onwards short"},
     {kContrastWord, "not rather instead but unlike never"},
     {kPhraseWord,
      "because since as so which where when while after before for by from in on at per each "

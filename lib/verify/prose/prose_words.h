@@ -23,6 +23,9 @@ enum ProseWord : unsigned {
   kCopulaWord = 1U << 13,      // "is", "was"
   kContrastWord = 1U << 14,    // separates the answer from what it is not: "but", "not", "instead"
   kPhraseWord = 1U << 15,      // begins a phrase behind a value: "because", "in", "per"
+  kQuantityWord = 1U << 16,    // names a quantity besides: "radius", "temperature"
+  kConclusionWord = 1U << 17,  // says that a value is the answer: "so", "the answer", "in total"
+  kAnswerWord = 1U << 18,      // says so outright: "answer"
 };
 
 // Returns the classes of the word, which is in lower case; 0 if it has none.

@@ -19,7 +19,7 @@ namespace {
 constexpr int kSentences = 5000;
 constexpr int kMostWrongAccepts = 2;
 constexpr int kMostWrittenAccepts = 4;
-constexpr int kMostWrittenRefusals = 5;
+constexpr int kMostWrittenRefusals = 4;
 
 // N stands for the right value, M for another one, and U for a unit.
 constexpr std::string_view kPlain[] = {"The answer is N.",

@@ -19,7 +19,7 @@ Verdict Judge(const MathConfig& math, std::string_view response, std::string_vie
   return (*verifier)->Verify({prompt, response, answer, {}, truncated});
 }
 
-constexpr std::string_view kBoth = "Answer: 3\nor rather \\boxed{4}";
+constexpr std::string_view kBoth = "Answer: 3\n\\boxed{4}";
 
 TEST(MathSettings, TheFirstAnchorInTheResponseDecides) {
   EXPECT_EQ(Judge({.anchors = {"boxed", "answer:"}}, kBoth, "4").anchor, "boxed");

@@ -1,6 +1,6 @@
 // Templates of responses, filled with numbers, subjects, nouns and quantities: those that state the
-// reference answer are correct, all others are wrong. By one file the rules of prose were written,
-// the other one says how they do on sentences that nobody thought of.
+// reference answer are correct, all others are wrong. By three files the rules of prose were
+// written, the last one says how they do on completions that nobody thought of.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -19,11 +19,13 @@ namespace {
 
 constexpr int kFillings = 25;  // of each template
 constexpr int kMostWrongAccepts = 2;
-constexpr int kMostRefused = 0;            // templates
-constexpr int kMostHeldOutAccepts = 301;   // fillings, of 3150
-constexpr int kMostHeldOutRefused = 11;    // templates, of 80
-constexpr int kMostAuthorsAccepts = 1287;  // fillings, of 6075
-constexpr int kMostAuthorsRefused = 14;    // templates, of 156
+constexpr int kMostRefused = 0;               // templates
+constexpr int kMostHeldOutAccepts = 124;      // fillings, of 3150
+constexpr int kMostHeldOutRefused = 7;        // templates, of 80
+constexpr int kMostAuthorsAccepts = 202;      // fillings, of 6075
+constexpr int kMostAuthorsRefused = 7;        // templates, of 156
+constexpr int kMostCompletionsAccepts = 125;  // fillings, of 2875
+constexpr int kMostCompletionsRefused = 5;    // templates, of 102
 
 constexpr std::string_view kSubjects[] = {"Mia",      "the farmer", "the club",     "Mr. Lee",
                                           "her aunt", "Carlos",     "each of them", "the machine"};
@@ -50,9 +52,13 @@ class Filler {
         {"{n}", std::to_string(right)},
         {"{m}", std::to_string(right + 1 + Below(90))},
         {"{k}", std::to_string(right + 100 + Below(90))},
+        {"{a}", std::to_string(1 + right / 3)},
+        {"{b}", std::to_string(right - right / 3 - 1)},
+        {"{c}", std::to_string(right + 1 + right / 3)},
         {"{s}", Any(kSubjects)},
         {"{u}", Any(kNouns)},
         {"{q}", Any(kQuantities)},
+        {"\\n\\n ", "\n\n"},
         {"\\n ", "\n"}};
     for (const auto& [slot, value] : slots) {
       Replace(gold, slot, value);
@@ -134,18 +140,25 @@ TEST(MathTemplates, WrongOnesAreRefusedAndRightOnesRead) {
   EXPECT_LE(rates.right.failed, kMostRefused);
 }
 
-TEST(MathTemplates, ThoseThatNoRuleWasWrittenForAreMostlyJudgedAsLabelled) {
-  const Rates rates = Judge("math_templates_held_out.txt", /*show=*/false);
+TEST(MathTemplates, ThoseOnceHeldOutAreMostlyJudgedAsLabelled) {
+  const Rates rates = Judge("math_templates_held_out.txt", /*show=*/true);
   EXPECT_GT(rates.wrong.fillings, 3000);
   EXPECT_LE(rates.wrong.misjudged, kMostHeldOutAccepts);
   EXPECT_LE(rates.right.failed, kMostHeldOutRefused);
 }
 
 TEST(MathTemplates, ThoseOfOtherStylesAreMostlyJudgedAsLabelled) {
-  const Rates rates = Judge("math_templates_authors.txt", /*show=*/false);
+  const Rates rates = Judge("math_templates_authors.txt", /*show=*/true);
   EXPECT_GT(rates.wrong.fillings, 6000);
   EXPECT_LE(rates.wrong.misjudged, kMostAuthorsAccepts);
   EXPECT_LE(rates.right.failed, kMostAuthorsRefused);
+}
+
+TEST(MathTemplates, CompletionsThatNoRuleWasWrittenForAreMostlyJudgedAsLabelled) {
+  const Rates rates = Judge("math_templates_completions.txt", /*show=*/false);
+  EXPECT_GT(rates.wrong.fillings, 2800);
+  EXPECT_LE(rates.wrong.misjudged, kMostCompletionsAccepts);
+  EXPECT_LE(rates.right.failed, kMostCompletionsRefused);
 }
 
 }  // namespace
