@@ -254,6 +254,27 @@ std::string_view BehindThoughts(std::string_view text) {
   return WithoutSpace(said).starts_with("<think>") ? text.substr(text.size()) : said;
 }
 
+std::string OpeningOfCall(ToolFormat format, const std::string& name) {
+  const bool any = name.empty();
+  switch (format) {
+    case ToolFormat::kAuto:
+    case ToolFormat::kHermes:
+      return "<tool_call>\n" + (any ? "" : fmt::format(R"({{"name": "{}", "arguments":)", name));
+    case ToolFormat::kLlama:
+      return any ? R"({"name": ")" : fmt::format(R"({{"name": "{}", "parameters":)", name);
+    case ToolFormat::kMistral:
+      return std::string(kMistralMark) +
+             (any ? "" : fmt::format(R"([{{"name": "{}", "arguments":)", name));
+    case ToolFormat::kPythonic:
+      return any ? "[" : "[" + name + "(";
+    case ToolFormat::kQwen:
+      return "<tool_call>\n<function=" + (any ? "" : name + ">\n");
+    case ToolFormat::kGlm:
+      return "<tool_call>" + (any ? "" : name + "\n");
+  }
+  return "";
+}
+
 AssistantMessage ReadAnswer(std::string_view text, ToolFormat format, const ordered_json& tools) {
   const std::string_view said = BehindThoughts(text);
   AnswerReader reader(tools);

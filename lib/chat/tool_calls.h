@@ -1,6 +1,7 @@
 // Reads the tool calls out of a text of the policy, in the formats of the model families.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "lib/chat/message.h"
@@ -23,5 +24,9 @@ std::string_view BehindThoughts(std::string_view text);
 // REQUIRES: `format` is not kAuto.
 AssistantMessage ReadAnswer(std::string_view text, ToolFormat format,
                             const nlohmann::ordered_json& tools = nullptr);
+
+// Returns what an answer begins with that is a call of the tool `name`, or, if that is empty, of
+// any: as far as a model would end a token there. Pure. REQUIRES: as above.
+std::string OpeningOfCall(ToolFormat format, const std::string& name);
 
 }  // namespace buttress

@@ -123,7 +123,8 @@ Status CheckAsked(const OpenAiRequest& request) {
       {request.extras.penalties != Penalties(), "a penalty"},
       {request.extras.top_logprobs > 0, "top_logprobs, or logprobs of /completions above 0,"},
       {request.prompt_logprobs, "prompt_logprobs"},
-      {request.echo, "echo"}};
+      {request.echo, "echo"},
+      {request.called_tool.has_value(), "tool_choice but for auto and none"}};
   for (const auto& [is_asked, what] : refused) {
     if (is_asked)
       return InvalidArgument(fmt::format(

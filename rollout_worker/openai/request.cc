@@ -194,9 +194,16 @@ std::map<std::string_view, Reader> ChatReaders(OpenAiRequest& to) {
   readers["tools"] = [&](const std::string&, const ordered_json& value) {
     return ReadTools(value, to.tools);
   };
-  readers["tool_choice"] = [](const std::string& name, const ordered_json& value) {
-    return value == "auto" || value == "none" ? OkStatus()
-                                              : WrongField(name, value, "\"auto\" or \"none\"");
+  readers["tool_choice"] = [&](const std::string& name, const ordered_json& value) {
+    if (value == "auto" || value == "none") return OkStatus();
+    std::string& tool = to.called_tool.emplace();
+    if (value == "required") return OkStatus();
+    const ordered_json named = MemberOf(MemberOf(value, "function"), "name");
+    if (MemberOf(value, "type") == "function" && named.is_string()) tool = named;
+    return !tool.empty() ? OkStatus()
+                         : WrongField(name, value,
+                                      R"("auto", "none", "required" or {"type": "function", )"
+                                      R"("function": {"name": ...}})");
   };
   readers["add_special_tokens"] = [](const std::string& name, const ordered_json& value) {
     return value == false ? OkStatus()
@@ -255,6 +262,18 @@ Status CheckTogether(OpenAiRequest& to) {
   if (to.echo && to.logprobs && !to.prompt_logprobs)
     to.extras.prompt_logprobs = to.extras.top_logprobs;
   return OkStatus();
+}
+
+// tool_choice names one of the tools.
+Status CheckCalledTool(const OpenAiRequest& request) {
+  if (!request.called_tool) return OkStatus();
+  const std::string& name = *request.called_tool;
+  const bool known = std::ranges::any_of(request.tools, [&](const ordered_json& tool) {
+    return name.empty() || tool["function"]["name"] == name;
+  });
+  if (known) return OkStatus();
+  return InvalidArgument(fmt::format("tool_choice is {}; expected a tool of `tools`",
+                                     name.empty() ? "required" : name));
 }
 
 // Puts the text of a message in place of its parts.
@@ -345,6 +364,7 @@ Result<OpenAiRequest> ParseChat(std::string_view body) {
   if (request.messages.is_null())
     return InvalidArgument("messages is missing; expected a list of messages");
   if (MemberOf(parsed, "tool_choice") == "none") request.tools = nullptr;
+  BUTTRESS_RETURN_IF_ERROR(CheckCalledTool(request));
   return request;
 }
 

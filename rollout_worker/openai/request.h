@@ -40,7 +40,9 @@ struct OpenAiRequest {
   bool prompt_logprobs = false;  // are shown
   SampleExtras extras;           // penalties, and log-probs beside those of the sampled tokens
   bool echo = false;             // of completions: the prompt is the first part of the text
-  bool tokens_as_ids = false;    // log-probs show "token_id:5"
+  // Of a chat: the answer is a call of the tool with this name; empty: of any. absent: as it likes.
+  std::optional<std::string> called_tool;
+  bool tokens_as_ids = false;  // log-probs show "token_id:5"
   bool return_token_ids = false;
 
   // The seed of choice `index` of each prompt: `base`, which is the seed of the request or any, for

@@ -10,6 +10,7 @@
 #include "lib/base/text/random.h"
 #include "lib/chat/tool_calls.h"
 #include "lib/policy/stop_set.h"
+#include "lib/verify/extract.h"
 #include "rollout_worker/scoring/response_text.h"
 
 namespace buttress {
@@ -83,6 +84,12 @@ Result<std::vector<SampleRequest>> Generation::Samples() {
     BUTTRESS_ASSIGN_OR_RETURN(
         prompts_.emplace_back(),
         model_.encoder.EncodeMessages(request_.messages, true, request_.tools));
+  }
+  if (request_.called_tool) {
+    opening_ = OpeningOfCall(model_.tools, *request_.called_tool);
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::int32_t> tokens,
+                              model_.tokenizer->Encode(opening_));
+    prompts_.back().insert(prompts_.back().end(), tokens.begin(), tokens.end());
   }
   for (const OpenAiPrompt& prompt : request_.prompts) {
     BUTTRESS_ASSIGN_OR_RETURN(prompts_.emplace_back(), Encode(prompt));
@@ -171,7 +178,7 @@ void Generation::OnDone(EngineResult result) {
 Status Generation::ReadAnswerOf(const EngineResult& result, OpenAiChoice& choice) const {
   BUTTRESS_ASSIGN_OR_RETURN(choice.text, ResponseText(*model_.tokenizer, result.token_ids,
                                                       result.finish_reason, request_.sampling));
-  if (!request_.tools.is_null()) return ReadCalls(choice);
+  if (!request_.tools.is_null()) return ReadCalls(result.finish_reason, choice);
   if (!request_.echo) return OkStatus();
   const auto prompt = static_cast<std::size_t>(result.id.index / request_.n);
   const auto* const text = std::get_if<std::string>(&request_.prompts[prompt]);
@@ -185,9 +192,25 @@ Status Generation::ReadAnswerOf(const EngineResult& result, OpenAiChoice& choice
   return OkStatus();
 }
 
-// An answer whose calls cannot be read is a text.
-Status Generation::ReadCalls(OpenAiChoice& choice) const {
+// An answer whose calls cannot be read is a text, unless it had to be a call and was not cut.
+Status Generation::ReadCalls(FinishReason reason, OpenAiChoice& choice) const {
+  choice.text.insert(0, opening_);
   AssistantMessage answer = ReadAnswer(choice.text, model_.tools, request_.tools);
+  if (request_.called_tool) {
+    const std::string& name = *request_.called_tool;
+    if (!name.empty() && answer.calls.size() > 1) answer.calls.resize(1);
+    const bool asked = std::ranges::any_of(request_.tools, [&](const auto& tool) {
+      const auto& known = tool["function"]["name"];
+      return !answer.calls.empty() && answer.calls[0].name == known &&
+             (name.empty() || name == known);
+    });
+    if (!asked && reason == FinishReason::kStop) {
+      return Internal(
+          fmt::format("the answer is not the call that tool_choice asks for, but: {}; try another "
+                      "seed",
+                      FirstBytes(choice.text, kShownBytes)));
+    }
+  }
   if (answer.calls.empty()) return OkStatus();
   choice.text = std::move(answer.content);
   choice.calls = std::move(answer.calls);

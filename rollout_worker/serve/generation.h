@@ -49,7 +49,7 @@ class Generation final : public SampleWatcher {
   void Fail(const Status& status);
   void AddTokens(const EngineResult& result, Shown& shown, OpenAiChoice& choice) const;
   Status ReadAnswerOf(const EngineResult& result, OpenAiChoice& choice) const;
-  Status ReadCalls(OpenAiChoice& choice) const;
+  Status ReadCalls(FinishReason reason, OpenAiChoice& choice) const;
   void Send(Shown& shown, const OpenAiChoice& choice);
   void End();
 
@@ -60,6 +60,7 @@ class Generation final : public SampleWatcher {
   const OpenAiReply reply_;
   const std::int64_t begin_ms_ = RealClock().MonotonicMs();
   std::vector<std::vector<std::int32_t>> prompts_;
+  std::string opening_;                // of the answer, at the end of the prompt: tool_choice
   std::vector<Shown> shown_;           // by choice
   std::vector<OpenAiChoice> choices_;  // that have ended, of an answer that is no stream
   OpenAiUsage usage_;

@@ -364,6 +364,26 @@ class ToolsTest(unittest.TestCase):
             after = [CALL[0], answer, {"role": "tool", "tool_call_id": call["id"], "content": "3"}]
             server.post(path, messages=after, tools=[TOOL], max_tokens=2)
 
+    def test_a_call_that_the_request_asks_for(self):
+        model = str(FOLDER / "calls")
+        call = CALL[1]["content"].removeprefix("I add.\n")
+        train(model, [CALL[0], {"role": "assistant", "content": call}], "--steps", "60", "--lr",
+              "1e-2")
+        fields = {"messages": CALL[:1], "temperature": 0, "max_tokens": 200}
+        path = "/v1/chat/completions"
+        with Server(model=model) as server:
+            for chosen in ("required", {"type": "function", "function": {"name": "add"}}):
+                choice = server.post(path, tools=[TOOL], tool_choice=chosen, **fields)["choices"][0]
+                self.assertEqual(choice["finish_reason"], "tool_calls")
+                self.assertIsNone(choice["message"]["content"])
+                self.assertEqual([one["function"] for one in choice["message"]["tool_calls"]],
+                                 [{"name": "add", "arguments": '{"a":1,"b":2}'}])
+            other = {"type": "function", "function": {"name": "other"}}
+            code, answer = server.call("POST", path, {**fields, "tools": [other],
+                                                      "tool_choice": "required"})
+            self.assertEqual(code, 500, answer)
+            self.assertIn("tool_choice", answer["error"]["message"])
+
 
 class AdapterTest(unittest.TestCase):
 

@@ -100,6 +100,10 @@ def call_chat(client):
     check("each token has its bytes", bytes(b for token in tokens for b in token.bytes).decode()
           .startswith(CHAT[1]["content"]))
     called = client.chat.completions.create(**fields, tools=[ADD]).choices[0]
+    for choice in "required", {"type": "function", "function": {"name": "add"}}:
+        forced = client.chat.completions.create(**fields, tools=[ADD], tool_choice=choice)
+        check(f"tool_choice = {choice} is a call", forced.choices[0].message.tool_calls[0]
+              .function.name == "add")
     check("a tool call is read", called.finish_reason == "tool_calls" and json.loads(
         called.message.tool_calls[0].function.arguments) == {"a": 1, "b": 2})
     text, usage = "", None

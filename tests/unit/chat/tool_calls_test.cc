@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "tests/support/golden_file.h"
 
 namespace buttress {
@@ -229,6 +231,25 @@ TEST(ToolCallsTest, GlmReadsKeysAndValues) {
             "tool call 1 has no <arg_key>...</arg_key><arg_value>...</arg_value>");
   EXPECT_EQ(bad("f<arg_key>a</arg_key><arg_value>7"),
             "tool call 1 has no <arg_key>...</arg_key><arg_value>...</arg_value>");
+}
+
+// What follows the opening is as the models write it.
+TEST(ToolCallsTest, AnAnswerThatBeginsWithTheOpeningIsACall) {
+  const std::tuple<ToolFormat, const char*, const char*> kEndings[] = {
+      {ToolFormat::kHermes, " {\"a\": 1}}\n</tool_call>",
+       "{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"},
+      {ToolFormat::kLlama, " {\"a\": 1}}", "f\", \"parameters\": {\"a\": 1}}"},
+      {ToolFormat::kMistral, " {\"a\": 1}}]", "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]"},
+      {ToolFormat::kPythonic, "a=1)]", "f(a=1)]"},
+      {ToolFormat::kQwen, "<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
+       "f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"},
+      {ToolFormat::kGlm, "<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+       "f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>"}};
+  for (const auto& [format, named, any] : kEndings) {
+    const std::string expected = format == ToolFormat::kQwen ? R"(f{"a":"1"})" : R"(f{"a":1})";
+    EXPECT_EQ(Calls(OpeningOfCall(format, "f") + named, format), expected);
+    EXPECT_EQ(Calls(OpeningOfCall(format, "") + any, format), expected);
+  }
 }
 
 }  // namespace

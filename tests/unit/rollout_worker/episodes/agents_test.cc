@@ -182,7 +182,9 @@ assert post("/nothing", {})["status"] == 404
 assert say([])["status"] == 400
 # What would change the distribution of an answer, or is not kept of it, is refused.
 for field in ({"presence_penalty": 1}, {"prompt_logprobs": 1},
-              {"logprobs": True, "top_logprobs": 1}):
+              {"logprobs": True, "top_logprobs": 1},
+              {"tools": [{"type": "function", "function": {"name": "f"}}],
+               "tool_choice": "required"}):
     answer = say([user("?")], **field)
     assert answer["status"] == 400 and "for agents" in answer["error"]["message"], answer
 assert post("/completions", {"prompt": [1], "echo": True})["status"] == 400

@@ -242,9 +242,22 @@ TEST(OpenAiRequestTest, ToolsAreFunctionsThatThePolicyMayCall) {
   EXPECT_EQ(Chat(tools + R"(, "tool_choice": "auto")").tools.size(), 1U);
   EXPECT_TRUE(Chat(tools + R"(, "tool_choice": "none")").tools.is_null());
   EXPECT_TRUE(Chat(R"(, "tools": [])").tools.is_null());
+  EXPECT_EQ(Chat(tools).called_tool, std::nullopt);
+  EXPECT_EQ(Chat(tools + R"(, "tool_choice": "required")").called_tool, "");
+  const auto named = [](const char* name) {
+    return std::string(R"(, "tool_choice": {"type": "function", "function": {"name": ")") + name +
+           "\"}}";
+  };
+  EXPECT_EQ(Chat(tools + named("f")).called_tool, "f");
   const std::string head = R"({"messages": [{"role": "user", "content": "a"}])";
-  EXPECT_THAT(Refused(ParseChat(head + tools + R"(, "tool_choice": "required"})")),
-              StartsWith("tool_choice = \"required\"; expected \"auto\" or \"none\""));
+  EXPECT_THAT(Refused(ParseChat(head + tools + named("g") + "}")),
+              StartsWith("tool_choice is g; expected a tool of `tools`"));
+  EXPECT_THAT(Refused(ParseChat(head + R"(, "tool_choice": "required"})")),
+              StartsWith("tool_choice is required; expected a tool"));
+  for (const char* bad : {R"("any")", R"({"type": "function"})", "5"}) {
+    EXPECT_THAT(Refused(ParseChat(head + tools + R"(, "tool_choice": )" + bad + "}")),
+                StartsWith("tool_choice = "));
+  }
   for (const char* bad : {R"("f")", R"({"type": "function"})", R"({"function": {"name": "f"}})",
                           R"({"type": "function", "function": {"name": 5}})",
                           R"({"type": 5, "function": {"name": "f"}})"}) {
