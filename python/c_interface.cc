@@ -67,6 +67,13 @@ Result<json> Advantages(const json& arguments) {
   return json{{"advantages", std::move(groups)}};
 }
 
+json Estimators() {
+  json names = json::array();
+  for (const ChoiceRow<Estimator>& row : kChoices<Estimator>)
+    names.push_back(std::string(row.name));
+  return names;
+}
+
 Result<json> Acr(const json& arguments) {
   BUTTRESS_ASSIGN_OR_RETURN(const GroupBatch batch, ReadGroups(arguments));
   CollapseCounts counts;
@@ -137,9 +144,12 @@ Result<json> Call(const std::string& function, const std::string& text) {
     return InvalidArgument("arguments are nested deeper than " + std::to_string(kMaxJsonDepth));
   const json arguments = json::parse(text);
   if (function == "advantages") return Advantages(arguments);
+  if (function == "estimators") return Estimators();
   if (function == "acr") return Acr(arguments);
   if (function == "verify") return Verify(arguments);
-  return InvalidArgument("'" + function + "' is unknown; choose one of: advantages, acr, verify");
+  return InvalidArgument("'" + function +
+                         "' is unknown; choose one of: advantages, estimators, acr, "
+                         "verify");
 }
 
 json Answer(const std::string& function, const std::string& text) {

@@ -14,6 +14,7 @@ __attribute__((visibility("default"))) const char* buttress_version(void);
    {"error": "what, where, what was expected"}; buttress_free frees it. NULL: out of memory.
      advantages  {"groups": [GROUP, ...], "estimator", "settings": {...}, "seed", "step"} ->
                  {"advantages": [[number, ...], ...]}
+     estimators  {} -> ["grpo", ...]
      acr         {"groups": [GROUP, ...]} -> {"acr": number or null, "groups", "classes": [...],
                  "all_correct", "all_wrong", "other_constant", "mixed", "unscorable"}
      verify      {"verifier", "settings": {...}, "response", "answer", "prompt", "row": {...},

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The wheel, built and used: TRL trains with its verdicts and advantages, AVSPO's among them.
+# The wheel, built and used: TRL, and functions of verl, train with its verdicts and advantages.
 #
 #   tests/run.sh --with wheel
 set -euo pipefail
@@ -11,5 +11,6 @@ trap 'rm -rf "$work"' EXIT
 "$root/deploy/wheel.sh" "$work"
 "$peers/bin/pip" install -q --disable-pip-version-check --no-deps --target "$work/packages" \
   "$work"/buttress-*.whl
-PYTHONPATH=$work/packages PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=1 \
-  "$peers/bin/python" "$here/train.py"
+export PYTHONPATH=$work/packages PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=1
+"$peers/bin/python" "$here/train.py"
+"$peers/bin/python" "$here/verl_steps.py" "$peers/verl"

@@ -4,6 +4,7 @@ import pathlib
 import unittest
 
 import buttress
+from buttress import _library
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden/advantages.json"
 SIMPLE = {"set", "key", "groups", "advantages", "collapse", "acr", "weights", "samples"}
@@ -37,6 +38,12 @@ class Advantages(unittest.TestCase):
                     for got, wanted in zip(group, expected, strict=True):
                         self.assertAlmostEqual(got, wanted, delta=1e-12)
         self.assertLessEqual({"grpo", "rloo", "avspo"}, seen)
+
+    def test_names_the_estimators(self):
+        names = _library.call("estimators")
+        self.assertLess({"grpo", "avspo"}, set(names))
+        with self.assertRaisesRegex(ValueError, "choose one of.*estimators"):
+            _library.call("estimator")
 
     def test_an_unscorable_completion_counts_in_no_statistic(self):
         for missing in (None, float("nan")):
