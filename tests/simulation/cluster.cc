@@ -1,0 +1,454 @@
+#include "tests/simulation/cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/ledger/audit.h"
+#include "lib/ledger/segment_file.h"
+#include "tests/simulation/plants.h"
+#include "tests/simulation/run_setup.h"
+#include "tests/simulation/story_log.h"
+
+namespace buttress::simulation {
+namespace {
+
+FolderDisk::Lies LiesOf() {
+  return {Planted(Plant::kDatabaseSyncMissing), Planted(Plant::kPayloadSyncMissing),
+          Planted(Plant::kFolderSyncMissing)};
+}
+
+class Cluster {
+ public:
+  Cluster(std::uint64_t seed, const std::function<void(const std::string&)>& story)
+      : world_(seed, story),
+        setup_(MakeSetup(seed)),
+        dice_(seed, "cluster"),
+        disk_(seed, folder_.path(), LiesOf()),
+        checker_(world_, setup_.options),
+        node_(world_, checker_, disk_, setup_),
+        network_(world_, node_),
+        operator_(std::make_shared<Process>(Process{"operator"})) {
+    if (world_.tells()) log_.emplace([this](const std::string& line) { world_.Tell("{}", line); });
+  }
+
+  ~Cluster() { world_.Clear(); }
+
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  RunOutcome Run(const std::vector<ScheduledFault>& schedule);
+
+ private:
+  struct Slot {
+    std::string id;
+    WorkerFlaws flaws;
+    std::unique_ptr<WorkerProcess> process;
+  };
+
+  struct Copy {
+    FolderDisk::Copy files;
+    History history;
+    LearnerFolder checkpoints;
+  };
+
+  struct Flip {
+    std::uint64_t group_id;
+    std::string path;
+    std::uint64_t at;
+  };
+
+  void Befall(const ScheduledFault& fault);
+  void BefallCoordinator(const ScheduledFault& fault);
+  void BefallWorker(const ScheduledFault& fault);
+  void BefallLearner(const ScheduledFault& fault);
+  void BefallDisk(const ScheduledFault& fault);
+  void Operate(const ScheduledFault& fault);
+  void FillDisk(const ScheduledFault& fault);
+  void DamagePayload(const ScheduledFault& fault);
+  void CopyAndPutBack(const ScheduledFault& fault);
+  void Order(const std::string& worker, v1::WorkerOrder order);
+  void Happened(const ScheduledFault& fault);
+  void Heal();
+  void Watch();
+  void StartWorker(Slot& slot);
+  void StartLearner();
+  void Examine();
+
+  Slot& WorkerOf(const ScheduledFault& fault) { return slots_[fault.target % slots_.size()]; }
+
+  std::string CallerOf(const ScheduledFault& fault) const {
+    const std::size_t index = fault.target % (slots_.size() + 1);
+    return index == slots_.size() ? "learner" : slots_[index].id;
+  }
+
+  const TempDir folder_;
+  World world_;
+  std::optional<StoryLog> log_;
+  const RunSetup setup_;
+  Dice dice_;
+  FolderDisk disk_;
+  Checker checker_;
+  CoordinatorNode node_;
+  Network network_;
+  ProcessPtr operator_;
+  std::vector<Slot> slots_;
+  LearnerFolder checkpoints_;
+  std::unique_ptr<LearnerProcess> learner_;
+  // Processes that have died or were replaced; their events may still be in the queue.
+  std::vector<std::unique_ptr<WorkerProcess>> old_workers_;
+  std::vector<std::unique_ptr<LearnerProcess>> old_learners_;
+  std::vector<Flip> flips_;
+  std::uint64_t processes_ = 0;
+  bool healed_ = false;
+  bool finished_ = false;
+};
+
+void Cluster::StartWorker(Slot& slot) {
+  if (slot.process) old_workers_.push_back(std::move(slot.process));
+  slot.process = std::make_unique<WorkerProcess>(
+      world_, network_, setup_, slot.id, ++processes_, slot.flaws, [this, &slot] {
+        slot.flaws.other_run = false;
+        world_.After(dice_.Between(500, 2500), nullptr, [this, &slot] {
+          if (!slot.process->alive()) StartWorker(slot);
+        });
+      });
+  slot.process->Start();
+}
+
+void Cluster::StartLearner() {
+  if (learner_) old_learners_.push_back(std::move(learner_));
+  learner_ = std::make_unique<LearnerProcess>(
+      world_, network_, checker_, setup_, checkpoints_, ++processes_, [this](bool) {
+        world_.After(dice_.Between(500, 2500), nullptr, [this] {
+          if (!learner_->alive()) StartLearner();
+        });
+      });
+  learner_->Start();
+}
+
+void Cluster::Happened(const ScheduledFault& fault) {
+  world_.Count(NameOf(fault.fault));
+  world_.Tell("fault: {} (target {}, amount {})", NameOf(fault.fault), fault.target, fault.amount);
+}
+
+void Cluster::Befall(const ScheduledFault& fault) {
+  using enum Fault;
+  switch (fault.fault) {
+    case kRequestLost:
+    case kAnswerLost:
+    case kDoubled:
+    case kDelayed:
+    case kCorrupted:
+    case kCut:
+      return network_.Arm(fault.fault, CallerOf(fault), 1 + fault.amount % 3);
+    case kPartition:
+      Happened(fault);
+      return network_.Partition(CallerOf(fault), 500 + 15 * fault.amount);
+    case kCoordinatorKilled:
+    case kCoordinatorKilledInWrite:
+    case kCoordinatorDrained:
+    case kCoordinatorPaused:
+    case kPowerFailed:
+    case kClockLeaps:
+    case kClockSet:
+      return BefallCoordinator(fault);
+    case kWorkerKilled:
+    case kWorkerPaused:
+    case kWorkerDrained:
+    case kWorkerReplaced:
+    case kWorkerSlow:
+    case kWorkerSick:
+    case kWorkerBroken:
+    case kWorkerOfOtherRun:
+      return BefallWorker(fault);
+    case kLearnerKilled:
+    case kLearnerPaused:
+    case kLearnerDoubled:
+    case kCheckpointDamaged:
+    case kEarlyEnd:
+      return BefallLearner(fault);
+    case kSyncFailed:
+    case kDiskFull:
+    case kPayloadDamaged:
+    case kPayloadsAway:
+    case kOlderDisk:
+      return BefallDisk(fault);
+    case kCordon:
+    case kDrainOrder:
+    case kMaxAge:
+    case kStop:
+      return Operate(fault);
+  }
+}
+
+void Cluster::BefallCoordinator(const ScheduledFault& fault) {
+  if (!node_.running()) return;
+  if (fault.fault == Fault::kCoordinatorKilledInWrite)
+    return disk_.disk().KillAfter(static_cast<std::uint64_t>(fault.amount) % 40);
+  Happened(fault);
+  switch (fault.fault) {
+    case Fault::kCoordinatorKilled:
+      return node_.Kill();
+    case Fault::kCoordinatorDrained:
+      return node_.Drain();
+    case Fault::kCoordinatorPaused:
+      return node_.Pause(20 * fault.amount);
+    case Fault::kPowerFailed:
+      return node_.FailPower();
+    case Fault::kClockLeaps:
+      node_.clock().Leap(LeaseClock::kLongestTurnMs + 1000 + 100 * fault.amount);
+      return node_.ExpectNoExpiry();
+    default:
+      return node_.clock().Set((fault.amount - 500) * 10000);
+  }
+}
+
+void Cluster::BefallWorker(const ScheduledFault& fault) {
+  Slot& slot = WorkerOf(fault);
+  Happened(fault);
+  switch (fault.fault) {
+    case Fault::kWorkerKilled:
+      slot.process->Kill();
+      return StartWorker(slot);
+    case Fault::kWorkerPaused:
+      return slot.process->Pause(20 * fault.amount);
+    case Fault::kWorkerDrained:
+      return slot.process->Drain();
+    case Fault::kWorkerSlow:
+      slot.process->flaws().slowness = slot.flaws.slowness = 5 + fault.amount % 40;
+      return;
+    case Fault::kWorkerSick:
+      slot.flaws.sick = true;
+      break;
+    case Fault::kWorkerBroken:
+      slot.flaws.broken = true;
+      break;
+    case Fault::kWorkerOfOtherRun:
+      slot.flaws.other_run = true;
+      break;
+    default:  // replaced while it lives
+      return StartWorker(slot);
+  }
+  slot.process->Kill();
+  StartWorker(slot);
+}
+
+void Cluster::BefallLearner(const ScheduledFault& fault) {
+  switch (fault.fault) {
+    case Fault::kLearnerKilled:
+      Happened(fault);
+      learner_->Kill();
+      return StartLearner();
+    case Fault::kLearnerPaused:
+      Happened(fault);
+      return learner_->Pause(30 * fault.amount);
+    case Fault::kLearnerDoubled:
+      Happened(fault);
+      return StartLearner();
+    case Fault::kEarlyEnd:
+      Happened(fault);
+      return learner_->EndEarly();
+    default: {
+      // The coordinator settles what is before the checkpoint before the newest one.
+      const auto& run = checker_.history().ledger.run;
+      if (!run || checkpoints_.size() < 2) return;
+      if (checkpoints_[checkpoints_.size() - 2].version.step < run->settled_step) return;
+      Happened(fault);
+      checkpoints_.pop_back();
+      learner_->Kill();
+      return StartLearner();
+    }
+  }
+}
+
+void Cluster::BefallDisk(const ScheduledFault& fault) {
+  switch (fault.fault) {
+    case Fault::kSyncFailed:
+      return disk_.disk().FailSyncAfter(static_cast<std::uint64_t>(fault.amount) % 6);
+    case Fault::kDiskFull:
+      return FillDisk(fault);
+    case Fault::kPayloadDamaged:
+      return DamagePayload(fault);
+    case Fault::kPayloadsAway:
+      if (checker_.history().ledger.accepted.empty() || disk_.away()) return;
+      Happened(fault);
+      disk_.SetAway(true);
+      return world_.After(500 + 5 * fault.amount, nullptr, [this] { disk_.SetAway(false); });
+    default:
+      return CopyAndPutBack(fault);
+  }
+}
+
+void Cluster::FillDisk(const ScheduledFault& fault) {
+  Happened(fault);
+  if (fault.target % 2 == 0) {
+    node_.SetFreeBytes(kPauseBelowBytes - 1);
+  } else {
+    disk_.disk().SetCapacity(disk_.UsedBytes() + static_cast<std::uint64_t>(fault.amount) * 16);
+  }
+  world_.After(1000 + 7 * fault.amount, nullptr, [this] {
+    node_.SetFreeBytes(std::uint64_t{1} << 40);
+    disk_.disk().SetCapacity(std::uint64_t{1} << 40);
+  });
+}
+
+void Cluster::DamagePayload(const ScheduledFault& fault) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, group] : checker_.history().ledger.groups) {
+    if (group.state == GroupState::kReady || group.state == GroupState::kBatched) ids.push_back(id);
+  }
+  if (ids.empty() || disk_.away()) return;
+  const std::uint64_t id = ids[fault.target % ids.size()];
+  const PayloadRef& ref = checker_.history().ledger.accepted.at(id).payload;
+  const std::string path = SegmentPath(disk_.folder() + "/payloads", ref.segment);
+  const std::uint64_t at =
+      ref.offset + static_cast<std::uint64_t>(fault.amount) % (kPayloadHeaderBytes + ref.bytes);
+  if (!disk_.Flip(path, at)) return;
+  Happened(fault);
+  checker_.ExpectDamage();
+  flips_.push_back({id, path, at});
+}
+
+void Cluster::CopyAndPutBack(const ScheduledFault& fault) {
+  if (!node_.running() || disk_.away() || healed_) return;
+  auto copy = std::make_shared<Copy>(Copy{disk_.Files(), checker_.history(), checkpoints_});
+  world_.Tell("operator: copies the run folder");
+  world_.After(1000 + 8 * fault.amount, nullptr, [this, fault, copy] {
+    if (!node_.running() || healed_) return;
+    Happened(fault);
+    learner_->Kill();
+    for (const auto& old : old_learners_) old->Kill();
+    checkpoints_ = copy->checkpoints;
+    flips_.clear();
+    node_.PutBack(copy->files, copy->history);
+    StartLearner();
+  });
+}
+
+void Cluster::Order(const std::string& worker, v1::WorkerOrder order) {
+  v1::OrderWorkerRequest request;
+  request.set_worker_id(worker);
+  request.set_order(order);
+  request.set_reason("simulated");
+  network_.RetryCall<v1::OrderWorkerRequest, v1::OrderWorkerResponse>(
+      operator_, request, 0, 20000, [this](const Result<v1::OrderWorkerResponse>& response) {
+        world_.Count(response.ok() ? "order given" : "order refused");
+      });
+}
+
+void Cluster::Operate(const ScheduledFault& fault) {
+  Happened(fault);
+  if (fault.fault == Fault::kStop) {
+    v1::StopRunRequest request;
+    request.set_wait_ms(1000);
+    return network_.RetryCall<v1::StopRunRequest, v1::StopRunResponse>(
+        operator_, request, 1000, 20000, [](const Result<v1::StopRunResponse>&) {});
+  }
+  if (fault.fault == Fault::kMaxAge) {
+    v1::OrderMaxAgeRequest request;
+    if (fault.amount % 4 != 0) request.set_max_age(static_cast<std::uint32_t>(fault.amount % 3));
+    return network_.RetryCall<v1::OrderMaxAgeRequest, v1::OrderMaxAgeResponse>(
+        operator_, request, 0, 20000, [this](const Result<v1::OrderMaxAgeResponse>& response) {
+          if (response.ok()) world_.Count("max age changed");
+        });
+  }
+  const std::string worker = WorkerOf(fault).id;
+  Order(worker, fault.fault == Fault::kCordon ? v1::WORKER_ORDER_CORDON : v1::WORKER_ORDER_DRAIN);
+  world_.After(10 * fault.amount, operator_,
+               [this, worker] { Order(worker, v1::WORKER_ORDER_NONE); });
+}
+
+// From now on nothing goes wrong any more.
+void Cluster::Heal() {
+  world_.Tell("the faults stop");
+  healed_ = true;
+  network_.Heal();
+  disk_.SetAway(false);
+  disk_.disk().SetCapacity(std::uint64_t{1} << 40);
+  disk_.disk().FailSyncAfter(std::uint64_t{1} << 60);
+  if (!disk_.disk().killed()) disk_.disk().KillAfter(std::uint64_t{1} << 60);
+  node_.SetFreeBytes(std::uint64_t{1} << 40);
+  for (const Flip& flip : flips_) {
+    const auto group = checker_.history().ledger.groups.find(flip.group_id);
+    if (group == checker_.history().ledger.groups.end()) continue;
+    if (group->second.reason == DropReason::kNone) disk_.Flip(flip.path, flip.at);
+  }
+  for (Slot& slot : slots_) {
+    slot.flaws = {};
+    slot.process->Kill();
+    StartWorker(slot);
+  }
+}
+
+// What an operator does who looks now and then.
+void Cluster::Watch() {
+  world_.After(500, nullptr, [this] { Watch(); });
+  if (!node_.running()) return;
+  const LoopCore& core = node_.core();
+  const Scheduler& scheduler = core.scheduler();
+  if (core.finished() && scheduler.finished()) {
+    finished_ = true;
+    return;
+  }
+  if (healed_) {
+    const auto orders = scheduler.workers().orders();
+    for (const auto& [id, order] : orders) Order(id, v1::WORKER_ORDER_NONE);
+  }
+  if (core.stopped() || (core.finished() && !scheduler.finished())) {
+    world_.Tell("operator: takes the run up again");
+    world_.Count("run taken up again");
+    node_.Drain();
+  }
+}
+
+RunOutcome Cluster::Run(const std::vector<ScheduledFault>& schedule) {
+  slots_.resize(WorkersOf(world_.seed()));
+  for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].id = "w" + std::to_string(i);
+  node_.Start();
+  for (Slot& slot : slots_) StartWorker(slot);
+  StartLearner();
+  for (const ScheduledFault& fault : schedule)
+    world_.After(fault.at_ms, nullptr, [this, fault] { Befall(fault); });
+  world_.After(kFaultMs, nullptr, [this] { Heal(); });
+  Watch();
+  RunOutcome outcome;
+  while (!finished_ && world_.RunNext()) {
+    ++outcome.events;
+    if (world_.now_ms() > kFaultMs + kEndMs)
+      world_.Fail("(I12) the run does not end once the faults have stopped");
+  }
+  if (world_.failure().empty()) Examine();
+  for (std::size_t i = 0; i < kDiskFaultNames.size(); ++i) {
+    world_.Count(fmt::format("disk: {}", kDiskFaultNames[i]), disk_.disk().faults()[i]);
+  }
+  world_.Count(NameOf(Fault::kSyncFailed),
+               disk_.disk().faults()[static_cast<std::size_t>(DiskFault::kSyncFailed)]);
+  outcome.failure = world_.failure();
+  outcome.coverage = world_.coverage();
+  outcome.simulated_ms = world_.now_ms();
+  if (!checkpoints_.empty()) outcome.weights = checkpoints_.back().weights;
+  return outcome;
+}
+
+void Cluster::Examine() {
+  world_.Tell("the run is finished");
+  checker_.Ended(checkpoints_.empty() ? "start" : checkpoints_.back().weights);
+  node_.Kill();
+  const auto ledger = Ledger::Open(disk_.folder() + "/ledger.db");
+  if (!ledger.ok()) return world_.Fail("the ledger does not open: " + ledger.status().ToString());
+  const auto snapshot = (*ledger)->Load();
+  if (!snapshot.ok()) return world_.Fail("the ledger does not load");
+  checker_.Loaded(*snapshot);
+  const auto audit = AuditLedger(**ledger);
+  if (!audit.ok()) return world_.Fail("the audit fails: " + audit.status().ToString());
+  if (!audit->violations().empty()) world_.Fail("audit: " + audit->violations().front());
+}
+
+}  // namespace
+
+RunOutcome RunCluster(std::uint64_t seed, const std::vector<ScheduledFault>& schedule,
+                      const std::function<void(const std::string&)>& story) {
+  return Cluster(seed, story).Run(schedule);
+}
+
+}  // namespace buttress::simulation

@@ -1,0 +1,170 @@
+// The process of the coordinator: the real loop, scheduler, ledger and payload store, without their
+// thread and without gRPC. It dies at any event or between two of its calls that change the disk,
+// and its supervisor starts it again on what the disk has.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/loop/loop_core.h"
+#include "coordinator/rpc/arriving_group.h"
+#include "lib/data/prompt_set.h"
+#include "lib/ledger/ledger.h"
+#include "lib/ledger/payload_store.h"
+#include "tests/simulation/checker.h"
+#include "tests/simulation/folder_disk.h"
+#include "tests/simulation/world.h"
+
+namespace buttress::simulation {
+
+// What every process of the run is configured with.
+struct RunSetup {
+  SchedulerOptions options;
+  RunSettings run;  // as far as prompts are drawn by it
+  const PromptSet* prompts = nullptr;
+  RunTerms terms;
+  std::uint64_t segment_bytes = 4096;
+  bool keep_payloads = false;
+  std::uint64_t archive_steps = 0;
+  std::int64_t checkpoint_interval = 2;
+  std::int64_t partial_ms = 0;  // as WorkerOptions'
+  bool mask_old = false;
+};
+
+class CoordinatorNode;
+
+// A call that has arrived.
+class NodeCall : public LoopRequest {
+ public:
+  NodeCall(CoordinatorNode& node, const RequestTerms& how) : LoopRequest(how), node_(node) {}
+
+  void Answer(const Status& status) final;
+
+  // Sends the answer, after the turn that gave it.
+  virtual void Reply(const Status& status, std::unique_ptr<NodeCall> self) = 0;
+
+  // The process is gone.
+  virtual void Drop() = 0;
+
+  std::uint64_t number = 0;
+
+ protected:
+  CoordinatorNode& node_;
+};
+
+class CoordinatorNode final : public Inbox {
+ public:
+  CoordinatorNode(World& world, Checker& checker, FolderDisk& disk, const RunSetup& setup);
+  ~CoordinatorNode() override;
+  CoordinatorNode(const CoordinatorNode&) = delete;
+  CoordinatorNode& operator=(const CoordinatorNode&) = delete;
+
+  // Starts the process; one that cannot start is tried again. REQUIRES: it does not run.
+  void Start();
+
+  // The process dies, the power of its machine fails, or the run folder is put back from a copy.
+  void Kill();
+  void FailPower();
+  void PutBack(const FolderDisk::Copy& copy, const History& history);
+
+  // SIGTERM: answers what waits, closes, and starts again.
+  void Drain();
+
+  // The process stops for a while and goes on.
+  void Pause(std::int64_t ms);
+
+  // Hands over a call; the process runs.
+  void Receive(std::unique_ptr<NodeCall> call);
+
+  bool running() const { return core_ != nullptr; }
+
+  const ProcessPtr& process() const { return process_; }
+
+  // REQUIRES: running().
+  const LoopCore& core() const { return *core_; }
+
+  PayloadStore& payloads() { return *payloads_; }
+
+  MachineClock& clock() { return clock_; }
+
+  FolderDisk& disk() { return disk_; }
+
+  World& world() { return world_; }
+
+  Checker& checker() { return checker_; }
+
+  const RunSetup& setup() const { return setup_; }
+
+  Quota& arriving() { return arriving_; }
+
+  CoordinatorMetrics& metrics() { return *metrics_; }
+
+  void SetFreeBytes(std::uint64_t bytes) { free_bytes_ = bytes; }
+
+  // The turn that runs has an answer to `call`.
+  void Finish(NodeCall& call, const Status& status) { outbox_.emplace_back(call.number, status); }
+
+  // For the seam under the ledger: what a transaction of this process does.
+  Status WriteLedger(Ledger& ledger, const LedgerChanges& changes);
+  Status SyncPayloads(PayloadStore& payloads);
+
+  bool in_turn() const { return in_turn_; }
+
+  std::string newest_secret;  // of the learner that registered last; for a planted fault
+
+  // A leap of the machine's time, of which leases must not notice.
+  void ExpectNoExpiry() { leapt_ = true; }
+
+ private:
+  Status Open();
+  void Close();
+  void StartLater();
+  // What is left of a process that has died.
+  void Bury();
+  void RunTurn();
+  void RunTurnsOfTheStall();
+  void PlanTurn(std::int64_t delay_ms);
+  void Flush();
+
+  std::vector<LoopRequest*> Take() override { return std::exchange(inbox_, {}); }
+
+  bool empty() const override { return inbox_.empty(); }
+
+  bool draining() const override { return draining_; }
+
+  void Done(const LoopRequest&) override {}
+
+  World& world_;
+  Checker& checker_;
+  FolderDisk& disk_;
+  const RunSetup& setup_;
+  Dice dice_;
+  MachineClock clock_;
+  ProcessPtr process_;
+  std::unique_ptr<Metrics> registry_;
+  std::unique_ptr<CoordinatorMetrics> metrics_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<PayloadStore> payloads_;
+  std::unique_ptr<LoopCore> core_;
+  std::map<std::uint64_t, std::unique_ptr<NodeCall>> calls_;
+  std::vector<LoopRequest*> inbox_;
+  std::vector<std::pair<std::uint64_t, Status>> outbox_;
+  Quota arriving_{4096, std::uint64_t{1} << 30};
+  std::uint64_t next_call_ = 1;
+  std::uint64_t starts_ = 0;
+  std::uint64_t turn_number_ = 0;  // of the turn that is planned
+  std::int64_t turn_at_ms_ = -1;
+  std::int64_t last_turn_ms_ = 0;
+  std::uint64_t free_bytes_ = std::uint64_t{1} << 40;
+  int overdue_turns_ = 0;  // one behind the other
+  bool draining_ = false;
+  bool in_turn_ = false;
+  bool leapt_ = false;
+  bool sync_left_ = false;  // planted: of payloads, after the commit
+};
+
+}  // namespace buttress::simulation

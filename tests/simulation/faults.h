@@ -1,0 +1,112 @@
+// The faults of a run: what goes wrong, when, and with whom. A schedule follows from the seed alone,
+// so that faults can be left out of it one after the other.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace buttress::simulation {
+
+enum class Fault : std::uint8_t {
+  // Messages: the next `amount` calls of a process.
+  kRequestLost,
+  kAnswerLost,
+  kDoubled,
+  kDelayed,
+  kCorrupted,  // a byte of a group flips
+  kCut,        // a group ends in the middle
+  kPartition,  // nothing passes for some seconds
+  // Processes.
+  kCoordinatorKilled,
+  kCoordinatorKilledInWrite,
+  kCoordinatorDrained,
+  kCoordinatorPaused,
+  kWorkerKilled,
+  kWorkerPaused,
+  kWorkerDrained,
+  kWorkerReplaced,  // another process starts under its id while it lives
+  kLearnerKilled,
+  kLearnerPaused,
+  kLearnerDoubled,  // a second learner starts while the first one lives
+  // Disks.
+  kPowerFailed,
+  kSyncFailed,
+  kDiskFull,
+  kPayloadDamaged,
+  kPayloadsAway,       // the mount of the payloads is gone for a while
+  kOlderDisk,          // the run folder is put back from a copy
+  kCheckpointDamaged,  // the newest one
+  // Clocks.
+  kClockLeaps,
+  kClockSet,
+  // Workers that are wrong.
+  kWorkerSlow,
+  kWorkerSick,    // samples from weights that nobody published
+  kWorkerBroken,  // submits what was not leased
+  kWorkerOfOtherRun,
+  // Operators.
+  kCordon,
+  kDrainOrder,
+  kMaxAge,
+  kStop,
+  kEarlyEnd,  // the learner ends the run, and it is taken up again
+};
+
+inline constexpr std::array<std::string_view, 36> kFaultNames = {
+    "request lost",
+    "answer lost",
+    "call doubled",
+    "call delayed",
+    "group corrupted",
+    "group cut",
+    "partition",
+    "coordinator killed",
+    "coordinator killed in a write",
+    "coordinator drained",
+    "coordinator paused",
+    "worker killed",
+    "worker paused",
+    "worker drained",
+    "worker replaced",
+    "learner killed",
+    "learner paused",
+    "learner doubled",
+    "power failed",
+    "sync failed",
+    "disk full",
+    "payload damaged",
+    "payloads away",
+    "older disk",
+    "checkpoint damaged",
+    "clock leaps",
+    "clock set",
+    "worker slow",
+    "worker sick",
+    "worker broken",
+    "worker of another run",
+    "cordon",
+    "drain order",
+    "max age ordered",
+    "stop",
+    "early end",
+};
+
+inline std::string_view NameOf(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }
+
+struct ScheduledFault {
+  std::int64_t at_ms = 0;
+  Fault fault = Fault::kRequestLost;
+  std::uint64_t target = 0;  // a number, of which who is meant takes the remainder
+  std::int64_t amount = 0;   // of messages, milliseconds, calls of the disk
+
+  std::string Text() const;
+};
+
+// Returns the faults of a seed in their order, all before `end_ms`. Each seed has only some kinds,
+// so that rare ones are not always disturbed by all others.
+std::vector<ScheduledFault> MakeSchedule(std::uint64_t seed, std::int64_t end_ms);
+
+}  // namespace buttress::simulation

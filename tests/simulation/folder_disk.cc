@@ -1,0 +1,221 @@
+#include "tests/simulation/folder_disk.h"
+
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/base/report/check.h"
+
+namespace buttress::simulation {
+namespace {
+
+namespace fs = std::filesystem;
+
+FolderDisk* folder_disk = nullptr;  // the one that lives
+
+bool IsSegment(const std::string& path) { return path.ends_with(".seg"); }
+
+int Answer(SimulatedDisk::Answer answer) {
+  if (answer == SimulatedDisk::Answer::kDone) return 0;
+  errno = answer == SimulatedDisk::Answer::kNoRoom ? ENOSPC : EIO;
+  return -1;
+}
+
+}  // namespace
+
+// What the linker calls instead of the system calls, and the real ones.
+extern "C" {
+int __real_open(const char* path, int flags, ...);
+int __real_close(int descriptor);
+ssize_t __real_pwritev(int descriptor, const iovec* parts, int count, off_t offset);
+int __real_ftruncate(int descriptor, off_t size);
+int __real_fdatasync(int descriptor);
+int __real_fsync(int descriptor);
+int __real_unlink(const char* path);
+
+int __wrap_open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const unsigned mode = (flags & O_CREAT) != 0 ? va_arg(rest, unsigned) : 0;
+  va_end(rest);
+  if (folder_disk == nullptr || !folder_disk->Owns(path)) return __real_open(path, flags, mode);
+  return folder_disk->Open(path, flags, mode);
+}
+
+int __wrap_close(int descriptor) {
+  if (folder_disk != nullptr) folder_disk->Close(descriptor);
+  return __real_close(descriptor);
+}
+
+ssize_t __wrap_pwritev(int descriptor, const iovec* parts, int count, off_t offset) {
+  if (folder_disk == nullptr || !folder_disk->Has(descriptor))
+    return __real_pwritev(descriptor, parts, count, offset);
+  std::string bytes;
+  for (int i = 0; i < count; ++i)
+    bytes.append(static_cast<const char*>(parts[i].iov_base), parts[i].iov_len);
+  return folder_disk->Write(descriptor, bytes, offset);
+}
+
+int __wrap_ftruncate(int descriptor, off_t size) {
+  if (folder_disk == nullptr || !folder_disk->Has(descriptor))
+    return __real_ftruncate(descriptor, size);
+  return folder_disk->Truncate(descriptor, size);
+}
+
+int __wrap_fdatasync(int descriptor) {
+  if (folder_disk == nullptr) return __real_fdatasync(descriptor);
+  return folder_disk->Has(descriptor) ? folder_disk->Sync(descriptor) : 0;
+}
+
+// The only other descriptors that the code under test syncs are those of folders.
+int __wrap_fsync(int descriptor) {
+  if (folder_disk == nullptr) return __real_fsync(descriptor);
+  return folder_disk->Has(descriptor) ? folder_disk->SyncFolder(descriptor) : 0;
+}
+
+int __wrap_unlink(const char* path) {
+  if (folder_disk == nullptr || !folder_disk->Owns(path)) return __real_unlink(path);
+  return folder_disk->Unlink(path);
+}
+}
+
+FolderDisk::FolderDisk(std::uint64_t seed, std::string folder, const Lies& lies)
+    : folder_(std::move(folder)),
+      lies_(lies),
+      disk_(seed, lies.syncs ? SimulatedDisk::Syncs::kIgnored : SimulatedDisk::Syncs::kKeep),
+      dice_(seed, "folder disk") {
+  BUTTRESS_CHECK(folder_disk == nullptr, "one disk lives at a time");
+  folder_disk = this;
+}
+
+FolderDisk::~FolderDisk() { folder_disk = nullptr; }
+
+void FolderDisk::WriteReal(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+int FolderDisk::Open(const char* path, int flags, unsigned mode) {
+  const bool makes = (flags & O_CREAT) != 0;
+  const bool fresh = makes && IsSegment(path);
+  if (fresh && Answer(disk_.Apply(disk_.files()[path], {0, "", true})) != 0) return -1;
+  const int descriptor = __real_open(path, flags, mode);
+  if (descriptor < 0) return descriptor;
+  open_[descriptor] = path;
+  if (fresh) nameless_.insert(path);
+  return descriptor;
+}
+
+long FolderDisk::Write(int descriptor, const std::string& bytes, std::int64_t offset) {
+  const std::string& path = open_.at(descriptor);
+  // A disk may take a part of what it is given.
+  const std::size_t size =
+      bytes.size() > 1 && dice_.Chance(10) ? 1 + dice_.Below(bytes.size() - 1) : bytes.size();
+  const SimulatedDisk::Change change = {static_cast<std::uint64_t>(offset), bytes.substr(0, size),
+                                        false};
+  if (Answer(disk_.Apply(disk_.files()[path], change)) != 0) return -1;
+  return ::pwrite(descriptor, change.bytes.data(), size, offset);
+}
+
+int FolderDisk::Truncate(int descriptor, std::int64_t size) {
+  const SimulatedDisk::Change change = {static_cast<std::uint64_t>(size), "", true};
+  if (Answer(disk_.Apply(disk_.files()[open_.at(descriptor)], change)) != 0) return -1;
+  return __real_ftruncate(descriptor, size);
+}
+
+int FolderDisk::Sync(int descriptor) {
+  if (lies_.payload_syncs) return 0;
+  return Answer(disk_.Sync(disk_.files()[open_.at(descriptor)]));
+}
+
+int FolderDisk::SyncFolder(int) {
+  if (disk_.killed()) return Answer(SimulatedDisk::Answer::kFailed);
+  if (lies_.folder_syncs) return 0;
+  nameless_.clear();
+  deleted_.clear();
+  return 0;
+}
+
+int FolderDisk::Unlink(const char* path) {
+  if (const auto file = disk_.files().find(path); file != disk_.files().end()) {
+    const std::string durable = file->second.durable;
+    if (Answer(disk_.Remove(path)) != 0) return -1;
+    deleted_[path] = durable;
+    nameless_.erase(path);
+  }
+  return __real_unlink(path);
+}
+
+void FolderDisk::FailPower() {
+  SetAway(false);
+  for (const std::string& path : nameless_) {
+    if (dice_.Chance(50)) continue;
+    disk_.files().erase(path);
+    __real_unlink(path.c_str());
+  }
+  nameless_.clear();
+  for (const auto& [path, content] : deleted_) {
+    if (!disk_.files().contains(path) && dice_.Chance(50))
+      disk_.files()[path] = {content, content, {}};
+  }
+  deleted_.clear();
+  disk_.FailPower();
+  for (const auto& [path, file] : disk_.files())
+    if (IsSegment(path)) WriteReal(path, file.seen);
+}
+
+FolderDisk::Copy FolderDisk::Files() const {
+  Copy copy;
+  for (const auto& [path, file] : const_cast<SimulatedDisk&>(disk_).files()) copy[path] = file.seen;
+  return copy;
+}
+
+void FolderDisk::PutBack(const Copy& copy) {
+  SetAway(false);
+  nameless_.clear();
+  deleted_.clear();
+  for (const auto& [path, file] : disk_.files())
+    if (IsSegment(path)) __real_unlink(path.c_str());
+  disk_.files().clear();
+  // A copy has no lock, which names the last transaction that a process acknowledged.
+  __real_unlink((folder_ + "/ledger.db.lock").c_str());
+  for (const auto& [path, content] : copy) {
+    disk_.files()[path] = {content, content, {}};
+    if (IsSegment(path)) WriteReal(path, content);
+  }
+}
+
+bool FolderDisk::Flip(const std::string& path, std::uint64_t at) {
+  const auto found = disk_.files().find(path);
+  if (found == disk_.files().end() || at >= found->second.seen.size() ||
+      at >= found->second.durable.size())
+    return false;
+  for (std::string* content : {&found->second.seen, &found->second.durable})
+    (*content)[at] = static_cast<char>((*content)[at] ^ 0x10);
+  const std::string real =
+      (away_ ? Payloads() + ".away" : Payloads()) + path.substr(Payloads().size());
+  const int descriptor = __real_open(real.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool flipped =
+      ::pwrite(descriptor, &found->second.seen[at], 1, static_cast<off_t>(at)) == 1;
+  __real_close(descriptor);
+  return flipped;
+}
+
+void FolderDisk::SetAway(bool away) {
+  if (away == away_ || !fs::exists(away ? Payloads() : Payloads() + ".away")) return;
+  fs::rename(away ? Payloads() : Payloads() + ".away", away ? Payloads() + ".away" : Payloads());
+  away_ = away;
+}
+
+std::uint64_t FolderDisk::UsedBytes() {
+  std::uint64_t bytes = 0;
+  for (const auto& [path, file] : disk_.files()) bytes += file.seen.size();
+  return bytes;
+}
+
+}  // namespace buttress::simulation

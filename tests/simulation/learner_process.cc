@@ -1,0 +1,199 @@
+#include "tests/simulation/learner_process.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/text/digest.h"
+#include "lib/experience/codec.h"
+#include "lib/experience/group.h"
+#include "lib/weights/manifest.h"
+
+namespace buttress::simulation {
+namespace {
+
+constexpr std::int64_t kPlanWaitMs = 2000;
+
+// What a step adds to the weights: the tokens and the verdicts, wherever and whenever sampled.
+void AddTrained(const std::string& payload, Sha256& sum) {
+  const v1::Group group = *ParseGroup(payload);
+  sum.Update(group.head().prompt_id());
+  for (int i = 0; i < group.head().outcomes_size(); ++i) {
+    const auto tokens = TokensOf(group, i);
+    sum.Update({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
+    sum.Update(std::to_string(group.head().outcomes(i)));
+  }
+}
+
+}  // namespace
+
+LearnerProcess::LearnerProcess(World& world, Network& network, Checker& checker,
+                               const RunSetup& setup, LearnerFolder& folder, std::uint64_t number,
+                               std::function<void(bool)> ended)
+    : world_(world),
+      network_(network),
+      checker_(checker),
+      setup_(setup),
+      folder_(folder),
+      ended_(std::move(ended)),
+      dice_(world.seed(), "learner process " + std::to_string(number)),
+      process_(std::make_shared<Process>(Process{"learner"})) {}
+
+void LearnerProcess::End(bool done, const std::string& why) {
+  if (!alive()) return;
+  world_.Tell("learner {}: ends: {}", epoch_, why);
+  Kill();
+  world_.After(0, nullptr, [ended = ended_, done] { ended(done); });
+}
+
+void LearnerProcess::Start() {
+  world_.Tell("learner: starts with {} checkpoints", folder_.size());
+  Register();
+}
+
+void LearnerProcess::Register() {
+  v1::RegisterLearnerRequest request;
+  request.set_config_sha256(setup_.terms.config_sha256);
+  request.set_world_size(1);
+  if (!folder_.empty()) {
+    const Checkpoint& newest = folder_.back();
+    *request.mutable_checkpoint() = ToProto(newest.version);
+    request.set_run_id(newest.run_id);
+    request.set_checkpoint_learner(newest.learner_sha256);
+    weights_ = newest.weights;
+    step_ = last_checkpoint_ = newest.version.step;
+  } else {
+    *request.mutable_checkpoint() = ToProto(PolicyVersion());
+  }
+  network_.RetryCall<v1::RegisterLearnerRequest, v1::RegisterLearnerResponse>(
+      process_, request, 0, kGiveUpMs, [this](const Result<v1::RegisterLearnerResponse>& response) {
+        if (!response.ok()) return Refused(response.status());
+        epoch_ = response->learner_epoch();
+        secret_ = response->learner_secret();
+        run_id_ = response->run_id();
+        world_.Count("learner registered");
+        world_.Tell("learner {}: registered, from step {}", epoch_, step_);
+        Announce([this] { GoOn(); });
+      });
+}
+
+// A learner that was replaced may have written its checkpoint all the same: an operator moves it
+// away, as the message asks for.
+void LearnerProcess::Refused(const Status& status) {
+  if (status.code() == StatusCode::kFailedPrecondition && !folder_.empty() &&
+      status.message().find("went back behind it") != std::string::npos) {
+    world_.Count("abandoned checkpoint moved away");
+    folder_.pop_back();
+  }
+  End(false, status.ToString());
+}
+
+void LearnerProcess::Plan() {
+  auto request = Named<v1::PlanBatchRequest>();
+  request.set_step(step_ + 1);
+  request.set_wait_ms(kPlanWaitMs);
+  Call<v1::PlanBatchRequest, v1::PlanBatchResponse>(
+      request, kPlanWaitMs, [this](const v1::PlanBatchResponse& response) {
+        if (response.has_plan()) return Fetch(response.plan());
+        if (response.run_state() == v1::RUN_STATE_FINISHED) return End(true, "the run is finished");
+        if (response.run_state() == v1::RUN_STATE_STOPPING) {
+          world_.Count("learner asked to stop");
+          return WriteCheckpoint([this] { End(true, "the run is stopped"); });
+        }
+        world_.After(50, process_, [this] { Plan(); });
+      });
+}
+
+void LearnerProcess::Fetch(const v1::Plan& plan) {
+  planned_.clear();
+  auto request = Named<v1::FetchGroupsRequest>();
+  request.set_step(plan.step());
+  for (const v1::GroupHead& head : plan.groups()) {
+    planned_.push_back(head.group_id());
+    request.add_group_ids(head.group_id());
+  }
+  network_.Retry<std::vector<std::string>>(
+      process_, kGiveUpMs,
+      [this, request](Reply<std::vector<std::string>> reply) {
+        network_.Fetch(process_, request, std::move(reply));
+      },
+      [this](Result<std::vector<std::string>> payloads) {
+        if (payloads.ok()) return Train(*payloads);
+        if (payloads.status().code() != StatusCode::kAborted)
+          return End(false, payloads.status().ToString());
+        world_.Count("plan asked for again");
+        Plan();
+      });
+}
+
+void LearnerProcess::Train(const std::vector<std::string>& payloads) {
+  Sha256 sum;
+  sum.Update(weights_);
+  for (const std::string& payload : payloads) AddTrained(payload, sum);
+  const std::string after = ToHex(sum.Finish());
+  world_.After(dice_.Between(100, 900), process_, [this, after] {
+    checker_.Trained(step_ + 1, planned_, weights_, after);
+    ++step_;
+    weights_ = after;
+    Commit();
+  });
+}
+
+void LearnerProcess::Commit() {
+  auto request = Named<v1::CommitRequest>();
+  request.set_step(step_);
+  *request.mutable_version() = ToProto(PolicyVersion{epoch_, step_, ""});
+  Call<v1::CommitRequest, v1::CommitResponse>(request, 0, [this](const v1::CommitResponse&) {
+    world_.Tell("learner {}: step {} is committed", epoch_, step_);
+    Announce([this] { GoOn(); });
+  });
+}
+
+void LearnerProcess::GoOn() {
+  const bool last = step_ == setup_.options.steps;
+  const bool due =
+      step_ >= last_checkpoint_ + static_cast<std::uint64_t>(setup_.checkpoint_interval);
+  if ((last || due || ends_early_) && step_ > last_checkpoint_) {
+    return WriteCheckpoint([this] {
+      if (ends_early_) return End(true, "it ends the run early");
+      Plan();
+    });
+  }
+  Plan();
+}
+
+void LearnerProcess::Announce(std::function<void()> then) {
+  WeightManifest manifest;
+  manifest.version = {epoch_, step_, ""};
+  manifest.files = {{"model.safetensors", 8, Sha256Of(weights_)}};
+  manifest.sources = {"learner:1"};
+  manifest.run_id = run_id_;
+  manifest.version.digest = ManifestDigest(manifest);
+  auto request = Named<v1::AnnounceWeightsRequest>();
+  *request.mutable_manifest() = ManifestToProto(manifest);
+  request.mutable_manifest()->set_total_bytes(manifest.total_bytes());
+  Call<v1::AnnounceWeightsRequest, v1::AnnounceWeightsResponse>(
+      request, 0, [then = std::move(then)](const v1::AnnounceWeightsResponse&) { then(); });
+}
+
+// The checkpoint is durable some time before the coordinator learns of it.
+void LearnerProcess::WriteCheckpoint(std::function<void()> then) {
+  world_.After(dice_.Between(20, 400), process_, [this, then = std::move(then)] {
+    if (step_ == last_checkpoint_) return then();
+    const PolicyVersion version = {epoch_, step_,
+                                   Sha256Of(fmt::format("checkpoint {} {}", epoch_, weights_))};
+    std::erase_if(folder_, [&](const Checkpoint& c) { return c.version.step == step_; });
+    folder_.push_back({version, run_id_, Sha256Of(secret_), weights_});
+    last_checkpoint_ = step_;
+    auto request = Named<v1::CheckpointedRequest>();
+    request.set_step(step_);
+    request.set_digest(folder_.back().version.digest);
+    if (ends_early_) request.set_end_reason("simulated");
+    Call<v1::CheckpointedRequest, v1::CheckpointedResponse>(
+        request, 0, [this, then](const v1::CheckpointedResponse&) {
+          world_.Tell("learner {}: checkpoint of step {}", epoch_, step_);
+          then();
+        });
+  });
+}
+
+}  // namespace buttress::simulation

@@ -1,0 +1,100 @@
+// A process of the learner job: the calls of learner/coordinator_source.h in the order in which the
+// trainer makes them, around modelled training: the weights are a digest of all that was trained.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/network.h"
+
+namespace buttress::simulation {
+
+struct Checkpoint {
+  PolicyVersion version;
+  std::string run_id;
+  std::string learner_sha256;  // of the secret of the learner that wrote it
+  std::string weights;
+};
+
+// What is durable of the learner, the oldest first; all processes of the job have it.
+using LearnerFolder = std::vector<Checkpoint>;
+
+class LearnerProcess {
+ public:
+  // `number` tells the processes of the cluster apart; `ended` is called once, when the process
+  // ends by itself, with whether it has done what it was to do.
+  LearnerProcess(World& world, Network& network, Checker& checker, const RunSetup& setup,
+                 LearnerFolder& folder, std::uint64_t number, std::function<void(bool)> ended);
+
+  ~LearnerProcess() { Kill(); }
+
+  LearnerProcess(const LearnerProcess&) = delete;
+  LearnerProcess& operator=(const LearnerProcess&) = delete;
+
+  void Start();
+
+  void Kill() { process_->alive = false; }
+
+  void Pause(std::int64_t ms) { process_->paused_until_ms = world_.now_ms() + ms; }
+
+  bool alive() const { return process_->alive; }
+
+  // Ends the run with the next checkpoint.
+  void EndEarly() { ends_early_ = true; }
+
+ private:
+  static constexpr std::int64_t kGiveUpMs = 45000;
+
+  void End(bool done, const std::string& why);
+  void Register();
+  void Refused(const Status& status);
+  void Plan();
+  void Fetch(const v1::Plan& plan);
+  void Train(const std::vector<std::string>& payloads);
+  void Commit();
+  void Announce(std::function<void()> then);
+  void WriteCheckpoint(std::function<void()> then);
+  void GoOn();
+
+  // Fills in who calls.
+  template <class Request>
+  Request Named() const {
+    Request request;
+    request.set_run_id(run_id_);
+    request.set_learner_epoch(epoch_);
+    request.set_learner_secret(secret_);
+    return request;
+  }
+
+  // Calls until there is an answer; any error ends the process.
+  template <class Request, class Response>
+  void Call(const Request& request, std::int64_t hold_ms, std::function<void(Response)> then) {
+    network_.RetryCall<Request, Response>(process_, request, hold_ms, kGiveUpMs,
+                                          [this, then](Result<Response> response) {
+                                            if (!response.ok())
+                                              return End(false, response.status().ToString());
+                                            then(*std::move(response));
+                                          });
+  }
+
+  World& world_;
+  Network& network_;
+  Checker& checker_;
+  const RunSetup& setup_;
+  LearnerFolder& folder_;
+  const std::function<void(bool)> ended_;
+  Dice dice_;
+  ProcessPtr process_;
+  std::uint64_t epoch_ = 0;
+  std::string secret_;
+  std::string run_id_;
+  std::uint64_t step_ = 0;  // trained
+  std::string weights_ = "start";
+  std::vector<std::uint64_t> planned_;
+  std::uint64_t last_checkpoint_ = 0;
+  bool ends_early_ = false;
+};
+
+}  // namespace buttress::simulation

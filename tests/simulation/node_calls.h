@@ -1,0 +1,153 @@
+// Calls that have arrived at the coordinator, by the kind of their RPC.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/rpc/arriving_group.h"
+#include "coordinator/rpc/plan_reader.h"
+#include "lib/rpc/run_state.h"
+#include "tests/simulation/coordinator_node.h"
+#include "tests/simulation/plants.h"
+
+namespace buttress::simulation {
+
+template <class Answer>
+using Reply = std::function<void(Result<Answer>)>;
+
+// Whether nobody waits for the answer any more.
+using Gone = std::function<bool()>;
+
+template <class Request, class Response>
+class UnaryNodeCall final : public NodeCall {
+ public:
+  UnaryNodeCall(CoordinatorNode& node, const Request& request, simulation::Reply<Response> reply,
+                Gone gone)
+      : NodeCall(node, TermsOf(request)),
+        request_(request),
+        reply_(std::move(reply)),
+        gone_(std::move(gone)) {}
+
+  std::optional<Status> Apply(Turn& turn, bool last) override {
+    std::uint64_t epoch = 0;
+    if constexpr (kOfLearner) {
+      epoch = request_.learner_epoch();
+      if (Planted(Plant::kLearnerFenceLost)) PassFence(turn);
+    }
+    const std::optional<Status> status = buttress::Apply(turn, request_, response_, last);
+    if constexpr (kOfLearner) {
+      if (status && status->ok()) {
+        node_.world().Expect(epoch == turn.scheduler.run().learner_epoch,
+                             "(I8) a learner that was replaced has an effect");
+      }
+      request_.set_learner_epoch(epoch);
+    }
+    if (status && Planted(Plant::kEarlyAnswer)) Send(*status);
+    return status;
+  }
+
+  bool cancelled() const override { return gone_(); }
+
+  void Reply(const Status& status, std::unique_ptr<NodeCall>) override {
+    const bool hides = Planted(Plant::kAnswerAfterFailure) && !IsPaused(status) &&
+                       status.code() == StatusCode::kUnavailable;
+    Send(hides ? OkStatus() : status);
+  }
+
+  void Drop() override { reply_(Unavailable("the connection was reset")); }
+
+ private:
+  static constexpr bool kOfLearner = requires(Request r) { r.learner_secret(); };
+
+  void Send(const Status& status) {
+    if (std::exchange(sent_, true)) return;
+    if (!status.ok()) return reply_(status);
+    node_.checker().Answered(request_, response_);
+    if constexpr (requires(Response r) { r.learner_secret(); })
+      node_.newest_secret = response_.learner_secret();
+    reply_(response_);
+  }
+
+  void PassFence(const Turn& turn) {
+    request_.set_learner_epoch(turn.scheduler.run().learner_epoch);
+    request_.set_learner_secret(node_.newest_secret);
+  }
+
+  Request request_;
+  const simulation::Reply<Response> reply_;
+  const Gone gone_;
+  Response response_;
+  bool sent_ = false;
+};
+
+// A group that arrives in parts; its call ends early if the last one is missing.
+class SubmitNodeCall final : public NodeCall {
+ public:
+  SubmitNodeCall(CoordinatorNode& node, const std::vector<v1::SubmitGroupsRequest>& parts,
+                 simulation::Reply<v1::SubmitGroupsResponse> reply, Gone gone)
+      : NodeCall(node, {}),
+        header_(parts.front().header()),
+        reply_(std::move(reply)),
+        gone_(std::move(gone)),
+        group_(node.arriving(), limits_, node.metrics()) {
+    for (v1::SubmitGroupsRequest part : parts) {
+      if (next_ == ArrivingGroup::Next::kPart) next_ = group_.Add(part, answer_);
+    }
+    if (next_ == ArrivingGroup::Next::kPart) answer_ = group_.LeftEarly();
+  }
+
+  std::optional<Status> Apply(Turn& turn, bool last) override;
+
+  bool cancelled() const override { return gone_(); }
+
+  void Reply(const Status& status, std::unique_ptr<NodeCall>) override {
+    if (!status.ok()) return reply_(status);
+    node_.checker().Answered(header_, response_);
+    reply_(response_);
+  }
+
+  void Drop() override { reply_(Unavailable("the connection was reset")); }
+
+ private:
+  const v1::SubmitHeader header_;
+  const simulation::Reply<v1::SubmitGroupsResponse> reply_;
+  const Gone gone_;
+  const GroupLimits limits_;
+  ArrivingGroup group_;
+  ArrivingGroup::Next next_ = ArrivingGroup::Next::kPart;
+  Status answer_;
+  v1::SubmitGroupsResponse response_;
+};
+
+// Payloads are read after the turn that located them, as gRPC's threads do.
+class FetchNodeCall final : public NodeCall {
+ public:
+  FetchNodeCall(CoordinatorNode& node, const v1::FetchGroupsRequest& request,
+                simulation::Reply<std::vector<std::string>> reply, Gone gone)
+      : NodeCall(node, {}),
+        request_(request),
+        reply_(std::move(reply)),
+        gone_(std::move(gone)),
+        reader_(node.payloads(), request_) {}
+
+  std::optional<Status> Apply(Turn& turn, bool) override { return reader_.Apply(turn); }
+
+  bool cancelled() const override { return gone_(); }
+
+  void Reply(const Status& status, std::unique_ptr<NodeCall> self) override;
+
+  void Drop() override { reply_(Unavailable("the connection was reset")); }
+
+ private:
+  const v1::FetchGroupsRequest request_;
+  const simulation::Reply<std::vector<std::string>> reply_;
+  const Gone gone_;
+  PlanReader reader_;
+  std::vector<std::string> payloads_;
+};
+
+}  // namespace buttress::simulation

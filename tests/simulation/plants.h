@@ -1,0 +1,65 @@
+// Faults planted on purpose, by name, so that a sweep shows that it would find them. Each is at a
+// seam of the simulation: the disk, the transactions of the ledger, the calls between the loop and
+// the scheduler, the network. None is in the code under test.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace buttress::simulation {
+
+enum class Plant : std::uint8_t {
+  kNothing,
+  kDatabaseSyncMissing,
+  kPayloadSyncMissing,
+  kFolderSyncMissing,
+  kPayloadSyncAfterCommit,
+  kEarlyAnswer,
+  kAnswerAfterFailure,
+  kTransactionSplit,
+  kTransactionLost,
+  kCommitRowLost,
+  kReturnedRowLost,
+  kOrderLost,
+  kSecretLost,
+  kLearnerFenceLost,
+  kDuplicateUnknown,
+  kExpiryForgotten,
+  kStalenessOffByOne,
+  kWindowOffByOne,
+  kPayloadDeletedEarly,
+  kStallRuleLost,
+};
+
+inline constexpr std::array<std::string_view, 20> kPlantNames = {
+    "nothing",
+    "database-sync-missing",
+    "payload-sync-missing",
+    "folder-sync-missing",
+    "payload-sync-after-commit",
+    "early-answer",
+    "answer-after-failure",
+    "transaction-split",
+    "transaction-lost",
+    "commit-row-lost",
+    "returned-row-lost",
+    "order-lost",
+    "secret-lost",
+    "learner-fence-lost",
+    "duplicate-unknown",
+    "expiry-forgotten",
+    "staleness-off-by-one",
+    "window-off-by-one",
+    "payload-deleted-early",
+    "stall-rule-lost",
+};
+
+std::optional<Plant> PlantOf(std::string_view name);
+
+// The one that is planted in this process.
+void SetPlant(Plant plant);
+bool Planted(Plant plant);
+
+}  // namespace buttress::simulation
