@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <numeric>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "cli/explain/dump_row.h"
 #include "cli/explain/step_source.h"
+#include "cli/explain/trl_state.h"
 #include "lib/base/text/random.h"
 #include "lib/base/text/reward_bounds.h"
 #include "lib/data/line_reader.h"
@@ -31,7 +33,9 @@ class DumpSteps : public StepSource {
   Result<std::vector<GroupFacts>> Next() override {
     while (true) {
       BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupFacts> groups, ReadStep());
-      if (groups.empty() || !IsLoggedAgain(groups)) return groups;
+      if (groups.empty()) return groups;
+      NoteInterval(groups[0].step);
+      if (!IsLoggedAgain(groups) && !IsEvaluated(groups)) return groups;
     }
   }
 
@@ -66,6 +70,18 @@ class DumpSteps : public StepSource {
           fmt::format("{} steps were left out because their rows equal those of the step before: "
                       "TRL logs a batch again while it trains on it",
                       logged_again_));
+    }
+    if (evaluated_ > 0) {
+      remarks.push_back(
+          fmt::format("{} steps were left out because TRL evaluated at them (eval_strategy): it "
+                      "writes the completions of an evaluation over those of the step",
+                      evaluated_));
+    }
+    if (interval_ > 1 && !no_step_) {
+      remarks.push_back(fmt::format(
+          "the dump has one of every {} steps, so the numbers are of a sample: {}", interval_,
+          IsTrl() ? "TRL logs the last batch before each of its logging_steps, and no other"
+                  : "what the steps between them sampled is not there"));
     }
     if (no_step_)
       remarks.push_back("the rows name no step: every " + std::to_string(kGroupsWithoutStep) +
@@ -250,8 +266,25 @@ class DumpSteps : public StepSource {
       errors_ += (errors_.empty() ? "" : "\n") + where + ": " + status.message();
   }
 
+  bool IsTrl() const { return rows_reader_ && rows_reader_->dialect().name == "trl"; }
+
+  // The interval of most dumps is 1; the first step, which a trainer may log as well, is in none.
+  void NoteInterval(std::int64_t step) {
+    if (steps_ > 1) interval_ = std::gcd(interval_, step - previous_step_);
+    ++steps_;
+    previous_step_ = step;
+  }
+
+  bool IsEvaluated(const std::vector<GroupFacts>& groups) {
+    if (!IsTrl()) return false;
+    if (!evaluations_) evaluations_ = EvaluationsOf(files_[next_file_ - 1]);
+    const bool evaluated = evaluations_->At(groups[0].step);
+    evaluated_ += evaluated ? 1 : 0;
+    return evaluated;
+  }
+
   bool IsLoggedAgain(const std::vector<GroupFacts>& groups) {
-    if (rows_reader_->dialect().name != "trl") return false;
+    if (!IsTrl()) return false;
     std::uint64_t digest = 1;
     for (const GroupFacts& group : groups) {
       digest = MixSeed(digest, HashText(group.prompt_id));
@@ -292,6 +325,11 @@ class DumpSteps : public StepSource {
   std::string errors_;
   std::int64_t huge_rewards_ = 0;
   std::string first_huge_;
+  std::int64_t steps_ = 0;  // read so far
+  std::int64_t previous_step_ = 0;
+  std::int64_t interval_ = 0;  // between steps
+  std::optional<TrlEvaluations> evaluations_;
+  std::int64_t evaluated_ = 0;
   std::uint64_t last_digest_ = 0;
   std::int64_t logged_again_ = 0;
   std::int64_t groups_ = 0;

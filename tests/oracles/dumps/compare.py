@@ -182,7 +182,16 @@ def run_trl(program, scratch):
     _, summary = explain(program, scratch / "sums")
     sums = Comparison("TRL, normalize_then_sum")
     sums.remark(summary, "no sum of the columns gives the advantages")
-    return [weights, single, gaps, sums], frame
+    evaluated, seldom = Comparison("TRL, eval_strategy"), Comparison("TRL, logging_steps")
+    trl_run.train(scratch / "evaluated", [trl_run.correctness], 12, eval_strategy="steps",
+                  eval_steps=4, per_device_eval_batch_size=4 * trl_run.GROUP)
+    _, summary = explain(program, scratch / "evaluated")
+    evaluated.remark(summary, "3 steps were left out because TRL evaluated at them")
+    evaluated.equal("steps", len(summary["steps"]), 9)
+    trl_run.train(scratch / "seldom", [trl_run.correctness], 12, logging_steps=3)
+    _, summary = explain(program, scratch / "seldom")
+    seldom.remark(summary, "one of every 3 steps")
+    return [weights, single, gaps, sums, evaluated, seldom], frame
 
 
 def run_verl(program, scratch, verl, tokenizer, frame):

@@ -69,11 +69,12 @@ def train(folder, functions, steps, prompts=None, characters=CHARACTERS, **setti
         {"prompt": prompt, "wanted": wanted} for prompt, wanted in PROMPTS.items()])
     config = trl.GRPOConfig(
         output_dir=str(folder), num_generations=GROUP, max_steps=steps,
-        per_device_train_batch_size=4 * GROUP, learning_rate=1e-3, logging_steps=1, seed=5,
+        per_device_train_batch_size=4 * GROUP, learning_rate=1e-3, seed=5,
         log_completions=True, num_completions_to_print=0, report_to="none", use_cpu=True,
         save_strategy="steps", save_steps=steps, disable_tqdm=True,
-        **{"max_completion_length": 12, **settings})
+        **{"max_completion_length": 12, "logging_steps": 1, **settings})
     trainer = trl.GRPOTrainer(make_model(tokenizer), functions, args=config, train_dataset=rows,
+                              eval_dataset=rows if "eval_strategy" in settings else None,
                               processing_class=tokenizer)
     trainer.train()
     trainer.save_state()

@@ -325,6 +325,52 @@ TEST_F(DumpStepsTest, ParquetOfTrlIsReadInTheOrderOfItsSteps) {
   EXPECT_EQ((*steps)[1][0].step, 10);
 }
 
+// The rows of a group of two, as TRL writes them.
+std::string TrlRows(std::int64_t step, const std::string& prompt) {
+  std::string rows;
+  for (const int right : {0, 1}) {
+    rows += fmt::format(
+        R"({{"step":{0},"prompt":"{1}","completion":"{0}{2}","right":{2},"advantage":{3}}})", step,
+        prompt, right, right == 1 ? 0.7 : -0.7);
+    rows += "\n";
+  }
+  return rows;
+}
+
+TEST_F(DumpStepsTest, StepsOfTrlThatAnEvaluationWroteOverAreLeftOut) {
+  std::string rows;
+  for (std::int64_t step = 1; step <= 12; ++step)
+    rows += TrlRows(step, step % 4 == 0 ? "evaluation" : "training");
+  Write("completions/a.jsonl", rows);
+  EXPECT_EQ(ReadAll()->size(), 12);
+  // The evaluation of step 12 is newer than the state.
+  Write("checkpoint-9/trainer_state.json",
+        R"({"global_step": 9, "eval_steps": 4, "log_history": [{"step": 4, "loss": 1},
+            {"step": 4, "eval_reward": 0.5}, {"step": 8, "eval_reward": 0.5}, 3]})");
+  Write("checkpoint-5/trainer_state.json", R"({"global_step": 5, "log_history": []})");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  EXPECT_EQ(steps->size(), 9);
+  for (const std::vector<GroupFacts>& groups : *steps)
+    EXPECT_EQ(groups[0].prompt_id, (*steps)[0][0].prompt_id);
+  EXPECT_THAT(remarks_,
+              testing::Contains(HasSubstr("3 steps were left out because TRL evaluated")));
+  Write("trainer_state.json", "{");  // half written
+  EXPECT_EQ(ReadAll()->size(), 12);
+}
+
+TEST_F(DumpStepsTest, StepsThatAreNotLoggedAreTold) {
+  std::string rows = TrlRows(1, "p");  // logging_first_step
+  for (const std::int64_t step : {10, 20, 30, 40}) rows += TrlRows(step, "p");
+  Write("a.jsonl", rows);
+  EXPECT_EQ(ReadAll()->size(), 5);
+  EXPECT_THAT(remarks_, testing::Contains(HasSubstr("the dump has one of every 10 steps, so the "
+                                                    "numbers are of a sample: TRL logs")));
+  Write("a.jsonl", rows + TrlRows(41, "p"));
+  EXPECT_EQ(ReadAll()->size(), 6);
+  EXPECT_THAT(remarks_, testing::Not(testing::Contains(HasSubstr("of a sample"))));
+}
+
 TEST_F(DumpStepsTest, FilesThatAreNoDumpsAreLeftOutAndNamed) {
   Write("1.jsonl", "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":1,\"step\":5}\n");
   Write("2.jsonl", "{\"input\":\"p\",\"output\":\"x\",\"score\":1,\"step\":6}\n");
