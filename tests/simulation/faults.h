@@ -1,5 +1,5 @@
-// The faults of a run: what goes wrong, when, and with whom. A schedule follows from the seed alone,
-// so that faults can be left out of it one after the other.
+// The faults of a run: what goes wrong, when, and with whom. A schedule follows from the seed
+// alone, so that faults can be left out of it one after the other.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // The disk of the coordinator's run folder. SQLite's files are on the simulated disk; the segments
 // of payloads are real files in a temporary folder, and what is written to them goes through that
-// disk as well: the linker puts the functions of folder_disk.cc in the place of open(2), pwritev(2),
-// ftruncate(2), fdatasync(2), fsync(2), unlink(2) and close(2) (CMakeLists.txt), so that the code
-// under test has no seam of its own for this.
+// disk as well: the linker puts the functions of folder_disk.cc in the place of open(2),
+// pwritev(2), ftruncate(2), fdatasync(2), fsync(2), unlink(2) and close(2) (CMakeLists.txt), so
+// that the code under test has no seam of its own for this.
 //
 // Beyond what SimulatedDisk does, the name of a new file is lost by a power failure until its
 // folder is synced, and a deleted file may come back.
