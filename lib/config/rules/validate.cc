@@ -118,6 +118,8 @@ void CheckZeroVariance(const RunSettings& run, Rules& rules) {
   rules.Require(!run.control.on() || policy == ZeroVariancePolicy::kResample, "mixed",
                 "decides how many groups are replaced: set run.batch.zero_variance: resample, or 0 "
                 "(off)");
+  rules.Require(run.control.tokens == 0 || run.control.on(), "tokens",
+                "is read with run.control.mixed above 0 alone; set that, or 0 (no bound)");
 }
 
 // A name is a part of keys, prompt ids and metrics.

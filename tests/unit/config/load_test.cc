@@ -178,6 +178,8 @@ TEST(LoadTest, AZeroVariancePolicyMustFitTheEstimator) {
   EXPECT_THAT(refused({"run.batch.resample.cap=0"}), HasSubstr("between 1 and 1000"));
   EXPECT_THAT(refused({"run.control.mixed=0.5"}),
               HasSubstr("set run.batch.zero_variance: resample"));
+  EXPECT_THAT(refused({"run.batch.zero_variance=resample", "run.control.tokens=9"}),
+              HasSubstr("is read with run.control.mixed above 0 alone"));
   EXPECT_THAT(refused({"run.data.selection.mode=vcrl"}),
               HasSubstr("choose one of: none, greso, speed, mopps"));
   EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml",
