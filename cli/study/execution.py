@@ -133,11 +133,14 @@ class Executor:
             self.work)
         return json.loads(out.read_text())["pass_at_k"][str(evaluation.k)]["mean"]
 
+    def data_folder(self, task_name, seed):
+        recipe = json.dumps(self.study.tasks[task_name].make).encode()
+        return self.work / "data" / f"{task_name}-{hashlib.sha256(recipe).hexdigest()[:12]}-{seed}"
+
     def data_of(self, task_name, seed):
         """Makes data and cold start of a seed, once for all its arms, and returns the folder."""
         task = self.study.tasks[task_name]
-        recipe = hashlib.sha256(json.dumps(task.make).encode()).hexdigest()[:12]
-        folder = self.work / "data" / f"{task_name}-{recipe}-{seed}"
+        folder = self.data_folder(task_name, seed)
         with self.lock_of(folder):
             if not folder.exists():
                 unfinished = pathlib.Path(tempfile.mkdtemp(prefix="unfinished-", dir=self.work))
@@ -171,10 +174,9 @@ class Executor:
                 write_json(path, value)
         return json.loads(path.read_text())
 
-    def run(self, trial: Trial):
-        """Makes the run, writes its result and returns it."""
+    def measure(self, trial: Trial, data):
+        """Makes the run from the data and cold start in a folder; returns (its result, folder)."""
         begin = time.monotonic()
-        data = self.data_of(trial.task, trial.seed)
         settings, own = self.settings(trial)
         places = self.places(data, trial.seed)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="unfinished-", dir=self.work))
@@ -190,12 +192,16 @@ class Executor:
             endpoints[name] = self.evaluate(config, folder / "out/model", evaluation, trial.seed,
                                             folder / f"{name}.json")
         start = json.loads((folder / "out/versions.json").read_text())["starts"][-1]
-        result = {
+        return {
             "study": self.study.name, "study_sha256": self.study.sha256, "task": trial.task,
             "arm": trial.arm, "seed": trial.seed, "settings": own,
             "build": {"programs": self.programs.sha256, "commit": start["buttress"]["commit"]},
             "seconds": round(time.monotonic() - begin, 1), "endpoints": endpoints, "curve": curve,
-        }
+        }, folder
+
+    def run(self, trial: Trial):
+        """Makes the run, writes its result and returns it."""
+        result, folder = self.measure(trial, self.data_of(trial.task, trial.seed))
         write_json(trial.path(self.study), result)
         if self.keep_runs:
             kept = self.work / "runs" / trial.title.replace(" ", "-")
@@ -204,4 +210,11 @@ class Executor:
             folder.rename(kept)
         else:
             shutil.rmtree(folder)
+        return result
+
+    def repeat(self, trial: Trial):
+        """The result of a finished run, made again with data and cold start of this build."""
+        shutil.rmtree(self.data_folder(trial.task, trial.seed), ignore_errors=True)
+        result, folder = self.measure(trial, self.data_of(trial.task, trial.seed))
+        shutil.rmtree(folder)
         return result

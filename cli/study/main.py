@@ -27,8 +27,6 @@ def parse(arguments):
     run.add_argument("--nice", type=int, choices=range(20), default=19, metavar="N",
                      help="priority of the runs, 0 to 19; default: 19, the lowest")
     run.add_argument("--keep-runs", action="store_true", help="keep the folders of finished runs")
-    run.add_argument("--other-build", action="store_true", help="add seeds to results of another "
-                     "build")
     status = commands.add_parser("status", help="how many runs there are, and the time left")
     status.add_argument("file")
     report = commands.add_parser("report", help="verdicts, and a page next to the results")
@@ -52,7 +50,7 @@ def run(options, programs_folder):
         programs = Programs(programs_folder, options.nice)
         executor = Executor(study, programs, folder, options.keep_runs)
         jobs = options.jobs or schedule.cores()
-        schedule.run_study(study, executor, jobs, options.other_build)
+        schedule.run_study(study, executor, jobs)
 
 
 def status(options):

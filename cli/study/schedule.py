@@ -11,9 +11,10 @@ import pathlib
 import shutil
 import time
 
+from builds import admit_build
 from failure import Failure
 from study_file import flat
-from trial import fresh_trials, read_json, read_result, tuning_trials, write_json
+from trial import fresh_trials, read_json, read_result, tuning_trials
 
 MOST_FAILURES = 3  # in a row: what fails each time does not get better
 
@@ -26,32 +27,27 @@ def differences(before, after):
 
 
 def check_unchanged(study):
-    """Refuses a file that differs from that of the first run, whose text study.json has."""
-    path = study.folder / "study.json"
-    first = read_json(path)
+    """Refuses a file that differs from that of the first run; returns study.json, None before."""
+    first = read_json(study.folder / "study.json")
     if first is not None and first["sha256"] != study.sha256:
         raise Failure(
             f"{study.path} has changed since its first run, and its results are of the old one; "
             f"put it back, or copy it to a new name; only seeds.fresh may grow:\n"
             + "\n".join(differences(first["study"], study.fixed)))
-    return path, first
+    return first
 
 
-def check_results(study, results):
-    """Refuses results of another study file, and seeds whose arms are of several builds."""
-    builds = {}
+def check_results(study, first, results):
+    """Refuses results of another study file, and of builds that were not found equal."""
     for trial, result in results.items():
         if result["study_sha256"] != study.sha256:
             raise Failure(f"{trial.path(study)} is of another study file "
                           f"({result['study_sha256'][:12]}, this one is {study.sha256[:12]}); "
                           "delete it, and its run is repeated")
-        builds.setdefault((trial.task, trial.seed), {})[trial.arm] = result["build"]
-    for (task, seed), arms in builds.items():
-        if len({build["programs"] for build in arms.values()}) > 1:
-            raise Failure(f"seed {seed} of task {task} has results of several builds: " +
-                          ", ".join(f"{arm} of {build['programs']} (commit {build['commit']})"
-                                    for arm, build in arms.items()) +
-                          "; delete those of one build, and `buttress study run` repeats them")
+        if first is None or result["build"]["programs"] not in first["builds"]:
+            raise Failure(f"{trial.path(study)} is of build {result['build']['programs']}, which "
+                          f"{study.folder}/study.json does not name; delete it, and its run is "
+                          "repeated")
 
 
 def check_not_fewer(study):
@@ -82,31 +78,6 @@ def finished(study, trials):
     """{trial: its result} of those that have one."""
     found = {trial: read_result(study, trial) for trial in trials}
     return {trial: result for trial, result in found.items() if result is not None}
-
-
-def check_build(results, programs, other_build):
-    """Results of another build stop a study; `other_build` permits them for whole seeds."""
-    strangers = {t: r["build"] for t, r in results.items()
-                 if r["build"]["programs"] != programs.sha256}
-    if strangers and not other_build:
-        trial, build = next(iter(strangers.items()))
-        raise Failure(
-            f"{len(strangers)} results are of another build, as {trial.title}: coordinator, "
-            f"learner and rollout_worker are {build['programs']} there (commit {build['commit']}) "
-            f"and {programs.sha256} here; use that build, or add --other-build: then no seed mixes "
-            "two builds")
-    return strangers
-
-
-def check_whole(study, strangers, missing):
-    """A seed that another build began is finished by that build alone."""
-    begun = {(trial.task, trial.seed): build for trial, build in strangers.items()}
-    for trial in missing:
-        build = begun.get((trial.task, trial.seed))
-        if build is not None:
-            raise Failure(f"{trial.title} is missing, and the other arms of the seed are of build "
-                          f"{build['programs']}; its arms would be of two builds: delete the "
-                          f"results of seed {trial.seed} in {study.folder}/results/{trial.task}")
 
 
 @contextlib.contextmanager
@@ -173,19 +144,15 @@ def run_all(trials, executor, progress, jobs):
         raise Failure(f"{len(failures)} runs failed; the same command tries them again", 3)
 
 
-def run_study(study, executor, jobs, other_build):
+def run_study(study, executor, jobs):
     """Stage one, then stage two; finished runs are not repeated."""
-    path, first = check_unchanged(study)
+    first = check_unchanged(study)
     check_not_fewer(study)
     everything = [*(tuning_trials(study) if study.tuned else []), *fresh_trials(study)]
     results = finished(study, everything)
-    check_results(study, {t: r for t, r in results.items() if t.value is None})
-    strangers = check_build(results, executor.programs, other_build)
+    check_results(study, first, results)
+    admit_build(study, first, results, executor)
     missing = [trial for trial in everything if trial not in results]
-    check_whole(study, {t: b for t, b in strangers.items() if t.value is None},
-                [trial for trial in missing if trial.value is None])
-    if first is None:
-        write_json(path, {"sha256": study.sha256, "study": study.fixed})
     progress = Progress(len(results), len(everything), jobs)
     for stage in ([t for t in missing if t.value is not None],
                   [t for t in missing if t.value is None]):

@@ -11,18 +11,20 @@ PROGRAM = """#!{python}
 import sys
 sys.path.insert(0, {folder!r})
 import fake_build
+fake_build.BIAS = {bias}
 sys.exit(fake_build.main(sys.argv[1:]))
 """
+BIAS = 0  # what is added to each accuracy of a run
 
 
-def write_build(folder):
-    folder.mkdir()
+def write_build(folder, bias=0):
+    folder.mkdir(exist_ok=True)
     program = folder / "buttress"
-    program.write_text(PROGRAM.format(python=sys.executable, folder=str(pathlib.Path(
-        __file__).parent)))
+    program.write_text(PROGRAM.format(
+        python=sys.executable, folder=str(pathlib.Path(__file__).parent), bias=bias))
     program.chmod(0o755)
     for name in ("coordinator", "learner", "rollout_worker"):
-        (folder / name).write_text(name)
+        (folder / name).write_text(f"{name} {bias}")
 
 
 def launch(path):
@@ -40,7 +42,7 @@ def launch(path):
     gain = run.get("gain", 0) - abs(float(run["optim"]["lr"]) - 2e-4) * 100
     steps = [{"step": step, "acr": 0.5, "entropy": 1.0, "drawn": {"tokens": 100}}
              for step in range(1, run["steps"] + 1)]
-    rows = [{"step": step, "accuracy": start + gain + noise.gauss(0, 0.01)}
+    rows = [{"step": step, "accuracy": start + gain + noise.gauss(0, 0.01) + BIAS}
             for step in range(run["eval"]["every"], run["steps"] + 1, run["eval"]["every"])]
     for name, lines in (("steps", steps), ("eval", rows)):
         (out / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

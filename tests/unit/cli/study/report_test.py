@@ -46,6 +46,8 @@ class ReportTest(unittest.TestCase):
                 point.update(acr=0.5, entropy=1.0)
             where = trial.Trial(task, made.arm, made.seed)
             trial.write_json(where.path(self.study), result)
+        trial.write_json(self.study.folder / "study.json", {
+            "sha256": self.study.sha256, "study": self.study.fixed, "builds": ["p"]})
 
     def report(self, *more):
         out = io.StringIO()
@@ -105,19 +107,20 @@ class ReportTest(unittest.TestCase):
 
     def test_results_of_another_file_are_refused(self):
         self.write("t", 0.06)
-        self.path.write_text(yaml.safe_dump({**STUDY, "name": "other"}))
+        where = trial.Trial("t", "arm", 3).path(self.study)
+        trial.write_json(where, {**trial.read_json(where), "study_sha256": "other"})
         status, text = self.report()
         self.assertEqual(status, 2)
         self.assertIn("is of another study file", text)
 
-    def test_two_builds_in_one_seed_are_refused(self):
+    def test_results_of_an_unknown_build_are_refused(self):
         self.write("t", 0.06)
         where = trial.Trial("t", "arm", 3).path(self.study)
-        result = trial.read_json(where)
-        trial.write_json(where, {**result, "build": {"programs": "q", "commit": "d"}})
+        trial.write_json(where, {**trial.read_json(where), "build": {"programs": "q",
+                                                                     "commit": "d"}})
         status, text = self.report()
         self.assertEqual(status, 2)
-        self.assertIn("seed 3 of task t has results of several builds", text)
+        self.assertIn(f"{where} is of build q", text)
 
 
 if __name__ == "__main__":

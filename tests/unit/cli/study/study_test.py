@@ -142,21 +142,39 @@ class StudyTest(unittest.TestCase):
         self.assertIn("arms.other.run.algorithm.advantage: 'avspo' -> 'rloo'", errors)
         self.assertIn("arms.other.run.gain: 0.1 -> '(not set)'", errors)
 
-    def test_results_of_another_build_are_refused(self):
+    def test_another_build_with_the_same_numbers_continues(self):
+        path = self.write()
+        self.run_study(path)
+        before = without_time(self.folder)
+        (self.build / "learner").write_text("another")
+        status, out, _ = self.run_study(self.write(seeds={"tuning": 1, "fresh": 3}))
+        self.assertEqual(status, 0)
+        self.assertEqual(out.count(": the same\n"), 2)  # one for each arm
+        builds = json.loads((self.folder / "toy/study.json").read_text())["builds"]
+        results = without_time(self.folder)
+        self.assertEqual({result["build"]["programs"] for result in results.values()}, {*builds})
+        self.assertEqual({p: results[p] for p in before}, before)
+        self.assertNotIn("the same", self.run_study(path)[1])
+
+    def test_another_build_with_other_numbers_is_refused(self):
         path = self.write()
         self.run_study(path)
         (self.build / "learner").write_text("another")
+        fake_build.write_build(self.build, bias=1e-15)
         status, _, errors = self.run_study(path)
         self.assertEqual(status, 2)
-        self.assertIn("8 results are of another build", errors)
+        self.assertIn("another build, other results: easy other seed 1 differs: accuracy ", errors)
         self.assertIn("(commit abc)", errors)
-        more = self.write(seeds={"tuning": 1, "fresh": 3})
-        self.assertEqual(self.run_study(more, "--other-build")[0], 0)
-        (self.folder / "toy/results/easy/plain/1.json").unlink()
-        status, _, errors = self.run_study(more, "--other-build")
-        self.assertEqual(status, 2)
-        self.assertIn("seed 1", errors)
-        self.assertIn("its arms would be of two builds", errors)
+
+    def test_results_of_an_unknown_build_are_refused(self):
+        path = self.write()
+        self.run_study(path)
+        result = self.folder / "toy/results/easy/plain/1.json"
+        result.write_text(result.read_text().replace('"programs": "', '"programs": "0'))
+        for command in (lambda: self.run_study(path), lambda: self.call("report", path)):
+            status, _, errors = command()
+            self.assertEqual(status, 2)
+            self.assertIn(f"{result} is of build 0", errors)
 
     def test_failed_runs_are_named_and_tried_again(self):
         path = self.write(run={**STUDY["run"], "fails": True})
