@@ -23,6 +23,12 @@ if(BUTTRESS_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
+# g++ searches its memory for garbage each time that has doubled, the precompiled header included:
+# an eighth of the time of a compilation. This much more memory, 0.1 GB of 1.2, saves that.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(--param=ggc-min-expand=300 --param=ggc-min-heapsize=524288)
+endif()
+
 # Every target of the project links this; third-party headers come in as SYSTEM.
 add_library(buttress_options INTERFACE)
 # g++ 12 reports uninitialised members of large structs in std::optional where there are none. clang
