@@ -15,6 +15,19 @@ def rule_file():
     return "\n".join(line.removeprefix("  ") for line in lines)
 
 
+def rules_of(alert):
+    """A rule file of one alert and the recording rules that it names, which take promtool a tenth
+    of the time of all."""
+    head, *rules = re.split(r"(?m)^(?= +- (?:alert|record|name): )", rule_file())
+    own = next(rule for rule in rules if rule.split()[:3] == ["-", "alert:", alert])
+
+    def named(rule):
+        _, kind, name = rule.split()[:3]
+        return kind == "name:" or rule is own or (kind == "record:" and name in own)
+
+    return head + "".join(filter(named, rules))
+
+
 def dashboard_queries():
     """Pairs of a panel ("run: Reward") and an expression, with Grafana's variables filled in."""
     for path in sorted((MONITORING / "dashboards").glob("*.json")):
