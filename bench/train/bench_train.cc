@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -247,7 +248,10 @@ Result<nlohmann::ordered_json> Measure(const Flags& flags, const ModelConfig& co
     BUTTRESS_ASSIGN_OR_RETURN(
         checkpoint, MeasureCheckpoint(flags.checkpoint, flags.steps + 2, *model, trainer, control));
   }
-  const double product = MatrixProductRate(model->units().front().flat.scalar_type(), own.device);
+  // A step that allocates has no speed to compare.
+  const double product =
+      flags.steps > 0 ? MatrixProductRate(model->units().front().flat.scalar_type(), own.device)
+                      : std::numeric_limits<double>::quiet_NaN();
   const auto ranks = static_cast<double>(control.size());
   return nlohmann::ordered_json{
       {"ranks", control.size()},
