@@ -1,8 +1,9 @@
-// [--gpu] FILE DTYPE PRECISION [SETTING=VALUE ...]: trains a few steps on fake batches, on the CPU
-// or with NCCL on GPUs, and writes the parameters of the small model, or of run.model.path;
-// `--compare A B BOUND` compares two float32 files; `--differ` gives one rank another weight, which
-// all ranks must notice. Prints the loss and the norm of the gradient of each step, and what the
-// host waited for on the device of the tests.
+// [--gpu] JOBS: trains a few steps on fake batches for each line of the file JOBS, on the CPU or
+// with NCCL on GPUs. The line "OUT DTYPE PRECISION [SETTING=VALUE ...]" writes to OUT the
+// parameters of the small model, or of run.model.path; to OUT.log the loss and the norm of the
+// gradient of each step, and what the host waited for on the device of the tests; to OUT.held the
+// bytes of tensors that rank 0 holds between its steps. `--compare A B BOUND ...` compares pairs of
+// float32 files; `--differ` gives one rank another weight, which all ranks must notice.
 #include <dlfcn.h>
 #include <torch/types.h>
 
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -54,18 +56,41 @@ std::string HostWaits() {
   return std::string(" waits ") + take();
 }
 
-Result<std::string> Train(Collective& group, ComputeDevice kind, const std::string& dtype_name,
-                          const std::string& precision, const std::vector<std::string>& settings) {
-  at::set_num_threads(1);
-  BUTTRESS_ASSIGN_OR_RETURN(const ModelDtype dtype, FindChoice<ModelDtype>(dtype_name));
+struct Job {
+  std::string out, dtype, precision;
+  std::vector<std::string> settings;
+};
+
+struct Trained {
+  std::string parameters;
+  std::string log;
+  std::int64_t held = 0;
+};
+
+Result<std::vector<Job>> ReadJobs(const std::string& path) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::vector<Job> jobs;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    Job& job = jobs.emplace_back();
+    words >> job.out >> job.dtype >> job.precision;
+    for (std::string setting; words >> setting;) job.settings.push_back(setting);
+  }
+  if (jobs.empty()) return InvalidArgument(path + " has no job");
+  return jobs;
+}
+
+Result<Trained> Train(Collective& group, ComputeDevice kind, const Job& job) {
+  BUTTRESS_ASSIGN_OR_RETURN(const ModelDtype dtype, FindChoice<ModelDtype>(job.dtype));
   RunConfig config;
   config.run = SmallRun();
   config.local.learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
   config.local.learner.collective_timeout_ms = 20000;
   config.run.data.prompts = config.run.model.path = "unused";
   config.run.model.dtype = dtype;
-  BUTTRESS_ASSIGN_OR_RETURN(config.run.optim.precision, FindChoice<OptimPrecision>(precision));
-  BUTTRESS_ASSIGN_OR_RETURN(config, ParseRunConfig(PrintRunConfig(config), "test", settings));
+  BUTTRESS_ASSIGN_OR_RETURN(config.run.optim.precision, FindChoice<OptimPrecision>(job.precision));
+  BUTTRESS_ASSIGN_OR_RETURN(config, ParseRunConfig(PrintRunConfig(config), "test", job.settings));
   const RunSettings& run = config.run;
   const LearnerConfig& learner = config.local.learner;
   BUTTRESS_ASSIGN_OR_RETURN(
@@ -91,25 +116,25 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
       ContextRanks::Form(learner.context_parallel, group, tensors, std::chrono::seconds(20)));
   Trainer trainer({run, learner, "", "", context.get()}, *model, reference, group, tensors, source);
   // Between the backward pass and the update there are no activations.
-  std::int64_t held = 0;
+  Trained trained;
   trainer.CallBeforeUpdates([&] {
-    held = std::max(held, live.now());
+    trained.held = std::max(trained.held, live.now());
     return OkStatus();
   });
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     BUTTRESS_ASSIGN_OR_RETURN(const StepState state, trainer.Step(step, [] { return false; }));
-    if (group.rank() == 0)
-      std::printf("step %d loss %.9g grad_norm %.9g tokens %.9g kl %.9g%s\n",
-                  static_cast<int>(step), state.measured.loss, state.measured.grad_norm,
-                  state.measured.trained_tokens, state.measured.kl, HostWaits().c_str());
+    const StepMeasurements& m = state.measured;
+    char numbers[200];
+    std::snprintf(numbers, sizeof numbers, "step %d loss %.9g grad_norm %.9g tokens %.9g kl %.9g",
+                  static_cast<int>(step), m.loss, m.grad_norm, m.trained_tokens, m.kl);
+    trained.log += numbers + HostWaits() + "\n";
   }
-  std::fprintf(stderr, "rank %d holds %lld bytes\n", group.rank(), static_cast<long long>(held));
   const bool asks = group.rank() == group.size() - 1;
   BUTTRESS_ASSIGN_OR_RETURN(const StepState after,
                             trainer.Step(kSteps + 1, [asks] { return asks; }));
   if (after.end != StepEnd::kStopped)
     return Internal("the last rank asked to stop, but another step was trained");
-  std::string bytes;
+  std::string& bytes = trained.parameters;
   for (const auto& [name, tensor] : CopyToHost(*model, [](const std::string&) { return true; })) {
     at::Tensor storage;
     bytes += TensorBytes(tensor, storage);
@@ -120,7 +145,24 @@ Result<std::string> Train(Collective& group, ComputeDevice kind, const std::stri
     return Internal("rank " + std::to_string(group.rank()) + " has other weights than rank 0");
   if (context != nullptr) BUTTRESS_RETURN_IF_ERROR(context->End());
   if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
-  return bytes;
+  return trained;
+}
+
+Status TrainAndWrite(Collective& group, ComputeDevice kind, const Job& job) {
+  BUTTRESS_ASSIGN_OR_RETURN(const Trained trained, Train(group, kind, job));
+  if (group.rank() != 0) return OkStatus();
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(job.out, trained.parameters));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(job.out + ".log", trained.log));
+  return WriteFileAtomic(job.out + ".held", std::to_string(trained.held) + "\n");
+}
+
+Status TrainAll(Collective& group, ComputeDevice kind, const std::string& path) {
+  at::set_num_threads(1);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<Job> jobs, ReadJobs(path));
+  for (const Job& job : jobs) {
+    BUTTRESS_RETURN_IF_ERROR(TrainAndWrite(group, kind, job).Annotate(job.out));
+  }
+  return OkStatus();
 }
 
 // 0 if every rank learns that the last rank has another bit in its weights.
@@ -139,10 +181,13 @@ int Differ(Collective& group) {
   return equal.ok() && found ? 0 : 1;
 }
 
-int Compare(const std::string& path_a, const std::string& path_b, double bound) {
+bool Near(const std::string& path_a, const std::string& path_b, double bound) {
   const auto a = ReadFile(path_a);
   const auto b = ReadFile(path_b);
-  if (!a.ok() || !b.ok() || a->size() != b->size() || a->empty()) return 1;
+  if (!a.ok() || !b.ok() || a->size() != b->size() || a->empty()) {
+    std::printf("%s and %s cannot be compared\n", path_a.c_str(), path_b.c_str());
+    return false;
+  }
   double largest = 0;
   for (std::size_t i = 0; i + sizeof(float) <= a->size(); i += sizeof(float)) {
     float x, y;
@@ -150,24 +195,26 @@ int Compare(const std::string& path_a, const std::string& path_b, double bound) 
     std::memcpy(&y, b->data() + i, sizeof y);
     largest = std::max(largest, std::abs(static_cast<double>(x) - static_cast<double>(y)));
   }
-  std::printf("largest difference %.3g, bound %.3g\n", largest, bound);
-  return largest <= bound ? 0 : 1;
+  std::printf("%s %s: largest difference %.3g, bound %.3g\n", path_a.c_str(), path_b.c_str(),
+              largest, bound);
+  return largest <= bound;
 }
 
-int Main(int argc, char** argv) {
-  if (argc == 5 && std::strcmp(argv[1], "--compare") == 0)
-    return Compare(argv[2], argv[3], std::atof(argv[4]));
-  const bool differ = argc == 2 && std::strcmp(argv[1], "--differ") == 0;
-  const bool on_gpu = argc > 1 && std::strcmp(argv[1], "--gpu") == 0;
-  if (on_gpu) ++argv, --argc;
-  if (argc < 4 && !differ) return 2;
+int Main(std::vector<std::string> arguments) {
+  if (arguments.size() > 3 && arguments[0] == "--compare") {
+    bool near = arguments.size() % 3 == 1;
+    for (std::size_t i = 3; i < arguments.size(); i += 3)
+      near = Near(arguments[i - 2], arguments[i - 1], std::stod(arguments[i])) && near;
+    return near ? 0 : 1;
+  }
+  const bool on_gpu = !arguments.empty() && arguments[0] == "--gpu";
+  if (on_gpu) arguments.erase(arguments.begin());
+  if (arguments.size() != 1) return 2;
   auto group = MakeMpiCollective(std::chrono::seconds(20));
   if (!group.ok()) return 1;
-  if (differ) return Differ(**group);
-  const auto bytes = Train(**group, on_gpu ? ComputeDevice::kCuda : ComputeDevice::kCpu, argv[2],
-                           argv[3], std::vector<std::string>(argv + 4, argv + argc));
-  Status status = bytes.status();
-  if (status.ok() && (*group)->rank() == 0) status = WriteFileAtomic(argv[1], *bytes);
+  if (arguments[0] == "--differ") return Differ(**group);
+  const Status status =
+      TrainAll(**group, on_gpu ? ComputeDevice::kCuda : ComputeDevice::kCpu, arguments[0]);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   (*group)->Abort();
@@ -177,4 +224,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace buttress
 
-int main(int argc, char** argv) { return buttress::Main(argc, argv); }
+int main(int argc, char** argv) { return buttress::Main({argv + 1, argv + argc}); }
