@@ -106,6 +106,9 @@ function(buttress_program name)
   endif()
 endfunction()
 
+# By default threads of OpenMP spin between two operators of LibTorch, and take the cores of others.
+set(_buttress_test_environment OMP_WAIT_POLICY=passive)
+
 function(buttress_test name)
   cmake_parse_arguments(ARG "TORCH" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(ARG_TORCH AND BUTTRESS_WITHOUT_TORCH)
@@ -128,5 +131,6 @@ function(buttress_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(
-    ${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
+    ${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
+            ENVIRONMENT ${_buttress_test_environment})
 endfunction()
