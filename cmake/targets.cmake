@@ -4,6 +4,9 @@
 #   A program in bin/; an ON_DEMAND program is built only when it is named.
 #   COLD code runs a few times in a run, so it is compiled for size: that takes g++ a third less
 #   time than -O2, even without a precompiled header, which would have to be one of its own.
+# buttress_run_tests(NAME...)
+#   Tests of several processes, which keep two cores busy. ctest -j 4 runs two of them at once, or
+#   one next to two tests that mostly wait; the longest tests start first (COST).
 # buttress_test(NAME [TORCH] LABEL unit|property|... TIMEOUT seconds SOURCES ... [LINK ...])
 #   One GoogleTest program.
 
@@ -108,6 +111,11 @@ endfunction()
 
 # By default threads of OpenMP spin between two operators of LibTorch, and take the cores of others.
 set(_buttress_test_environment OMP_WAIT_POLICY=passive)
+
+function(buttress_run_tests)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2 COST 100)
+  set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT ${_buttress_test_environment})
+endfunction()
 
 function(buttress_test name)
   cmake_parse_arguments(ARG "TORCH" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
