@@ -211,9 +211,10 @@ void CrashTheCoordinatorAt(const char* failpoint) {
   EXPECT_GE(summary["restarts"], 1);
 }
 
-// At most 16 groups are in work, so the run's 112 groups take at least 7 turns.
+// At most 16 groups are in work, so the run's 112 groups take at least 7 turns; the plans and the
+// commits of its 14 steps take another 28.
 TEST(KillTest, ACoordinatorKilledBetweenPayloadSyncAndCommitLosesAndRepeatsNothing) {
-  CrashTheCoordinatorAt("before_commit:crash:7");
+  CrashTheCoordinatorAt("before_commit:crash:20");
 }
 
 TEST(KillTest, ACoordinatorKilledBetweenCommitAndAcknowledgementLosesAndRepeatsNothing) {
