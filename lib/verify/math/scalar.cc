@@ -142,6 +142,9 @@ Sameness CompareUnits(const MathNode& given, const MathNode& gold, MathCompariso
   const MathNode& bare = in_gold ? gold.parts[0] : given.parts[0];
   const Sameness without =
       in_gold ? CompareScalars(given, bare, how) : CompareScalars(bare, gold, how);
+  if (without != Sameness::kSame && given.kind == MathKind::kUnit && given.text == "cent" &&
+      Decimals(gold) == 2)  // 0.75 is in dollars where cents are counted
+    return CompareUnits(given, MakeNode(MathKind::kUnit, {gold}, "dollar"), how);
   if (without == Sameness::kSame || (in_gold ? gold : given).kind == MathKind::kUnit)
     return without;
   return CompareAtPoints(given, gold, how);  // 50% = 0.5

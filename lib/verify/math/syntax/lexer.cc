@@ -242,7 +242,7 @@ class Lexer {
     if (IsAmong(kFontCommands, full)) return AppendArgument(text, at, Mode::kFont, nesting);
     if (IsAmong(kSkippedWithArgument, full)) return ReadArgument(text, at).status();
     if (full == "begin" || full == "end") return AppendEnvironment(text, at, full);
-    if (full == "boxed" || full == "fbox") return OkStatus();
+    if (full == "boxed" || full == "fbox" || full == "cancel") return OkStatus();
     const std::string_view name = full.size() == 5 && full.ends_with("frac") && full != "pfrac"
                                       ? "frac"
                                   : full == "dbinom" || full == "tbinom" ? "binom"
@@ -344,12 +344,14 @@ class Lexer {
       return Push(MathTokenKind::kMark, "±");
     }
     const char next = at + 1 < text.size() ? text[at + 1] : '\0';
+    const bool factorial =  // 3!=6; x!=6 is x ≠ 6
+        c == '!' && at > 0 && (absl::ascii_isdigit(text[at - 1]) || text[at - 1] == ')');
     at += 1;
     if (c == '$' || c == '`' || c == '"') return;  // of Markdown and LaTeX
     if (c == '.') return;                          // a full stop; decimal points belong to numbers
     if (c == '(' || c == '[') ++depth_;
     if (c == ')' || c == ']') --depth_;
-    const bool pair = next == '=' && (c == '<' || c == '>' || c == '!' || c == '=');
+    const bool pair = next == '=' && (c == '<' || c == '>' || c == '=' || (c == '!' && !factorial));
     const bool power = c == '*' && next == '*';
     if (pair || power) at += 1;
     const std::string_view mark = power              ? "^"
