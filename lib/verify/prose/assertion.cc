@@ -18,7 +18,7 @@ bool DoubtsAll(ProseSpan tokens) {
   if (!tokens.empty() && OneOf(tokens[0], {"though", "although", "even", "while"}))
     while (i < tokens.size() && !IsSign(tokens[i], ",")) ++i;
   for (; i < tokens.size(); ++i) {
-    if (Has(tokens[i], kHedgeWord)) return true;
+    if (Hedges(tokens, i)) return true;
     if (OneOf(tokens[i], {"chance", "possibility", "possible"}) && i + 1 < tokens.size() &&
         OneOf(tokens[i + 1], {"that", "it"}))
       return true;
@@ -42,10 +42,35 @@ bool OffersSeveral(const ProseAround& around) {
   const bool restates = !around.left.empty() && IsSign(around.left.back(), "=") &&
                         around.left.size() > 1 &&
                         around.left.end()[-2].kind == ProseToken::Kind::kNumber;
-  if (!restates && last != around.left.rend() && std::any_of(last, around.left.rend(), IsValue))
+  const auto numbers = [&](const ProseToken& token) {  // "when x = 2 or y = 3, the sum is 5"
+    return IsValue(token) && (last == around.left.rbegin() || !IsSign(token, "≡"));
+  };
+  if (!restates && last != around.left.rend() && std::any_of(last, around.left.rend(), numbers))
     return true;
   const auto first = std::ranges::find_if(around.right, is_or);
-  return std::any_of(first, around.right.end(), IsValue);
+  const bool others = first != around.right.begin() && first != around.right.end() &&
+                      (IsValue(first[-1]) || IsWord(first[-1], "one"));  // "21 with one or two"
+  return !others && std::any_of(first, around.right.end(), IsValue);
+}
+
+// Whether the equation behind "or" says another way what the one before it does: "24 = 2q or
+// q = 12"; not "x = 2 or x = 12".
+bool Restates(std::string_view text, std::string_view equation) {
+  const auto left_side = [](std::string_view side) { return Trim(side.substr(0, side.find('='))); };
+  const auto ends = [](std::string_view& before, std::string_view end) {
+    before = Trim(before);
+    if (!before.ends_with(end)) return false;
+    before.remove_suffix(end.size());
+    return true;
+  };
+  std::string_view before = text.substr(0, static_cast<std::size_t>(equation.data() - text.data()));
+  if (!ends(before, "$") && !ends(before, "\\[") && !ends(before, "\\(")) return false;
+  if (!ends(before, " or")) return false;
+  ends(before, ",");
+  if (!ends(before, "$") && !ends(before, "\\]")) return false;
+  before.remove_prefix(before.find_last_of("$[") + 1);
+  return before.find('=') != std::string_view::npos &&
+         equation.find('=') != std::string_view::npos && left_side(before) != left_side(equation);
 }
 
 bool Counts(ProseSpan right) {
@@ -59,6 +84,12 @@ bool IsBare(ProseSpan right) {
   constexpr unsigned kNoUnit = kPhraseWord | kContrastWord | kVerbWord | kDenialWord;
   return right.empty() || (right[0].kind == ProseToken::Kind::kSign && right[0].text != "%") ||
          Has(right[0], kNoUnit);
+}
+
+// Whether the value is a number as prose has it, and not an expression or a word.
+bool IsNumeral(std::string_view span) {
+  return std::ranges::none_of(span, absl::ascii_isalpha) ||
+         std::ranges::any_of(span, absl::ascii_isspace);
 }
 
 // Whether what stands behind a letter is the text of its option: "(B) $x^2$", "B: 12".
@@ -122,15 +153,21 @@ Assertion ReadAssertion(std::string_view text, std::string_view span, bool equat
   if (around.asks || (around.left.empty() && !equation && values == ProseValues::kNumbers &&
                       Enumerates(text, span)))
     return Assertion::kNone;
-  if (!around.left.empty() && !IsComputed(around.left) && !around.right.empty() &&
-      OneOf(around.right[0], {"st", "nd", "rd", "th"}))
-    return Assertion::kNone;
+  const bool ordinal = !around.right.empty() && OneOf(around.right[0], {"st", "nd", "rd", "th"});
+  if (ordinal && !around.left.empty() && !IsComputed(around.left)) {
+    around.right.erase(around.right.begin());  // "came in 7th", not "the 7th term"
+    if (around.right.empty() ? !IsWord(around.left.back(), "in")
+                             : !IsWord(around.right[0], "place"))
+      return Assertion::kNone;
+  }
+  const bool restates = equation && Restates(text, span);
   const Assertion left =
-      ReadLeft(around.left, Counts(around.right), IsBare(around.right), equation);
+      ReadLeft(restates ? ProseSpan() : ProseSpan(around.left), ordinal || Counts(around.right),
+               !ordinal && IsNumeral(span) && IsBare(around.right), equation);
   if (left != Assertion::kStated && left != Assertion::kNear) return left;
   const Assertion right = ReadRight(around.right, IsComputed(around.left), SubjectOf(around.left));
   if (right != Assertion::kStated && right != Assertion::kNear) return right;
-  if (OffersSeveral(around) || DoubtsAll(around.left) || DoubtsAll(around.right))
+  if ((!restates && OffersSeveral(around)) || DoubtsAll(around.left) || DoubtsAll(around.right))
     return Assertion::kOpen;
   return left == Assertion::kNear ? left : right;
 }

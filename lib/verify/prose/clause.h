@@ -37,13 +37,17 @@ inline bool Has(const ProseToken& token, unsigned classes) {
 }
 
 inline bool IsValue(const ProseToken& token) {
-  return token.kind == ProseToken::Kind::kNumber ||
+  return token.kind == ProseToken::Kind::kNumber || IsSign(token, "≡") ||
          (token.kind == ProseToken::Kind::kWord && token.text != "one" &&
           NumberWord(token.text).has_value());
 }
 
 // Returns whether the token at `i` denies: not the "no" of "no doubt" or the "not" of "not only".
 bool Denies(ProseSpan tokens, std::size_t i);
+
+// Returns whether the token at `i` doubts: "maybe", and "either" if "or" follows, as it does not in
+// "in either case".
+bool Hedges(ProseSpan tokens, std::size_t i);
 
 // Returns whether the tokens end with the equals sign of a computation: "6 x 7 =".
 bool IsComputed(ProseSpan tokens);

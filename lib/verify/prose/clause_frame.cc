@@ -371,7 +371,8 @@ bool IsGoal(ProseSpan words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const ProseToken& verb = words[i - 1];
     if (IsWord(words[i], "that")) {
-      if (IsWord(verb, "such")) return true;
+      const bool closed = i + 1 < words.size() && IsSign(words[i + 1], "≡");  // "such that $x = 2$"
+      if (IsWord(verb, "such") && !closed) return true;
       if (shows(verb) && (i == 1 || OneOf(words[i - 2], {"to", "please"}))) return true;
     }
     // "we want to find the number which"

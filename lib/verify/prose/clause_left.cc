@@ -46,10 +46,11 @@ class LeftReader {
       }
       if (!clauses && Denies(tokens_, i - 1) && !DescribesSubject(i - 1, end, computed))
         return Assertion::kDenied;
-      if (Has(token, kHedgeWord) || IsOneOfSeveral(i - 1)) return Assertion::kOpen;
+      if (Hedges(tokens_, i - 1) || IsOneOfSeveral(i - 1)) return Assertion::kOpen;
       const bool condition =
           Has(token, kConditionWord) || OneOf(token, {"since", "because", "bound"});
-      if (condition && !computed && !IsOurs(i - 1, end)) return Assertion::kNone;
+      const bool premise = i == 1 && OneOf(token, {"since", "because"}) && IsSign(tokens_[i], "≡");
+      if (condition && !computed && !premise && !IsOurs(i - 1, end)) return Assertion::kNone;
       if (!computed && OneOf(token, {"may", "might"}) && !token.capital) return Assertion::kOpen;
       if (!computed && Has(token, kModalWord) && DoubtsBehind(i, end)) return Assertion::kOpen;
     }
@@ -116,7 +117,7 @@ class LeftReader {
 
   std::optional<Assertion> ReadWord(const ProseToken& token) {
     const unsigned classes = ClassesOf(token);
-    if (token.text == "or") return Assertion::kOpen;
+    if (token.text == "or") return BehindOr();
     if (token.text == "but") return BehindBut();
     if (token.text == "to") return ReadTo();
     if (token.text == "of") return ReadOf();
@@ -193,6 +194,14 @@ class LeftReader {
   static bool IsParticiple(const ProseToken& token) {
     return token.kind == ProseToken::Kind::kWord &&
            (token.text.ends_with("ed") || token.text == "written");
+  }
+
+  // "it is 5 or 6" offers 6, "pizzas with one or two toppings" does not.
+  Assertion BehindOr() {
+    if (at_ < 3 || !(IsValue(tokens_[at_ - 2]) || IsWord(tokens_[at_ - 2], "one")))
+      return Assertion::kOpen;
+    at_ -= 2;
+    return Read() == Assertion::kNone ? Assertion::kNone : Assertion::kOpen;
   }
 
   Assertion BehindBut() {
@@ -311,6 +320,12 @@ bool Denies(ProseSpan tokens, std::size_t i) {
   return !(word == "anything" && !next(1, "but"));
 }
 
+bool Hedges(ProseSpan tokens, std::size_t i) {
+  const auto is_or = [](const ProseToken& token) { return IsWord(token, "or"); };
+  return Has(tokens[i], kHedgeWord) &&
+         (!IsWord(tokens[i], "either") || std::ranges::any_of(tokens.subspan(i), is_or));
+}
+
 bool IsComputed(ProseSpan tokens) {
   if (tokens.empty() || !IsSign(tokens.back(), "=")) return false;
   const std::size_t reach = std::min<std::size_t>(tokens.size(), 6);
@@ -325,7 +340,10 @@ bool IsComputed(ProseSpan tokens) {
 Assertion ReadLeft(ProseSpan tokens, bool counts, bool bare, bool equation) {
   LeftReader reader(tokens, counts, bare);
   if (equation && !tokens.empty() && IsWord(tokens.back(), "for")) return Assertion::kNone;
-  if (equation && !tokens.empty() && IsSign(tokens.back(), ":"))
+  const auto borders = [](const ProseToken& token) {  // "we get: \\begin{align*}"
+    return IsSign(token, ":") || IsSign(token, "|");
+  };
+  while (equation && !tokens.empty() && borders(tokens.back()))
     tokens = tokens.first(tokens.size() - 1);
   return equation ? reader.Clause(tokens.size()) : reader.Read();
 }

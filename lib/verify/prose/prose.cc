@@ -48,7 +48,8 @@ bool EndsSentence(std::string_view text, std::size_t at) {
   if (at > 0 && text.substr(at - 1).starts_with(".. ") && at + 2 < text.size() &&
       absl::ascii_islower(text[at + 2]))
     return false;  // an ellipsis
-  if (text.substr(at + 1).starts_with("\\]") && text[at] == '.') return true;
+  const std::string_view behind = text.substr(at + 1);
+  if (text[at] == '.' && (behind.starts_with("\\]") || behind.starts_with("\\end{"))) return true;
   const bool spaced = at + 1 == text.size() || absl::ascii_isspace(text[at + 1]) ||
                       std::string_view("*\"')$").find(text[at + 1]) != std::string_view::npos;
   return spaced && !(text[at] == '.' && IsAbbreviation(text, at));
@@ -85,6 +86,7 @@ class ProseReader {
  private:
   void Read() {
     const char c = text_[at_];
+    if (c == '$' && Mathematics()) return;
     if (c == ' ' || c == '$' || c == '.' || c == '(' || c == ')') {
       ++at_;
       return;
@@ -103,6 +105,33 @@ class ProseReader {
       if (text_.substr(at_).starts_with(character)) return Sign(sign, character.size());
     }
     ++at_;
+  }
+
+  // Reads an equation between dollars as one value, and a sum behind "of" and the like as a word:
+  // what they say is no part of the sentence. A closing dollar stands as in spans.h.
+  bool Mathematics() {
+    const std::size_t close = text_.find('$', at_ + 1);
+    if (close == std::string_view::npos || close < at_ + 2 || text_[close - 1] == '\\')
+      return false;
+    const std::string_view inside = text_.substr(at_ + 1, close - at_ - 1);
+    if (absl::ascii_isspace(inside.front()) ||
+        std::string_view(" \t\n=+-*/").find(inside.back()) != std::string_view::npos ||
+        (close + 1 < text_.size() && absl::ascii_isdigit(text_[close + 1])))
+      return false;
+    const bool relates = inside.find_first_of("=<>") != std::string_view::npos;
+    const bool adds = inside.find_first_of("+-(") != std::string_view::npos &&
+                      std::ranges::any_of(inside, absl::ascii_isalpha);
+    const bool behind = !tokens_.empty() && (IsWordBefore("of") || IsWordBefore("by") ||
+                                             IsWordBefore("when") || IsWordBefore("that"));
+    if (!relates && !(adds && behind)) return false;
+    if (!relates) tokens_.push_back({ProseToken::Kind::kWord, "expression", false});
+    Sign(relates ? "≡" : "", close + 1 - at_);
+    if (inside.back() == ',') Sign(",", 0);
+    return true;
+  }
+
+  bool IsWordBefore(std::string_view word) const {
+    return tokens_.back().kind == ProseToken::Kind::kWord && tokens_.back().text == word;
   }
 
   void Sign(std::string_view sign, std::size_t length) {

@@ -10,6 +10,7 @@ namespace buttress {
 // A word in lower case, a number, or a sign. Signs are given by their meaning:
 //
 //   = equality, an arrow     ≈     ≠     < any bound     / * ^ any operator   , : ends of clauses
+//   ≡ an equation or inequality between dollars, a value
 //   | the border of a cell, or a dash between blanks      \ any other mathematics, an operand
 //
 // Brackets, dollars, quotes and what only typesets are left out.

@@ -90,8 +90,11 @@ Sequel ReadOne(ProseSpan tokens, bool asks, Declared declared, std::string_view 
     return OneOf(token, {"you", "your", "else"});
   });
   if (asks) return to_reader ? Sequel::kKeeps : Sequel::kRetracts;
-  const bool of_value = IsAnaphor(tokens[0]) || IsWord(tokens[0], "i");
-  if (Turns(tokens) || Corrects(tokens) || (of_value && DeniesOrDoubts(tokens)))
+  ProseSpan said = tokens;  // "note that this is wrong"
+  if (said.size() > 2 && OneOf(said[0], {"note", "notice"}))
+    said = said.subspan(IsWord(said[1], "that") ? 2 : 1);
+  const bool of_value = IsAnaphor(said[0]) || IsWord(said[0], "i");
+  if (Turns(tokens) || Corrects(tokens) || (of_value && DeniesOrDoubts(said)))
     return Sequel::kRetracts;
   if (OneOf(tokens[0], {"next", "now", "step"})) return Sequel::kGoesOn;
   const bool repeats = std::ranges::any_of(tokens, [&](const ProseToken& token) {
