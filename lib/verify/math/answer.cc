@@ -3,7 +3,6 @@
 #include <absl/strings/ascii.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "lib/verify/anchors.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/clean_answer.h"
+#include "lib/verify/math/spans.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/node.h"
 #include "lib/verify/math/values.h"
@@ -27,61 +27,6 @@ using Behind = std::optional<std::string_view>;
 constexpr std::size_t kMaxWholeBytes = 300;
 constexpr int kMaxWholeWords = 2;
 constexpr std::size_t kMaxValues = 64;  // of a text that are read to find the one that is stated
-
-// Return the content of the last dollars or \( \). A closing dollar follows its expression
-// directly, and no digit follows it, which excludes "$5 and $6".
-std::optional<std::string_view> LastDollars(std::string_view text) {
-  std::size_t close = text.rfind('$');
-  if (close == std::string_view::npos || close == 0) return std::nullopt;
-  std::size_t end = close;
-  if (text[close - 1] == '$') --end;  // $$ ... $$
-  if (end == 0 || text[end - 1] == '\\') return std::nullopt;
-  const bool display = end != close;
-  if (!display && (absl::ascii_isspace(text[end - 1]) ||
-                   (close + 1 < text.size() && absl::ascii_isdigit(text[close + 1]))))
-    return std::nullopt;
-  const std::size_t open = text.substr(0, end).rfind('$');
-  if (open == std::string_view::npos || (open > 0 && text[open - 1] == '\\')) return std::nullopt;
-  return text.substr(open + 1, end - open - 1);
-}
-
-std::optional<std::string_view> LastBrackets(std::string_view text) {
-  const std::size_t close = std::max(text.rfind("\\)") + 1, text.rfind("\\]") + 1);
-  if (close == 0) return std::nullopt;
-  const char kind = text[close] == ')' ? '(' : '[';
-  const std::size_t open = text.substr(0, close - 1).rfind(std::string("\\") + kind);
-  if (open == std::string_view::npos) return std::nullopt;
-  return text.substr(open + 2, close - 1 - open - 2);
-}
-
-std::optional<std::string_view> LastSpan(std::string_view text) {
-  const auto dollars = LastDollars(text);
-  const auto brackets = LastBrackets(text);
-  if (!dollars || !brackets) return dollars ? dollars : brackets;
-  return dollars->data() > brackets->data() ? dollars : brackets;
-}
-
-// Returns what stands behind the last equals sign outside of braces.
-std::optional<std::string_view> BehindEquals(std::string_view mathematics) {
-  int depth = 0;
-  for (std::size_t i = mathematics.size(); i > 0; --i) {
-    const char c = mathematics[i - 1];
-    if (c == '}') ++depth;
-    if (c == '{') --depth;
-    if (c == '=' && depth == 0) return mathematics.substr(i);
-  }
-  return std::nullopt;
-}
-
-// Returns the text from the first expression between dollars or \( \) to the last one: "$x = 1$ and
-// $y = 2$".
-std::optional<std::string_view> Mathematics(std::string_view text) {
-  const auto last = LastSpan(text);
-  if (!last) return std::nullopt;
-  const std::size_t begin = std::min({text.find('$'), text.find("\\("), text.find("\\[")});
-  const auto end = static_cast<std::size_t>(last->data() - text.data()) + last->size();
-  return begin < end ? text.substr(begin, end - begin) : *last;
-}
 
 // Returns whether the text begins with a word that draws a conclusion: "So, 5 apples", "Solving, x
 // = 5".
@@ -115,7 +60,8 @@ int CountWords(std::string_view text) {
 // Whether the text is an answer and little else: one line of few words, which if it has one number
 // states that.
 bool IsAnswerAlone(std::string_view text, CommaReading commas) {
-  if (text.size() > kMaxWholeBytes || text.find('\n') != std::string_view::npos || Concludes(text))
+  if (text.size() > kMaxWholeBytes || text.find('\n') != std::string_view::npos ||
+      text.find("$. ") != std::string_view::npos || Concludes(text))
     return false;
   const int words = CountWords(text);
   if (words == 0 || words > kMaxWholeWords) return words == 0;
@@ -156,7 +102,7 @@ class Candidates {
   }
 
   void Refuse(std::string_view anchor) {
-    found_.push_back({.anchor = std::string(anchor), .refused = true});
+    found_.push_back({std::string(anchor), {}, false, 0, false, /*refused=*/true});
   }
 
   bool empty() const { return found_.empty(); }
@@ -181,13 +127,6 @@ class Candidates {
   std::vector<AnswerCandidate> found_;
 };
 
-bool IsEquation(std::string_view mathematics) {
-  if (mathematics.find_first_of("=<>") != std::string_view::npos) return true;
-  return std::ranges::any_of(
-      std::initializer_list<std::string_view>{"\\le", "\\ge", "\\in ", "\\approx", "\\ne"},
-      [&](std::string_view sign) { return mathematics.find(sign) != std::string_view::npos; });
-}
-
 void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found) {
   const std::vector<std::string_view> boxes = LastBoxes(text);
   std::string joined;
@@ -200,22 +139,31 @@ void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found)
   if (boxes.empty() && EndsInOpenBox(text)) found.Refuse(anchor);
 }
 
+// Returns the values of the text from the last one to the first, with the last expression before
+// the values in it.
+std::vector<ProseValue> ValuesAndSpan(std::string_view text, const std::optional<MathSpan>& span,
+                                      CommaReading commas) {
+  std::vector<ProseValue> values = ValuesOf(text, commas, kMaxValues);
+  if (!span || Trim(span->text).find_first_of("<>") == 0) return values;
+  const char* const begin = span->text.data();
+  const auto earlier = [&](const ProseValue& value) {
+    return value.span.data() <= begin + span->text.size() &&
+           (!value.list || (value.span.data() > begin && *begin == '('));
+  };
+  values.insert(std::ranges::find_if(values, earlier), {span->text, {}});
+  return values;
+}
+
 // Adds the last value that the text states. A later one that is doubted leaves the text without an
 // answer, and so does one that the text denies later on.
 void AddLastExpression(std::string_view anchor, std::string_view text, CommaReading commas,
                        Candidates& found) {
+  text = WithoutRemark(text);
   const auto span = LastSpan(text);
-  std::vector<ProseValue> values = ValuesOf(text, commas, kMaxValues);
-  if (span && Trim(*span).find_first_of("<>") != 0) {
-    const auto earlier = [&](const ProseValue& value) {
-      return value.span.data() <= span->data() + span->size() && !value.list;
-    };
-    values.insert(std::ranges::find_if(values, earlier), {*span, {}});
-  }
   std::vector<std::string_view> denied;
-  for (const ProseValue& value : values) {
+  for (const ProseValue& value : ValuesAndSpan(text, span, commas)) {
     const bool mathematics =
-        span && value.span.data() == span->data() && value.span.size() == span->size();
+        span && value.span.data() == span->text.data() && value.span.size() == span->text.size();
     const Assertion assertion =
         ReadAssertion(text, value.span, (mathematics || value.list) && IsEquation(value.span));
     if (States(assertion) && ReadSequel(text, value.span) != Sequel::kKeeps) return;
@@ -225,9 +173,10 @@ void AddLastExpression(std::string_view anchor, std::string_view text, CommaRead
     }
     if (States(assertion)) {
       if (std::ranges::find(denied, value.span) != denied.end()) return;
-      found.Add(anchor, value.span, assertion, value.text);
+      if (mathematics && span->rows && EndsInBound(span->text)) return;
+      if (!mathematics || !span->rows) found.Add(anchor, value.span, assertion, value.text);
       if (!mathematics) return;
-      if (const auto last = BehindEquals(value.span)) return found.Add(anchor, last, assertion);
+      if (const auto last = LastOfChain(value.span)) return found.Add(anchor, last, assertion);
     }
     if (assertion == Assertion::kOpen) return;
     if (assertion == Assertion::kDenied) denied.push_back(value.span);
@@ -261,7 +210,11 @@ void AddBehind(std::string_view anchor, std::string_view text, const Behind& beh
   if (!States(whole)) return;
   if (const auto span = Mathematics(sentence)) {
     const Assertion assertion = ReadAssertion(text, *span, IsEquation(*span));
-    if (States(assertion)) found.Add(anchor, span, assertion);
+    if (States(assertion)) {
+      found.Add(anchor, span, assertion);
+      if (span->find('$') == std::string_view::npos)
+        found.Add(anchor, LastOfChain(*span), assertion);
+    }
   }
   std::size_t end = 0;
   for (std::size_t values = 0; values < kMaxValues; ++values) {

@@ -17,6 +17,7 @@
 #include "lib/verify/math/explain.h"
 #include "lib/verify/math/node_reader.h"
 #include "lib/verify/math/restated.h"
+#include "lib/verify/math/spans.h"
 #include "lib/verify/math/statement.h"
 #include "lib/verify/math/syntax/parser.h"
 #include "lib/verify/math/words.h"
@@ -69,12 +70,19 @@ bool HoldsProse(const MathNode& node, bool in_list) {
                                  [](const MathNode& part) { return HoldsProse(part, true); });
     case MathKind::kRelation:
     case MathKind::kRatio:
-      return is_text(node.parts.front());
+      if (is_text(node.parts.front())) return true;
+      break;
     case MathKind::kProduct:
-      return std::ranges::any_of(node.parts, is_text);
+      if (std::ranges::any_of(node.parts, is_text)) return true;
+      break;
+    case MathKind::kSum:
+    case MathKind::kPower:
+    case MathKind::kQuotient:
+      break;
     default:
       return false;
   }
+  return HoldsProse(node.parts.front(), false);  // "just a + b"
 }
 
 // Returns whether the candidate is a sentence around a number. Such a sentence is not the answer
@@ -117,24 +125,36 @@ bool IsMultiple(const MathNode& node) {
          !HasFreeSymbols(node.parts[0]) && node.parts[1].kind == MathKind::kSymbol;
 }
 
-// Returns 997 of a + b = r/2 = 997 and t^7 of t^3 t^4 = t^7 outside of a box: a sentence may name
-// what it computes. Null if two members of the chain are different numbers, for an equation that is
-// no identity, as y = 2x + 1 is not, and for x + 5 = 12 alone.
+// Whether the node has a part that a number is not compared with: 5 cm, 60 degrees, 213_8, words.
+bool HasUnit(const MathNode& node) {
+  constexpr MathKind kUnits[] = {MathKind::kUnit, MathKind::kDegree, MathKind::kPercent,
+                                 MathKind::kBased, MathKind::kText};
+  return std::ranges::any_of(kUnits, [&](MathKind kind) { return Contains(node, kind); });
+}
+
+// Returns 997 of a + b = r/2 = 997, t^7 of t^3 t^4 = t^7, 2x of p(x) = 2x and 3 of 2^5 ≡ 3, outside
+// of a box: a sentence may name what it computes. Null if two members of the chain are different
+// numbers, for an equation whose end is no identity, as y = 2x + 1 is not, and for x + 5 = 12
+// alone.
 const MathNode* LastMember(const Answer& given, MathComparison& how) {
   const MathNode& node = given.node;
   const bool chain = given.anchor != "boxed" && node.kind == MathKind::kRelation &&
-                     node.text.find_first_not_of('=') == std::string::npos;
-  if (!chain || !HasFreeSymbols(node)) return nullptr;
+                     node.text.find_first_not_of("=m") == std::string::npos;
+  if (!chain) return nullptr;
   if ((given.anchor == "whole" && AddsToUnknown(node)) ||
       (node.parts.size() == 2 && IsMultiple(node.parts.front())))
     return nullptr;
   const MathNode& last = node.parts.back();
+  if (node.text.find('m') != std::string::npos)
+    return IsMathName(node.parts.end()[-2]) ? nullptr : &last;
   const bool closed = !HasFreeSymbols(last);
   const auto agrees = [&](const MathNode& part) {
-    if (closed && HasFreeSymbols(part)) return true;
+    if (closed && (HasFreeSymbols(part) || HasUnit(part))) return true;
+    if (last.kind == MathKind::kMatrix && part.kind != last.kind) return true;  // not computed
     const Sameness sameness = CompareMath(part, last, how);
     return closed ? sameness != Sameness::kDifferent : sameness == Sameness::kSame;
   };
+  if (!closed && (IsOfFunctions(given.source) || agrees(node.parts.end()[-2]))) return &last;
   return std::all_of(node.parts.begin(), node.parts.end() - 1, agrees) ? &last : nullptr;
 }
 
@@ -205,14 +225,14 @@ std::vector<std::string> WithTheRest(std::vector<std::string> anchors) {
 
 // Returns the number that the response gives for the answer behind `given`, if it is another one.
 // Both have to be numbers and nothing else; mathematics and words are not compared.
-std::optional<Restatement> FindContradiction(const VerifyRequest& request,
+std::optional<Restatement> FindContradiction(std::string_view response, bool truncated,
                                              const std::vector<std::string>& anchors,
                                              const Answer& given, CommaReading commas,
                                              MathComparison& how) {
   const bool first =
       given.anchor == "boxed" || given.anchor == "final answer is" || given.anchor == "####";
   if (!first || !PlainNumber(given.source)) return std::nullopt;
-  auto later = FindRestatement(request.response, request.truncated, anchors, given.end);
+  auto later = FindRestatement(response, truncated, anchors, given.end);
   if (!later) return std::nullopt;
   const auto number = ReadNode(later->number, commas);
   if (!number.ok() || CompareMath(given.node, *number, how) == Sameness::kSame ||
@@ -281,12 +301,15 @@ Verdict Judge(const VerifyRequest& request, const MathConfig& config, Readings& 
   const std::vector<std::string>& anchors = config.anchors;
   const CommaReading commas = CommasOf(config.decimal);
   MathComparison how{.mode = config.mode};
-  read.gold = ReadAnswer(request.answer, /*truncated=*/false, WithTheRest(anchors), commas, how);
+  read.gold = ReadAnswer(WithoutDrawings(request.answer), /*truncated=*/false, WithTheRest(anchors),
+                         commas, how);
   if (!read.gold) return Unscorable("answer: none found in the reference");
   const std::string gold = Shown(read.gold->node);
-  read.given = ReadAnswer(request.response, request.truncated, anchors, commas, how);
+  const std::string response = WithoutDrawings(request.response);
+  read.given = ReadAnswer(response, request.truncated, anchors, commas, how);
   if (!read.given) return Wrong("", gold);
-  if (auto later = FindContradiction(request, anchors, *read.given, commas, how)) {
+  if (auto later =
+          FindContradiction(response, request.truncated, anchors, *read.given, commas, how)) {
     if (!later->retracts) {
       read.other = std::move(later);
       return Wrong(Shown(read.given->node) + ", then " + read.other->number, gold);
