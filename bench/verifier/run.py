@@ -130,4 +130,5 @@ def main():
                 print(f"{case:20s} {unit:12s} {a:10.4g} {b:12.4g} {ratio:8.1f}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
