@@ -15,6 +15,7 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
+constexpr std::size_t kMaxRemarkBytes = 2048;
 
 std::optional<std::string_view> LastDollars(std::string_view text) {
   std::size_t close = text.rfind('$');
@@ -79,7 +80,7 @@ std::string_view WithoutStop(std::string_view text) {
 std::size_t BracketAtEnd(std::string_view text) {
   if (!text.ends_with(".)") && !text.ends_with("!)") && !text.ends_with("?)")) return kNone;
   int depth = 0;
-  for (std::size_t i = text.size(); i > 0; --i) {
+  for (std::size_t i = text.size(); i > 0 && text.size() - i < kMaxRemarkBytes; --i) {
     if (text[i - 1] == ')') ++depth;
     if (text[i - 1] != '(' || --depth > 0) continue;
     const std::string_view before = Trim(text.substr(0, i - 1));
@@ -93,7 +94,7 @@ std::size_t BracketAtEnd(std::string_view text) {
 // Returns the begin of the last paragraph if it notes something and concludes nothing.
 std::size_t NoteAtEnd(std::string_view text) {
   const std::size_t begin = text.rfind("\n\n");
-  if (begin == kNone) return kNone;
+  if (begin == kNone || text.size() - begin > kMaxRemarkBytes) return kNone;
   const std::vector<ProseToken> words = ReadProse(text.substr(begin));
   const bool notes = !words.empty() && OneOf(words[0], {"note", "notice", "alternatively"});
   const auto concludes = [](const ProseToken& word) { return Has(word, kSoWord | kAnswerWord); };
