@@ -31,7 +31,8 @@ class CoordinatorSource : public BatchSource {
   };
 
   // Registers the learner job, which starts from `checkpoint`, and keeps its epoch and its run. For
-  // rank 0. kDataLoss if the checkpoint is not one of the coordinator's run.
+  // rank 0. kDataLoss if the checkpoint is not one of the coordinator's run; kAborted if the run
+  // went on without it: the caller tries the one before.
   Result<LearnerStart> Register(const std::string& config_sha256, int world_size,
                                 const Origin& checkpoint);
 

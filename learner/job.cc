@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "learner/output/folder_ranks.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
@@ -39,13 +40,11 @@ Status LearnerJob::Run() {
   return TrainUntilEnd();
 }
 
-// Loads the newest checkpoint, registers under a new learner epoch, makes the weights equal on all
-// ranks, and publishes them.
+// Registers under a new learner epoch, loads the checkpoint, makes the weights equal on all ranks,
+// and publishes them.
 Status LearnerJob::Start() {
-  CheckpointState state;
-  state.seed = config_.run.seed;
-  BUTTRESS_RETURN_IF_ERROR(checkpoints_.Load(state));
-  if (leads()) BUTTRESS_RETURN_IF_ERROR(RegisterAndReplay(state));
+  BUTTRESS_ASSIGN_OR_RETURN(CheckpointState state, Register());
+  BUTTRESS_RETURN_IF_ERROR(checkpoints_.Load());
   BUTTRESS_RETURN_IF_ERROR(ShareState(state));
   trainer_.Resume(state.trainer);
   version_ = {state.learner_epoch, static_cast<std::uint64_t>(state.step), ""};
@@ -64,6 +63,21 @@ Status LearnerJob::Start() {
   BUTTRESS_ASSIGN_OR_RETURN(publication_,
                             Publication::Start(config_, credentials_, source_, control_, model_));
   return publication_->Publish(version_, model_);
+}
+
+// Registers with the newest checkpoint that the run has not gone on without. A learner that was
+// replaced may have completed its last one afterwards, so the newest of all need not be it.
+Result<CheckpointState> LearnerJob::Register() {
+  std::int64_t before = CheckpointStore::kNoBound;
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(CheckpointState state, checkpoints_.Find(before));
+    const Status status =
+        AgreeOn(leads() ? RegisterAndReplay(state) : OkStatus(), control_, timeout());
+    if (status.ok()) return state;
+    if (status.code() != StatusCode::kAborted || state.step == 0) return status;
+    if (leads()) Log(kWarn, "a checkpoint is passed over", {{"why", status.message()}});
+    before = state.step;
+  }
 }
 
 // Registers with the coordinator, which assigns the learner epoch, and takes up the steps up to the

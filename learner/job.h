@@ -1,5 +1,5 @@
-// A learner job from start to end: register, resume from the newest checkpoint, train step by step,
-// publish weights, write checkpoints, and write the model.
+// A learner job from start to end: register with the newest checkpoint, resume from it, train step
+// by step, publish weights, write checkpoints, and write the model.
 #pragma once
 
 #include <chrono>
@@ -37,6 +37,7 @@ class LearnerJob {
 
  private:
   Status Start();
+  Result<CheckpointState> Register();
   Status RegisterAndReplay(CheckpointState& state);
   Status ShareState(CheckpointState& state);
   Status TrainUntilEnd();

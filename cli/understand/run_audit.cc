@@ -127,6 +127,14 @@ void FindCheckpoint(const std::string& folder, RunAudit& audit) {
   for (const std::string& what : damaged) AddCheckpointFinding(what, accounted, audit);
 }
 
+// Returns whether a later learner started from a checkpoint before this one.
+bool WasReplaced(const CheckpointIdentity& checkpoint, const std::vector<LearnerRow>& learners) {
+  return std::ranges::any_of(learners, [&](const LearnerRow& learner) {
+    return learner.learner_epoch > checkpoint.learner_epoch &&
+           learner.start_step < static_cast<std::uint64_t>(checkpoint.step);
+  });
+}
+
 // Checks that the learner may start from the checkpoint that was found. `audit.run` is older than
 // the checkpoint, and `reader` is newer.
 Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
@@ -140,6 +148,7 @@ Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
   const CheckpointIdentity& found = *audit.checkpoint;
   const auto step = static_cast<std::uint64_t>(found.step);
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, reader.Run());
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<LearnerRow> learners, reader.Learners());
   if (found.run_id != run->run_id) {
     AddCheckpointFinding(
         fmt::format("the newest whole checkpoint is of run {}; the ledger is of {}", found.run_id,
@@ -149,6 +158,12 @@ Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
     AddCheckpointFinding(
         fmt::format("the newest whole checkpoint is of step {}; step {} is settled", step, settled),
         false, audit);
+  } else if (WasReplaced(found, learners)) {
+    AddCheckpointFinding(
+        fmt::format("the newest checkpoint is {}:{} (epoch:step), of a learner that was replaced; "
+                    "the next learner passes it over",
+                    found.learner_epoch, step),
+        true, audit);
   } else if (step > run->committed_step || found.learner_epoch > run->learner_epoch) {
     AddCheckpointFinding(
         fmt::format("the newest checkpoint is {}:{} (epoch:step); the ledger has committed {}:{}",

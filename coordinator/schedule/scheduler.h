@@ -146,7 +146,8 @@ class Scheduler {
   // trained groups of later steps become batched again, with unchanged plans; leased and ready
   // groups of versions after the checkpoint become pending. `secret_sha256` is that of the secret
   // which the job is given. kDataLoss if the checkpoint is older than a settled step or newer than
-  // the last committed one.
+  // the last committed one. kAborted if the run went on without the checkpoint, as when a learner
+  // wrote it that was replaced meanwhile: the caller tries the one before.
   Result<LearnerStart> RegisterLearner(const PolicyVersion& checkpoint, std::uint32_t world_size,
                                        const std::string& secret_sha256, LedgerChanges& out);
 

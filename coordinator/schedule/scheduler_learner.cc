@@ -49,6 +49,11 @@ Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
         "back from a copy, or restore a backup",
         named, run_.settled_step, run_.checkpoint_step, run_.settled_step));
   }
+  if (lineage_.Abandoned(checkpoint)) {
+    return Aborted(
+        named +
+        "a later learner started from one before it; the learner takes the checkpoint before it");
+  }
   if (checkpoint.step > run_.committed_step || checkpoint.learner_epoch > run_.learner_epoch) {
     return DataLoss(fmt::format(
         "{}the ledger has committed no more than step {} in epoch {}: ledger.db is older than the "
@@ -57,15 +62,11 @@ Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
         "`buttress launch --from`",
         named, run_.committed_step, run_.learner_epoch));
   }
-  if (lineage_.Abandoned(checkpoint)) {
-    return FailedPrecondition(
-        named + "a later learner went back behind it; start from the newest checkpoint");
-  }
   for (const auto& [step, plan] : plans_) {
     if (step > checkpoint.step || Missing(plan) == 0) continue;
-    return FailedPrecondition(fmt::format(
-        "{}a group of step {} was dropped, which is trained into it; start from a checkpoint "
-        "before that step",
+    return Aborted(fmt::format(
+        "{}a group of step {} was dropped, which is trained into it; the learner takes a "
+        "checkpoint before that step",
         named, step));
   }
   return OkStatus();

@@ -45,6 +45,18 @@ Status RemoveParts(const std::string& folder) {
                : OkStatus();
 }
 
+// Whoever has trained the step again after this learner was replaced knows better.
+Status CheckIsNewest(const StoredCheckpoint& checkpoint, const std::string& folder) {
+  const auto text = ReadFile(JoinPath(folder, kCheckpointStateName), kMaxCheckpointStateBytes);
+  if (!text.ok()) return OkStatus();
+  const auto other = ParseCheckpoint(*text);
+  if (!other.ok() || other->state.learner_epoch <= checkpoint.state.learner_epoch)
+    return OkStatus();
+  return FailedPrecondition(c10::str(folder, " is of learner epoch ", other->state.learner_epoch,
+                                     ", which has replaced epoch ", checkpoint.state.learner_epoch,
+                                     ": this process must exit"));
+}
+
 }  // namespace
 
 Status CheckpointStore::Agree(const Status& own) const { return AgreeOn(own, control_, timeout_); }
@@ -187,6 +199,7 @@ Status CheckpointStore::Commit(StoredCheckpoint& checkpoint, const Kept& kept) c
   const std::string json = CheckpointToJson(checkpoint);
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kCheckpointStateName), json));
   CompleteState(json, checkpoint);
+  BUTTRESS_RETURN_IF_ERROR(CheckIsNewest(checkpoint, final_folder));
   Failpoint("before_checkpoint");
   // The folder exists if the run resumed from an older checkpoint and trained the step again.
   std::error_code error;
@@ -213,10 +226,11 @@ void CheckpointStore::DeleteOld(const Kept& kept) const {
   }
 }
 
-Result<std::optional<StoredCheckpoint>> CheckpointStore::Find() {
+Result<std::optional<StoredCheckpoint>> CheckpointStore::Find(std::int64_t before) {
   BUTTRESS_RETURN_IF_ERROR(FindRanks());
-  const std::vector<std::int64_t> steps =
+  std::vector<std::int64_t> steps =
       leads() ? CheckpointSteps(folder_) : std::vector<std::int64_t>();
+  std::erase_if(steps, [before](std::int64_t step) { return step >= before; });
   for (std::size_t next = 0;; ++next) {
     std::int64_t step = next < steps.size() ? steps[next] : -1;
     BUTTRESS_RETURN_IF_ERROR(control_.Broadcast({&step, 1, DType::kInt64}, 0)
@@ -307,13 +321,13 @@ Status CheckpointStore::PutAsideAfter(std::int64_t step) {
   for (const std::int64_t newer : CheckpointSteps(folder_)) {
     if (newer <= step) break;
     any = true;
-    const std::string aside = JoinPath(folder_, "damaged-step-" + std::to_string(newer));
+    const std::string aside = JoinPath(folder_, "aside-step-" + std::to_string(newer));
     std::error_code error;
     fs::remove_all(aside, error);
     if (!error) fs::rename(CheckpointFolderOf(folder_, newer), aside, error);
     if (error)
       return Unavailable("cannot rename a checkpoint to " + aside + ": " + error.message());
-    Log(kWarn, "a checkpoint that could not be loaded is put aside", {{"folder", aside}});
+    Log(kWarn, "a checkpoint that the run goes on without is put aside", {{"folder", aside}});
   }
   return any ? SyncFolder(folder_) : OkStatus();
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,6 +43,8 @@ class CheckpointStore {
   // Returns those of the steps, newest first, whose checkpoints are kept although they are old.
   using Kept = std::function<std::set<std::int64_t>(std::span<const std::int64_t> steps)>;
 
+  static constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
+
   // Keeps the newest `keep_last` checkpoints. `control` carries bytes on the CPU and must outlive
   // the store. REQUIRES: keep_last >= 2.
   CheckpointStore(std::string folder, Collective& control, std::chrono::milliseconds timeout,
@@ -61,21 +64,23 @@ class CheckpointStore {
   // Completes the checkpoint that is being written once all ranks have written their files, for
   // which it waits if `wait` says so, and deletes then all checkpoints but the newest and those of
   // `kept`. What it returns survives a crash of the machine; nullopt if files are missing, or
-  // nothing is being written.
+  // nothing is being written. kFailedPrecondition if a later learner has written the step.
   Result<std::optional<SavedCheckpoint>> Finish(bool wait, const Kept& kept = KeepNone);
 
-  // Finds the newest complete checkpoint; rank 0 logs a warning for each incomplete one that is
-  // skipped. nullopt if there is none; kInvalidArgument if its format is another one.
-  Result<std::optional<StoredCheckpoint>> Find();
+  // Finds the newest complete checkpoint of a step below `before`; rank 0 logs a warning for each
+  // incomplete one that is skipped. nullopt if there is none; kInvalidArgument if its format is
+  // another one.
+  Result<std::optional<StoredCheckpoint>> Find(std::int64_t before = kNoBound);
 
   // Fills `units` and `optimizer`, with the parts that this rank holds, from the files.
   // kInvalidArgument names the first tensor if the checkpoint is of another model.
   Status Read(const StoredCheckpoint& checkpoint, const std::vector<ParameterUnit>& units,
               AdamW& optimizer);
 
-  // Renames the checkpoints after `step` to damaged-step-<N>: a learner that has started from
-  // `step` trains these steps again, so no later one may start from them. Replaces what was put
-  // aside under such a name before. For rank 0 alone.
+  // Renames the checkpoints after `step` to aside-step-<N>, whether they are damaged or of a
+  // learner that was replaced: a learner that has started from `step` trains these steps again, so
+  // no later one may start from them. Replaces what was put aside under such a name before. For
+  // rank 0 alone.
   Status PutAsideAfter(std::int64_t step);
 
  private:

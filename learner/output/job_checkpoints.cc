@@ -132,26 +132,35 @@ JobCheckpoints::JobCheckpoints(const RunConfig& config, Collective& control, Tra
       store_(folder_, control, timeout_, config.run.checkpoints.keep_last),
       kept_(config) {}
 
-Status JobCheckpoints::Load(CheckpointState& state) {
+Result<CheckpointState> JobCheckpoints::Find(std::int64_t before) {
   const double started = MonotonicSeconds();
-  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<StoredCheckpoint> found, store_.Find());
-  if (!found) return OkStatus();
-  if (found->state.config_sha256 != RunIdentityHash(config_)) {
-    return InvalidArgument(c10::str("the checkpoint of step ", found->state.step, " in ", folder_,
+  BUTTRESS_ASSIGN_OR_RETURN(found_, store_.Find(before));
+  seconds_find_ += MonotonicSeconds() - started;
+  CheckpointState start;
+  start.seed = config_.run.seed;
+  if (!found_) return start;
+  if (found_->state.config_sha256 != RunIdentityHash(config_)) {
+    return InvalidArgument(c10::str("the checkpoint of step ", found_->state.step, " in ", folder_,
                                     " was written with other settings of `run`; restore them, or "
                                     "set local.out to another folder"));
   }
-  BUTTRESS_RETURN_IF_ERROR(store_.Read(*found, model_.units(), trainer_.optimizer()));
+  return found_->state;
+}
+
+Status JobCheckpoints::Load() {
+  if (!found_) return OkStatus();
+  const double started = MonotonicSeconds();
+  const StoredCheckpoint found = *std::exchange(found_, std::nullopt);
+  BUTTRESS_RETURN_IF_ERROR(store_.Read(found, model_.units(), trainer_.optimizer()));
   const NamedTensors held = model_.held_values();
   for (const NamedTensors* tensors : {&held, &trainer_.optimizer().state()}) {
     BUTTRESS_RETURN_IF_ERROR(
-        CheckFinite(*tensors, "the checkpoint " + found->folder,
+        CheckFinite(*tensors, "the checkpoint " + found.folder,
                     "move its folder away, and the run continues from the checkpoint before"));
   }
-  state = found->state;
-  step_ = begun_ = state.step;
-  digest_ = state.digest;
-  metrics_.AddCheckpointLoad(MonotonicSeconds() - started);
+  step_ = begun_ = found.state.step;
+  digest_ = found.state.digest;
+  metrics_.AddCheckpointLoad(MonotonicSeconds() - started + seconds_find_);
   return OkStatus();
 }
 

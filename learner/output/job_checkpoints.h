@@ -71,10 +71,13 @@ class JobCheckpoints {
 
   const std::string& folder() const { return folder_; }
 
-  // Loads the newest complete checkpoint into model and optimizer, and its state into `state`,
-  // which stays without one. kInvalidArgument if it was written with other settings of `run`, or is
-  // of another model.
-  Status Load(CheckpointState& state);
+  // Returns the state of the newest complete checkpoint of a step below `before`; that of a new run
+  // without one. kInvalidArgument if it was written with other settings of `run`.
+  Result<CheckpointState> Find(std::int64_t before);
+
+  // Loads the checkpoint that was found last, if any, into model and optimizer. kInvalidArgument if
+  // it is of another model.
+  Status Load();
 
   // Renames the checkpoints after `step`, which is trained from. For rank 0.
   Status PutAsideAfter(std::int64_t step) { return store_.PutAsideAfter(step); }
@@ -124,10 +127,12 @@ class JobCheckpoints {
   const std::chrono::milliseconds timeout_;
   CheckpointStore store_;
   KeptCheckpoints kept_;
-  std::int64_t step_ = -1;   // of the newest complete checkpoint, -1 without one
-  std::int64_t begun_ = -1;  // of the newest one, complete or not
-  std::string digest_;       // of the newest complete one
+  std::optional<StoredCheckpoint> found_;  // to be loaded
+  std::int64_t step_ = -1;                 // of the newest complete checkpoint, -1 without one
+  std::int64_t begun_ = -1;                // of the newest one, complete or not
+  std::string digest_;                     // of the newest complete one
   std::optional<BusyMark> mark_;
+  double seconds_find_ = 0;
   double seconds_ = 0;
   double seconds_write_ = 0;
 };

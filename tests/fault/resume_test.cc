@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include "lib/base/text/digest.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/weights/checkpoint_folder.h"
+#include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"
 
 namespace buttress {
@@ -186,7 +188,7 @@ void ExpectGoingBackChangesNothing(const Variant& variant, LaunchedRun& interrup
   ASSERT_EQ(interrupted.Wait(kRunMs), 0) << interrupted.Text();
   const auto aside = std::filesystem::directory_iterator(Checkpoints(interrupted));
   EXPECT_TRUE(std::any_of(begin(aside), end(aside), [](const auto& entry) {
-    return entry.path().filename().string().starts_with("damaged-step-");
+    return entry.path().filename().string().starts_with("aside-step-");
   }));
   ExpectStepsInOrder(interrupted, kSteps);
   ExpectAccountsBalance(interrupted, kSteps * kGroupsOfAStep);
@@ -197,6 +199,46 @@ TEST(ResumeTest, ARunThatWentBackEndsWithTheBitsOfOneThatDidNot) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun interrupted(kSteps, {"--no-eval"});
   ExpectGoingBackChangesNothing({}, interrupted);
+}
+
+// Changes the checkpoints while the learner is stopped, and kills it.
+void KillAfter(const LaunchedRun& run, const std::function<void()>& change) {
+  const std::vector<pid_t> ranks = run.Pids("learner");
+  Signal(ranks, SIGSTOP);
+  change();
+  Signal(ranks, SIGKILL);
+}
+
+// What the learner of the first epoch wrote turns up after the second one has started from the
+// checkpoint before, as if the first had hung in the middle of it.
+TEST(ResumeTest, TheCheckpointOfALearnerThatWasReplacedIsPassedOver) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  constexpr int kHeldAt = 2 * kInterval + 2;
+  const Brake brake(kHeldAt);
+  LaunchedRun whole(kSteps, {"--no-eval"}), doubled(kSteps, brake.With({"--no-eval"}));
+  MakeDeterministic(whole, {});
+  MakeDeterministic(doubled, {});
+  whole.Start();
+  ASSERT_EQ(whole.Wait(kRunMs), 0) << whole.Text();
+
+  const std::string checkpoint = CheckpointFolderOf(Checkpoints(doubled), 2 * kInterval);
+  const std::string late = JoinPath(doubled.out(), "late");
+  doubled.Start();
+  ASSERT_TRUE(doubled.WaitForStep(kHeldAt, kRunMs)) << doubled.Text();
+  KillAfter(doubled, [&] { std::filesystem::rename(checkpoint, late); });
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return std::filesystem::exists(checkpoint); }))
+      << doubled.Text();
+  KillAfter(doubled, [&] {
+    std::filesystem::remove_all(checkpoint);
+    std::filesystem::rename(late, checkpoint);
+  });
+  brake.Release();
+  ASSERT_EQ(doubled.Wait(kRunMs), 0) << doubled.Text();
+  EXPECT_NE(doubled.Text().find("a checkpoint is passed over"), std::string::npos)
+      << doubled.Text();
+  ExpectStepsInOrder(doubled, kSteps);
+  ExpectAccountsBalance(doubled, kSteps * kGroupsOfAStep);
+  EXPECT_EQ(ToHex(FinalWeights(doubled)), ToHex(FinalWeights(whole)));
 }
 
 TEST(ResumeTest, ARunThatWentBackDrawsThePromptsOfOneThatDidNot) {

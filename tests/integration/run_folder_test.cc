@@ -165,7 +165,7 @@ TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/coordinator.log")),
               HasSubstr("the learner goes back behind the newest checkpoint"));
-  EXPECT_TRUE(std::filesystem::exists(JoinPath(run.out(), "checkpoint/damaged-" + newest)));
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(run.out(), "checkpoint/aside-" + newest)));
   ExpectStepsInOrder(run, kSteps);
   ExpectAccountsBalance(run, kSteps * 8);
   ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;

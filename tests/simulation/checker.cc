@@ -409,7 +409,7 @@ void Checker::Trained(std::uint64_t step, const std::vector<std::uint64_t>& grou
 }
 
 void Checker::Ended(const std::string& weights) {
-  std::string chain = "start";
+  std::string chain = kStartWeights;
   for (const auto& [step, plan] : history_.ledger.plans) {
     const auto trained =
         history_.trained.find(fmt::format("{} {} {}", step, ContentsOf(plan.group_ids), chain));

@@ -16,6 +16,8 @@
 
 namespace buttress::simulation {
 
+inline constexpr char kStartWeights[] = "start";
+
 // What is known of a run. Whoever puts an older copy of the run folder back puts this back as well.
 struct History {
   MemoryLedger ledger;                            // all that is durable
@@ -81,6 +83,9 @@ class Checker {
   const History& history() const { return history_; }
 
   void PutBack(const History& history);
+  // Whether a later learner started from a checkpoint before `version`.
+  bool Abandoned(const PolicyVersion& version) const;
+
 
   const SchedulerOptions& promised() const { return promised_; }
 
@@ -93,7 +98,6 @@ class Checker {
   void CheckRecords();
   void CheckWindow(const Scheduler& scheduler);
   void CheckPlan(const PlanRow& plan, const Scheduler& scheduler);
-  bool Abandoned(const PolicyVersion& version) const;
 
   void Expect(bool holds, std::string_view what) { world_.Expect(holds, what); }
 

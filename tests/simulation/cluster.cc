@@ -1,6 +1,7 @@
 #include "tests/simulation/cluster.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/ledger/audit.h"
@@ -78,6 +79,11 @@ class Cluster {
 
   std::string CallerOf(const ScheduledFault& fault) const {
     const std::size_t index = fault.target % (slots_.size() + 1);
+  // Those of the newest checkpoint.
+  std::string Weights() const {
+    return checkpoints_.empty() ? kStartWeights : checkpoints_.rbegin()->second.weights;
+  }
+
     return index == slots_.size() ? "learner" : slots_[index].id;
   }
 
@@ -252,9 +258,10 @@ void Cluster::BefallLearner(const ScheduledFault& fault) {
       // The coordinator settles what is before the checkpoint before the newest one.
       const auto& run = checker_.history().ledger.run;
       if (!run || checkpoints_.size() < 2) return;
-      if (checkpoints_[checkpoints_.size() - 2].version.step < run->settled_step) return;
+      const PolicyVersion& before = std::prev(checkpoints_.end(), 2)->second.version;
+      if (before.step < run->settled_step || checker_.Abandoned(before)) return;
       Happened(fault);
-      checkpoints_.pop_back();
+      checkpoints_.erase(std::prev(checkpoints_.end()));
       learner_->Kill();
       return StartLearner();
     }
@@ -426,13 +433,13 @@ RunOutcome Cluster::Run(const std::vector<ScheduledFault>& schedule) {
   outcome.failure = world_.failure();
   outcome.coverage = world_.coverage();
   outcome.simulated_ms = world_.now_ms();
-  if (!checkpoints_.empty()) outcome.weights = checkpoints_.back().weights;
+  outcome.weights = Weights();
   return outcome;
 }
 
 void Cluster::Examine() {
   world_.Tell("the run is finished");
-  checker_.Ended(checkpoints_.empty() ? "start" : checkpoints_.back().weights);
+  checker_.Ended(Weights());
   node_.Kill();
   const auto ledger = Ledger::Open(disk_.folder() + "/ledger.db");
   if (!ledger.ok()) return world_.Fail("the ledger does not open: " + ledger.status().ToString());

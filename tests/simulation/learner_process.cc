@@ -1,6 +1,6 @@
 #include "tests/simulation/learner_process.h"
 
-#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "lib/base/text/digest.h"
@@ -12,6 +12,7 @@ namespace buttress::simulation {
 namespace {
 
 constexpr std::int64_t kPlanWaitMs = 2000;
+constexpr std::size_t kKeepLast = 2;  // as run.checkpoints.keep_last
 
 // What a step adds to the weights: the tokens and the verdicts, wherever and whenever sampled.
 void AddTrained(const std::string& payload, Sha256& sum) {
@@ -47,44 +48,39 @@ void LearnerProcess::End(bool done, const std::string& why) {
 
 void LearnerProcess::Start() {
   world_.Tell("learner: starts with {} checkpoints", folder_.size());
-  Register();
+  Register(std::numeric_limits<std::uint64_t>::max());
 }
 
-void LearnerProcess::Register() {
+void LearnerProcess::Register(std::uint64_t before) {
   v1::RegisterLearnerRequest request;
   request.set_config_sha256(setup_.terms.config_sha256);
   request.set_world_size(1);
-  if (!folder_.empty()) {
-    const Checkpoint& newest = folder_.back();
+  *request.mutable_checkpoint() = ToProto(PolicyVersion());
+  weights_ = kStartWeights;
+  step_ = last_checkpoint_ = 0;
+  if (auto next = folder_.lower_bound(before); next != folder_.begin()) {
+    const Checkpoint& newest = (--next)->second;
     *request.mutable_checkpoint() = ToProto(newest.version);
     request.set_run_id(newest.run_id);
     request.set_checkpoint_learner(newest.learner_sha256);
     weights_ = newest.weights;
     step_ = last_checkpoint_ = newest.version.step;
-  } else {
-    *request.mutable_checkpoint() = ToProto(PolicyVersion());
   }
   network_.RetryCall<v1::RegisterLearnerRequest, v1::RegisterLearnerResponse>(
       process_, request, 0, kGiveUpMs, [this](const Result<v1::RegisterLearnerResponse>& response) {
-        if (!response.ok()) return Refused(response.status());
+        if (response.status().code() == StatusCode::kAborted) {
+          world_.Count("checkpoint passed over");
+          return Register(step_);
+        }
+        if (!response.ok()) return End(false, response.status().ToString());
         epoch_ = response->learner_epoch();
         secret_ = response->learner_secret();
         run_id_ = response->run_id();
+        folder_.erase(folder_.upper_bound(step_), folder_.end());
         world_.Count("learner registered");
         world_.Tell("learner {}: registered, from step {}", epoch_, step_);
         Announce([this] { GoOn(); });
       });
-}
-
-// A learner that was replaced may have written its checkpoint all the same: an operator moves it
-// away, as the message asks for.
-void LearnerProcess::Refused(const Status& status) {
-  if (status.code() == StatusCode::kFailedPrecondition && !folder_.empty() &&
-      status.message().find("went back behind it") != std::string::npos) {
-    world_.Count("abandoned checkpoint moved away");
-    folder_.pop_back();
-  }
-  End(false, status.ToString());
 }
 
 void LearnerProcess::Plan() {
@@ -179,14 +175,17 @@ void LearnerProcess::Announce(std::function<void()> then) {
 void LearnerProcess::WriteCheckpoint(std::function<void()> then) {
   world_.After(dice_.Between(20, 400), process_, [this, then = std::move(then)] {
     if (step_ == last_checkpoint_) return then();
+    const auto found = folder_.find(step_);
+    if (found != folder_.end() && found->second.version.learner_epoch > epoch_)
+      return End(false, "a later learner has written this checkpoint");
     const PolicyVersion version = {epoch_, step_,
                                    Sha256Of(fmt::format("checkpoint {} {}", epoch_, weights_))};
-    std::erase_if(folder_, [&](const Checkpoint& c) { return c.version.step == step_; });
-    folder_.push_back({version, run_id_, Sha256Of(secret_), weights_});
+    folder_[step_] = {version, run_id_, Sha256Of(secret_), weights_};
+    while (folder_.size() > kKeepLast) folder_.erase(folder_.begin());
     last_checkpoint_ = step_;
     auto request = Named<v1::CheckpointedRequest>();
     request.set_step(step_);
-    request.set_digest(folder_.back().version.digest);
+    request.set_digest(version.digest);
     if (ends_early_) request.set_end_reason("simulated");
     Call<v1::CheckpointedRequest, v1::CheckpointedResponse>(
         request, 0, [this, then](const v1::CheckpointedResponse&) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ struct Checkpoint {
   std::string weights;
 };
 
-// What is durable of the learner, the oldest first; all processes of the job have it.
-using LearnerFolder = std::vector<Checkpoint>;
+// What is durable of the learner, by step; all processes of the job have it.
+using LearnerFolder = std::map<std::uint64_t, Checkpoint>;
 
 class LearnerProcess {
  public:
@@ -48,8 +49,8 @@ class LearnerProcess {
   static constexpr std::int64_t kGiveUpMs = 45000;
 
   void End(bool done, const std::string& why);
-  void Register();
-  void Refused(const Status& status);
+  // Registers with the newest checkpoint before the step.
+  void Register(std::uint64_t before);
   void Plan();
   void Fetch(const v1::Plan& plan);
   void Train(const std::vector<std::string>& payloads);
@@ -91,7 +92,7 @@ class LearnerProcess {
   std::string secret_;
   std::string run_id_;
   std::uint64_t step_ = 0;  // trained
-  std::string weights_ = "start";
+  std::string weights_ = kStartWeights;
   std::vector<std::uint64_t> planned_;
   std::uint64_t last_checkpoint_ = 0;
   bool ends_early_ = false;

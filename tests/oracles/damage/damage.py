@@ -156,7 +156,7 @@ def flip_checkpoint(run):
     flip(weights, weights.stat().st_size - 3)
     before = run.step()
     run.start("learner")
-    aside = newest.with_name("damaged-" + newest.name)
+    aside = newest.with_name("aside-" + newest.name)
     wait_for("the older checkpoint", lambda: aside.exists() or not run.running("learner"))
     run.wait_for_step(before)
     return {"damaged": newest.name, "trained_again_from": int(newest.name[5:]) - 10}

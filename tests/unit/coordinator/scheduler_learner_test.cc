@@ -674,8 +674,27 @@ TEST(SchedulerLearner, ACheckpointThatContainsADroppedGroupIsRefused) {
   DropAndRestart(rig, 1);
   const Status status =
       rig.scheduler.RegisterLearner({rig.epoch, 1, ""}, 1, "", rig.changes).status();
-  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.code(), StatusCode::kAborted);
   EXPECT_THAT(status.message(), HasSubstr("a group of step 1 was dropped"));
+}
+
+// A learner that was replaced completes its checkpoint all the same, whatever its successor has
+// committed by then.
+TEST(SchedulerLearner, ACheckpointThatALaterLearnerWentBackBehindIsPassedOver) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  rig.RunStep(2);
+  const PolicyVersion late = {rig.epoch, 2, ""};
+  rig.StartLearner({});
+  rig.Announce(0);
+  for (std::uint64_t step = 0; step <= 2; ++step) {
+    ASSERT_TRUE(step == 0 || rig.Train(step).ok());
+    const Status status = rig.scheduler.RegisterLearner(late, 1, "", rig.changes).status();
+    EXPECT_EQ(status.code(), StatusCode::kAborted);
+    EXPECT_THAT(status.message(), HasSubstr("checkpoint 1:2 (epoch:step), but a later learner"));
+    EXPECT_TRUE(rig.changes.empty());
+  }
+  rig.StartLearner({rig.epoch, 2, ""});
 }
 
 TEST(SchedulerLearner, TheBasesOfGresoBeginAtTheSettings) {

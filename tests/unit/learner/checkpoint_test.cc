@@ -238,8 +238,33 @@ TEST_P(CheckpointTest, CheckpointsThatALearnerGoesBackBehindAreKeptUnderAnotherN
     EXPECT_EQ(store.Load(saved, optimizer)->step, 6);
     ASSERT_TRUE(store.store().PutAsideAfter(5).ok());
     EXPECT_EQ(store.Load(saved, optimizer)->step, 5);
-    EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "damaged-step-6/checkpoint.json")));
+    EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "aside-step-6/checkpoint.json")));
   }
+}
+
+TEST_P(CheckpointTest, TheNewestCheckpointBeforeAStepIsFound) {
+  LocalCheckpoints store(folder, /*keep_last=*/3);
+  const Units saved = Model(1);
+  const AdamW optimizer = Worn(saved);
+  for (const int step : {4, 6, 9}) ASSERT_TRUE(store.Save(State(step), saved, optimizer).ok());
+  EXPECT_EQ((*store.store().Find(9))->state.step, 6);
+  EXPECT_EQ((*store.store().Find(6))->state.step, 4);
+  EXPECT_FALSE(store.store().Find(4)->has_value());
+}
+
+TEST_P(CheckpointTest, ALearnerThatWasReplacedDoesNotReplaceTheCheckpointOfItsSuccessor) {
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
+  const AdamW optimizer = Worn(saved);
+  CheckpointState successor = State(5);
+  ++successor.learner_epoch;
+  ASSERT_TRUE(store.Save(successor, saved, optimizer).ok());
+  const Status status = store.Save(State(5), saved, optimizer).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("is of learner epoch 4, which has replaced epoch 3"),
+            std::string::npos)
+      << status.message();
+  EXPECT_EQ((*store.store().Find())->state.learner_epoch, 4);
 }
 
 TEST_P(CheckpointTest, TheRestOfAnInterruptedSaveIsIgnoredAndRemoved) {

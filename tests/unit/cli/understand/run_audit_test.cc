@@ -87,7 +87,7 @@ TEST(RunAuditTest, AMissingSegmentIsLost) {
 }
 
 TEST(RunAuditTest, ACheckpointThatTheLedgerDoesNotKnowIsAFinding) {
-  const RunFolder run;
+  RunFolder run;
   const std::string state = R"({"run_id": "made", "step": 7, "learner_epoch": 1, "files": [)"
                             R"({"name": "a", "bytes": 1, "sha256": ")" +
                             ToHex(Sha256Of("x")) + "\"}]}";
@@ -103,6 +103,13 @@ TEST(RunAuditTest, ACheckpointThatTheLedgerDoesNotKnowIsAFinding) {
   ASSERT_EQ(findings.size(), 1);
   EXPECT_THAT(findings[0].what, HasSubstr("is 1:7 (epoch:step); the ledger has committed 0:0"));
   EXPECT_FALSE(findings[0].accounted);
+  LedgerChanges changes;
+  changes.learners = {{1, 0, "", 1}, {2, 6, "", 1}};
+  run.Write(changes);
+  ASSERT_EQ(FindingsOf(run, "checkpoint").size(), 1);
+  EXPECT_THAT(FindingsOf(run, "checkpoint")[0].what,
+              HasSubstr("1:7 (epoch:step), of a learner that"));
+  EXPECT_TRUE(FindingsOf(run, "checkpoint")[0].accounted);
 }
 
 TEST(RunAuditTest, ACheckpointOfAnotherRunIsAFinding) {
