@@ -317,8 +317,8 @@ class Scheduler {
   SubmitOutcome CheckVersions(const GroupRow& group, const v1::GroupHead& head) const;
   bool MayBeOld(const PolicyVersion& version, const v1::GroupHead& head) const;
   SubmitOutcome CheckEnded(const Submission& submission) const;
-  // Makes the lease of an accepted submission the one that the group's row names.
-  void AdoptLease(const Submission& submission, LedgerChanges& out);
+  // Makes the worker of an accepted submission the one that the group's row names.
+  void NameWorker(const Submission& submission, LedgerChanges& out);
   // Ends the leases of a group that one of them has delivered.
   void EndDelivered(const HeldLease& winner, LedgerChanges& out);
   void Record(const GroupRow& group, v1::GroupHead& head, LedgerChanges& out);

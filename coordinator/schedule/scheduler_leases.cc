@@ -114,7 +114,7 @@ void Scheduler::Revoke(const WorkerExchange& request, ExchangeReply& reply) cons
     // The group was accepted under this lease; the worker does not know it yet.
     const bool accepted = group != nullptr && group->state != GroupState::kPending &&
                           group->state != GroupState::kLeased &&
-                          group->lease_epoch == ref.lease_epoch &&
+                          groups_.accepted(ref.group_id).lease_epoch == ref.lease_epoch &&
                           group->worker_id == request.worker_id;
     if (!accepted) reply.revoked.push_back(ref);
   }

@@ -91,7 +91,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   if (outcome == SubmitOutcome::kStalePolicy) EndLease(HeldLease(*held), LeaseEnd::kUnable, 1, out);
   if (outcome != SubmitOutcome::kAccepted) return outcome;
 
-  AdoptLease(submission, out);
+  NameWorker(submission, out);
   EndDelivered(HeldLease(*held), out);
   partials_.Forget(id);
   const GroupRow& group = *groups_.Find(id);
@@ -143,13 +143,13 @@ Status Scheduler::NoteRefusal(const std::string& worker_id, const std::string& w
   });
 }
 
-void Scheduler::AdoptLease(const Submission& submission, LedgerChanges& out) {
+// The row keeps the epoch of the newest lease, so that none is given twice.
+void Scheduler::NameWorker(const Submission& submission, LedgerChanges& out) {
   const std::uint64_t id = submission.lease.group_id;
   if (groups_.Find(id)->lease_epoch == submission.lease.lease_epoch) return;
   groups_.Edit(id, out, [&](GroupRow& group) {
     group.worker_id = submission.worker_id;
     group.incarnation = submission.incarnation;
-    group.lease_epoch = submission.lease.lease_epoch;
   });
 }
 

@@ -135,7 +135,7 @@ struct Walk {
             fmt::format("was tried {} times under {} leases", group.attempts, group.lease_epoch));
     if (group.state == GroupState::kLeased && (group.lease_epoch == 0 || group.worker_id.empty()))
       AddOf(group, "leases", "is leased to nobody");
-    if (record.accepted && record.accepted->lease_epoch != group.lease_epoch)
+    if (record.accepted && record.accepted->lease_epoch > group.lease_epoch)
       AddOf(group, "leases",
             fmt::format("was accepted under lease {}, but its last lease is {}",
                         record.accepted->lease_epoch, group.lease_epoch));

@@ -125,7 +125,7 @@ TEST_F(SchedulerLate, TheFirstResultWinsAndTheOtherLeaseEnds) {
   EXPECT_THAT(Ask("b", 0, kept).revoked, IsEmpty()) << "both may deliver";
   EXPECT_EQ(Deliver("b", kept[0]), SubmitOutcome::kAccepted);
   EXPECT_EQ(rig_.ledger.groups.at(2).worker_id, "b");
-  EXPECT_EQ(rig_.ledger.groups.at(2).lease_epoch, rig_.ledger.accepted.at(2).lease_epoch);
+  EXPECT_EQ(rig_.ledger.accepted.at(2).lease_epoch, kept[0].ref.lease_epoch);
   EXPECT_EQ(Deliver("a", taken[0]), SubmitOutcome::kStaleFence);
   EXPECT_EQ(Deliver("b", kept[0]), SubmitOutcome::kDuplicate);
   EXPECT_THAT(Ask("a", 0, taken).revoked, ElementsAre(taken[0].ref));
@@ -147,6 +147,25 @@ TEST_F(SchedulerLate, AGroupStaysWithThoseThatHaveItWhileOneFails) {
   GiveBack("b", kept[1].ref, ReturnReason::kWeightsUnavailable);
   EXPECT_EQ(rig_.ledger.groups.at(3).attempts, 1) << "the prompt did nothing";
   EXPECT_EQ(Deliver("a", taken[1]), SubmitOutcome::kAccepted);
+}
+
+// Else whoever held the newest lease before could be taken for the holder of the next one.
+TEST_F(SchedulerLate, NoEpochIsGivenTwiceAfterAnOlderLeaseHasWon) {
+  ASSERT_EQ(Deliver("b", Lease("b", 1).at(0)), SubmitOutcome::kAccepted);
+  ASSERT_TRUE(rig_.Plan(1)->plan.has_value());
+  ASSERT_TRUE(rig_.Train(1).ok());
+  rig_.Announce(1);
+  const GrantedLease kept = Lease("b", 2).at(0);
+  Pass(kLateMs);
+  const std::vector<GrantedLease> taken = Lease("a", 1);
+  ASSERT_EQ(taken.at(0).ref, (LeaseRef{kept.ref.group_id, kept.ref.lease_epoch + 1}));
+  Submission first = SchedulerRig::MakeSubmission(kept, {1, 1, ""}, {Outcome::kCorrect});
+  first.worker_id = "b";
+  ASSERT_EQ(rig_.Submit(first), SubmitOutcome::kAccepted);
+  rig_.StartLearner({});
+  rig_.Announce(0);
+  ASSERT_EQ(rig_.StateOf(kept.ref.group_id), GroupState::kPending);
+  EXPECT_EQ(Lease("c", 1).at(0).ref, (LeaseRef{kept.ref.group_id, kept.ref.lease_epoch + 2}));
 }
 
 TEST_F(SchedulerLate, ATakenGroupOfWeightsThatAreGoneStaysWithTheOther) {
