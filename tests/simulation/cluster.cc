@@ -8,6 +8,7 @@
 #include "lib/ledger/segment_file.h"
 #include "tests/simulation/plants.h"
 #include "tests/simulation/run_setup.h"
+#include "tests/simulation/seams.h"
 #include "tests/simulation/story_log.h"
 
 namespace buttress::simulation {
@@ -431,6 +432,8 @@ RunOutcome Cluster::Run(const std::vector<ScheduledFault>& schedule) {
   world_.Count(NameOf(Fault::kSyncFailed),
                disk_.disk().faults()[static_cast<std::size_t>(DiskFault::kSyncFailed)]);
   outcome.failure = world_.failure();
+  for (std::size_t i = 0; i < kSeamNames.size(); ++i)
+    world_.Count(kSeamNames[i], std::exchange(seam_passes[i], 0));
   outcome.coverage = world_.coverage();
   outcome.simulated_ms = world_.now_ms();
   outcome.weights = Weights();

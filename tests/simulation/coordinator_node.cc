@@ -5,6 +5,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
 #include "tests/simulation/plants.h"
+#include "tests/simulation/seams.h"
 
 namespace buttress::simulation {
 namespace {
@@ -36,18 +37,22 @@ void SeamExpire(Scheduler* scheduler, std::int64_t now_ms, LedgerChanges& out)
     BUTTRESS_SEAM(BUTTRESS_EXPIRE);
 
 Status SeamWrite(Ledger* ledger, const LedgerChanges& changes) {
+  Pass(Seam::kTransaction);
   return node == nullptr ? RealWrite(ledger, changes) : node->WriteLedger(*ledger, changes);
 }
 
 Status SeamSync(PayloadStore* payloads) {
+  Pass(Seam::kPayloadSync);
   return node == nullptr ? RealSync(payloads) : node->SyncPayloads(*payloads);
 }
 
 Result<int> SeamDelete(PayloadStore* payloads, std::uint64_t first) {
+  Pass(Seam::kPayloadDeletion);
   return RealDelete(payloads, first + (Planted(Plant::kPayloadDeletedEarly) ? 1 : 0));
 }
 
 void SeamExpire(Scheduler* scheduler, std::int64_t now_ms, LedgerChanges& out) {
+  Pass(Seam::kExpiry);
   if (!Planted(Plant::kExpiryForgotten)) RealExpire(scheduler, now_ms, out);
 }
 

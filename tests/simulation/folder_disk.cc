@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "lib/base/report/check.h"
+#include "tests/simulation/seams.h"
 
 namespace buttress::simulation {
 namespace {
@@ -48,6 +49,7 @@ int __wrap_open(const char* path, int flags, ...) {
 }
 
 int __wrap_close(int descriptor) {
+  Pass(Seam::kClose);
   if (folder_disk != nullptr) folder_disk->Close(descriptor);
   return __real_close(descriptor);
 }
@@ -100,6 +102,7 @@ void FolderDisk::WriteReal(const std::string& path, const std::string& content) 
 }
 
 int FolderDisk::Open(const char* path, int flags, unsigned mode) {
+  Pass(Seam::kOpen);
   const bool makes = (flags & O_CREAT) != 0;
   const bool fresh = makes && IsSegment(path);
   if (fresh && Answer(disk_.Apply(disk_.files()[path], {0, "", true})) != 0) return -1;
@@ -111,6 +114,7 @@ int FolderDisk::Open(const char* path, int flags, unsigned mode) {
 }
 
 long FolderDisk::Write(int descriptor, const std::string& bytes, std::int64_t offset) {
+  Pass(Seam::kWrite);
   const std::string& path = open_.at(descriptor);
   // A disk may take a part of what it is given.
   const std::size_t size =
@@ -122,17 +126,20 @@ long FolderDisk::Write(int descriptor, const std::string& bytes, std::int64_t of
 }
 
 int FolderDisk::Truncate(int descriptor, std::int64_t size) {
+  Pass(Seam::kTruncate);
   const SimulatedDisk::Change change = {static_cast<std::uint64_t>(size), "", true};
   if (Answer(disk_.Apply(disk_.files()[open_.at(descriptor)], change)) != 0) return -1;
   return __real_ftruncate(descriptor, size);
 }
 
 int FolderDisk::Sync(int descriptor) {
+  Pass(Seam::kSync);
   if (lies_.payload_syncs) return 0;
   return Answer(disk_.Sync(disk_.files()[open_.at(descriptor)]));
 }
 
 int FolderDisk::SyncFolder(int) {
+  Pass(Seam::kFolderSync);
   if (disk_.killed()) return Answer(SimulatedDisk::Answer::kFailed);
   if (lies_.folder_syncs) return 0;
   nameless_.clear();
@@ -141,6 +148,7 @@ int FolderDisk::SyncFolder(int) {
 }
 
 int FolderDisk::Unlink(const char* path) {
+  Pass(Seam::kUnlink);
   if (const auto file = disk_.files().find(path); file != disk_.files().end()) {
     const std::string durable = file->second.durable;
     if (Answer(disk_.Remove(path)) != 0) return -1;

@@ -17,13 +17,15 @@
 
 #include "tests/simulation/faults.h"
 #include "tests/simulation/plants.h"
+#include "tests/simulation/seams.h"
 #include "tests/simulation/sweep.h"
+#include "tests/support/fakes/simulated_disk.h"
 
 namespace buttress::simulation {
 namespace {
 
-// Of so many seeds, every fault befalls one.
-constexpr std::uint64_t kSeedsOfAllFaults = 100;
+// In so many seeds, everything happens.
+constexpr std::uint64_t kSeedsOfAll = 100;
 
 struct Flags {
   SweepOptions sweep;
@@ -37,10 +39,13 @@ void PrintCoverage(const SweepResult& result) {
   for (const auto& [name, count] : result.coverage) fmt::print("{:>12}  {}\n", count, name);
 }
 
-// Returns whether every fault has happened.
-bool HasAllFaults(const SweepResult& result) {
+// Returns whether every fault has happened, and every seam is one.
+bool HasAll(const SweepResult& result) {
+  std::vector<std::string> names(kFaultNames.begin(), kFaultNames.end());
+  names.insert(names.end(), kSeamNames.begin(), kSeamNames.end());
+  for (const auto& name : kDiskFaultNames) names.push_back(fmt::format("disk: {}", name));
   bool all = true;
-  for (const std::string_view name : kFaultNames) {
+  for (const std::string& name : names) {
     const auto found = result.coverage.find(name);
     if (found != result.coverage.end() && found->second > 0) continue;
     fmt::print("never happened: {}\n", name);
@@ -83,7 +88,7 @@ int RunSweep(const Flags& flags) {
   fmt::print("{} seeds in {:.1f} s: {} events, {:.1f} hours of simulated time, nothing failed\n",
              result.seeds, SecondsSince(begin), result.events,
              static_cast<double>(result.simulated_ms) / 3600000);
-  return flags.sweep.seeds < kSeedsOfAllFaults || HasAllFaults(result) ? 0 : 1;
+  return flags.sweep.seeds < kSeedsOfAll || HasAll(result) ? 0 : 1;
 }
 
 // Every planted fault must be found.

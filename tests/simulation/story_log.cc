@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/report/log.h"
+#include "tests/simulation/seams.h"
 
 namespace buttress::simulation {
 namespace {
@@ -18,6 +19,7 @@ void SeamLog(LogLevel level, std::string_view message, std::initializer_list<Log
     "_listINS_8LogFieldEE");
 
 void SeamLog(LogLevel, std::string_view message, std::initializer_list<LogField> fields) {
+  Pass(Seam::kLog);
   if (!log_sink) return;
   std::string line = "log: " + std::string(message);
   for (const LogField& field : fields) line += " " + field.name + "=" + field.value;
