@@ -203,7 +203,8 @@ bool Scheduler::SameState(const Scheduler& other) const {
   RunRow run = run_;
   run.coordinator_epoch = other.run_.coordinator_epoch;
   return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ &&
-         history_ == other.history_ && records_.SameOf(groups_.rows(), other.records_) &&
+         history_ == other.history_ &&
+         (!selects_prompts() || records_.SameOf(groups_.rows(), other.records_)) &&
          skipped_ == other.skipped_ && replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
          learner_secrets_ == other.learner_secrets_ && digests_ == other.digests_ &&
          checkpoints_ == other.checkpoints_ && collapse_ == other.collapse_ &&

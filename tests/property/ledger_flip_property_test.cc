@@ -13,16 +13,16 @@
 
 #include "lib/ledger/checked_files.h"
 #include "lib/ledger/ledger.h"
-#include "tests/property/run_simulation.h"
 #include "tests/support/fakes/simulated_disk.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/coordinator/scheduler_rig.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::uint64_t kSeeds = 120;
 constexpr std::uint64_t kPlantedSeeds = 40;
-constexpr int kEvents = 100;
+constexpr std::uint64_t kMostSteps = 12;
 constexpr int kFlips = 12;  // of a seed
 
 // What is taken away on purpose, so that a test sees that it is needed.
@@ -51,8 +51,18 @@ class KilledLedger {
  public:
   explicit KilledLedger(std::uint64_t seed)
       : random_({seed, HashText("flips")}), disk_(seed), ledger_(*Ledger::Open(path_)) {
-    RunSimulation simulation(seed, [&](const LedgerChanges& changes) { Write(changes); });
-    for (int event = 0; event < kEvents; ++event) simulation.Step();
+    SchedulerOptions options = SmallRun();
+    options.steps = kMostSteps;
+    SchedulerRig rig(options, [this](const LedgerChanges& changes) { Write(changes); });
+    rig.StartLearner({});
+    rig.Announce(0);
+    rig.Register("a", 1);
+    const std::uint64_t steps = 1 + random_.Below(kMostSteps);
+    for (std::uint64_t step = 1; step <= steps; ++step) {
+      rig.RunStep(step);
+      if (random_.Below(3) != 0) continue;
+      EXPECT_TRUE(rig.Checkpoint(step).ok());
+    }
     disk_.KillAfter(0);
     ledger_.reset();
     disk_.Restart();

@@ -33,6 +33,9 @@ bool Allowed(GroupState from, GroupState to) {
   return false;
 }
 
+// Of so many transactions, the state is restored from one.
+constexpr std::uint64_t kWritesOfARestore = 8;
+
 bool HasEnded(GroupState state) {
   return state == GroupState::kSettled || state == GroupState::kDropped;
 }
@@ -124,8 +127,10 @@ void Checker::Written(const LedgerChanges& changes, const Scheduler* scheduler) 
   if (!changes.plans.empty() || !changes.refills.empty()) CheckWindow(*scheduler);
   if (!changes.accepted.empty() || !changes.returned.empty()) CheckCollapse(*scheduler);
   if (!changes.records.empty()) CheckRecords();
+  if (!changes.accepted.empty()) CheckReplaced();
   CheckSlots(*scheduler);
   CheckTokens(*scheduler);
+  if (++written_ % kWritesOfARestore == 0) CheckRestores(*scheduler);
 }
 
 void Checker::CheckMoves(const LedgerChanges& changes) {
@@ -224,6 +229,28 @@ void Checker::CheckRecords() {
   }
 }
 
+// Cap and budget of run.batch.zero_variance: resample.
+void Checker::CheckReplaced() {
+  std::map<std::uint64_t, std::int64_t> replaced;  // by step
+  std::int64_t all = 0;
+  for (const auto& [id, group] : history_.ledger.groups) {
+    if (group.reason != DropReason::kNoSignal) continue;
+    ++all;
+    Expect(++replaced[group.step] <= promised_.replace_cap, "no more groups are replaced than may");
+    Expect(ClassOf(*history_.ledger.accepted.at(id).head) != CollapseClass::kMixed,
+           "no group with a signal is replaced");
+  }
+  Expect(all == 0 || promised_.resample, "groups are replaced where the run says so");
+  Expect(promised_.replace_budget == 0 || all <= promised_.replace_budget,
+         "no more groups are replaced in all than may");
+}
+
+void Checker::CheckRestores(const Scheduler& scheduler) {
+  LedgerChanges start;
+  const auto restored = Scheduler::Restore(promised_, history_.ledger.Load(), 0, start);
+  Expect(restored.ok() && restored->SameState(scheduler), "the ledger gives back the same state");
+}
+
 void Checker::CheckWindow(const Scheduler& scheduler) {
   for (const std::uint64_t waiting : scheduler.groups().line()) {
     const auto passed = std::ranges::count_if(history_.ledger.groups, [&](const auto& entry) {
@@ -285,6 +312,27 @@ void Checker::Restored(const Scheduler& scheduler) {
          "(I8) the coordinator epoch rises with every start");
 }
 
+void Checker::Granted(const v1::ExchangeResponse& response) {
+  for (const v1::Lease& lease : response.leases()) {
+    for (const v1::PartialCompletion& proto : lease.partials()) {
+      const auto partial = FromProto(proto);
+      Expect(partial.ok() && partial->first_token == 0,
+             "a lease continues what was reported, from its first token on");
+      Expect(!promised_.deterministic, "a deterministic group is sampled from its prompt");
+      if (!partial.ok()) return;
+      PolicyVersion before;
+      for (const auto& [begin, version] : partial->segments) {
+        Expect(!Abandoned(version), "no token of an abandoned version is continued");
+        Expect(!OlderThan(version, before), "(6) versions only rise");
+        Expect(
+            promised_.old_tokens != OldTokens::kDrop || version.step >= lease.min_version().step(),
+            "old tokens are dropped");
+        before = version;
+      }
+    }
+  }
+}
+
 void Checker::Answered(const v1::ExchangeRequest& request, const v1::ExchangeResponse& response) {
   for (const v1::Lease& lease : response.leases()) {
     const auto group = history_.ledger.groups.find(lease.ref().group_id());
@@ -293,6 +341,9 @@ void Checker::Answered(const v1::ExchangeRequest& request, const v1::ExchangeRes
                          fence->second >= lease.ref().lease_epoch();
     Expect(durable, "(I6) a lease that a worker learns of is durable");
     if (!durable) continue;
+    const auto& announced = history_.ledger.announced;
+    Expect(announced && !OlderThan(announced->version, *FromProto(lease.min_version())),
+           "(6) a lease names a version that is announced");
     Expect(lease.prompt_id() == group->second.prompt.prompt_id, "a lease has the group's prompt");
     Expect(lease.completions() == static_cast<std::uint32_t>(group->second.prompt.completions),
            "a lease asks for the completions that were drawn");

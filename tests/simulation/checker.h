@@ -47,6 +47,9 @@ class Checker {
   // The scheduler of a process that reads the ledger, beside that of the one before.
   void Restored(const Scheduler& scheduler);
 
+  // The scheduler grants leases, before its turn is durable.
+  void Granted(const v1::ExchangeResponse& response);
+
   // An answer leaves, of a call that was accepted.
   void Answered(const v1::ExchangeRequest& request, const v1::ExchangeResponse& response);
   void Answered(const v1::RegisterLearnerRequest& request,
@@ -80,12 +83,12 @@ class Checker {
   // follow from the plans of the ledger.
   void Ended(const std::string& weights);
 
-  const History& history() const { return history_; }
-
-  void PutBack(const History& history);
   // Whether a later learner started from a checkpoint before `version`.
   bool Abandoned(const PolicyVersion& version) const;
 
+  const History& history() const { return history_; }
+
+  void PutBack(const History& history);
 
   const SchedulerOptions& promised() const { return promised_; }
 
@@ -96,6 +99,8 @@ class Checker {
   void CheckTokens(const Scheduler& scheduler);
   void CheckCollapse(const Scheduler& scheduler);
   void CheckRecords();
+  void CheckReplaced();
+  void CheckRestores(const Scheduler& scheduler);
   void CheckWindow(const Scheduler& scheduler);
   void CheckPlan(const PlanRow& plan, const Scheduler& scheduler);
 
@@ -105,6 +110,7 @@ class Checker {
   const SchedulerOptions promised_;
   History history_;
   std::optional<LedgerChanges> unknown_;
+  std::uint64_t written_ = 0;  // transactions
   bool damaged_ = false;
 };
 

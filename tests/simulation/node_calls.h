@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,8 @@ class UnaryNodeCall final : public NodeCall {
       }
       request_.set_learner_epoch(epoch);
     }
+    if constexpr (std::is_same_v<Response, v1::ExchangeResponse>)
+      if (status && status->ok()) node_.checker().Granted(response_);
     if (status && Planted(Plant::kEarlyAnswer)) Send(*status);
     return status;
   }

@@ -20,6 +20,7 @@ enum class Plant : std::uint8_t {
   kAnswerAfterFailure,
   kTransactionSplit,
   kTransactionLost,
+  kStartNotWritten,
   kCommitRowLost,
   kReturnedRowLost,
   kOrderLost,
@@ -33,7 +34,7 @@ enum class Plant : std::uint8_t {
   kStallRuleLost,
 };
 
-inline constexpr std::array<std::string_view, 20> kPlantNames = {
+inline constexpr std::array<std::string_view, 21> kPlantNames = {
     "nothing",
     "database-sync-missing",
     "payload-sync-missing",
@@ -43,6 +44,7 @@ inline constexpr std::array<std::string_view, 20> kPlantNames = {
     "answer-after-failure",
     "transaction-split",
     "transaction-lost",
+    "start-not-written",
     "commit-row-lost",
     "returned-row-lost",
     "order-lost",

@@ -1,8 +1,10 @@
 // A scheduler with a ledger in memory, and shorthands for its calls.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/schedule/scheduler.h"
@@ -35,8 +37,11 @@ inline std::vector<std::uint64_t> Ids(const std::vector<GrantedLease>& leases) {
 
 class SchedulerRig {
  public:
-  explicit SchedulerRig(const SchedulerOptions& run = SmallRun())
-      : options(run), scheduler(Restore()) {}
+  // `also` gets all changes as well, from the first on.
+  explicit SchedulerRig(
+      const SchedulerOptions& run = SmallRun(),
+      std::function<void(const LedgerChanges&)> also = [](const auto&) {})
+      : options(run), written(std::move(also)), scheduler(Restore()) {}
 
   // Learner registered, version 1:0 announced, worker `a` registered.
   static SchedulerRig Started(const SchedulerOptions& run = SmallRun()) {
@@ -49,10 +54,10 @@ class SchedulerRig {
   }
 
   Scheduler Restore() {
-    LedgerChanges written;
-    Result<Scheduler> restored = Scheduler::Restore(options, ledger.Load(), now_ms, written);
+    LedgerChanges start;
+    Result<Scheduler> restored = Scheduler::Restore(options, ledger.Load(), now_ms, start);
     BUTTRESS_CHECK(restored.ok(), restored.status().ToString());
-    ledger.Write(written);
+    Write(start);
     return *std::move(restored);
   }
 
@@ -65,8 +70,13 @@ class SchedulerRig {
   }
 
   void Commit() {
-    ledger.Write(changes);
+    Write(changes);
     changes = {};
+  }
+
+  void Write(const LedgerChanges& all) {
+    ledger.Write(all);
+    written(all);
   }
 
   // Draws what is needed, named p0, p1, ...
@@ -193,6 +203,7 @@ class SchedulerRig {
   SchedulerOptions options;
   std::int64_t now_ms = 1000;
   MemoryLedger ledger;
+  std::function<void(const LedgerChanges&)> written;
   Scheduler scheduler;
   LedgerChanges changes;
   std::uint64_t drawn = 0;

@@ -16,7 +16,6 @@
 #include "lib/ledger/database.h"
 #include "lib/ledger/reader.h"
 #include "lib/ledger/schema.h"
-#include "tests/property/run_simulation.h"
 #include "tests/support/make_head.h"
 #include "tests/support/temp_dir.h"
 
@@ -194,27 +193,6 @@ TEST_F(LedgerTest, ALogThatHasLostItsEndIsRefused) {
   }
   std::filesystem::remove(killed + ".lock");
   EXPECT_EQ((*Ledger::Open(killed))->Load()->groups.size(), 0);
-}
-
-TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    TempDir folder;
-    std::unique_ptr<Ledger> ledger = *Ledger::Open(folder.path() + "/ledger.db");
-    RunSimulation simulation(seed, [&](const LedgerChanges& changes) {
-      const Status status = ledger->Write(changes);
-      ASSERT_TRUE(status.ok()) << status.ToString();
-    });
-    for (int event = 0; event < 150; ++event) simulation.Step();
-    EXPECT_EQ(*ledger->Load(), simulation.ledger().Load()) << "seed " << seed;
-    ASSERT_TRUE(simulation.DriveToEnd());
-    EXPECT_EQ(*ledger->Load(), simulation.ledger().Load()) << "seed " << seed;
-
-    const std::unique_ptr<LedgerReader> reader = *LedgerReader::Open(folder.path() + "/ledger.db");
-    const LedgerAudit audit = *AuditLedger(*reader);
-    EXPECT_THAT(audit.violations(), IsEmpty());
-    EXPECT_EQ(audit.recounted, simulation.scheduler().GetStatus().collapse);
-    EXPECT_EQ(*reader->ReportedCollapse(), simulation.scheduler().GetStatus().collapse_by_source);
-  }
 }
 
 TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
