@@ -47,16 +47,17 @@ class Cluster {
     std::unique_ptr<WorkerProcess> process;
   };
 
-  struct Copy {
-    FolderDisk::Copy files;
-    History history;
-    LearnerFolder checkpoints;
-  };
-
   struct Flip {
     std::uint64_t group_id;
     std::string path;
     std::uint64_t at;
+  };
+
+  struct Copy {
+    FolderDisk::Copy files;
+    History history;
+    LearnerFolder checkpoints;
+    std::vector<Flip> flips;
   };
 
   void Befall(const ScheduledFault& fault);
@@ -78,13 +79,13 @@ class Cluster {
 
   Slot& WorkerOf(const ScheduledFault& fault) { return slots_[fault.target % slots_.size()]; }
 
-  std::string CallerOf(const ScheduledFault& fault) const {
-    const std::size_t index = fault.target % (slots_.size() + 1);
   // Those of the newest checkpoint.
   std::string Weights() const {
     return checkpoints_.empty() ? kStartWeights : checkpoints_.rbegin()->second.weights;
   }
 
+  std::string CallerOf(const ScheduledFault& fault) const {
+    const std::size_t index = fault.target % (slots_.size() + 1);
     return index == slots_.size() ? "learner" : slots_[index].id;
   }
 
@@ -319,7 +320,7 @@ void Cluster::DamagePayload(const ScheduledFault& fault) {
 
 void Cluster::CopyAndPutBack(const ScheduledFault& fault) {
   if (!node_.running() || disk_.away() || healed_) return;
-  auto copy = std::make_shared<Copy>(Copy{disk_.Files(), checker_.history(), checkpoints_});
+  auto copy = std::make_shared<Copy>(Copy{disk_.Files(), checker_.history(), checkpoints_, flips_});
   world_.Tell("operator: copies the run folder");
   world_.After(1000 + 8 * fault.amount, nullptr, [this, fault, copy] {
     if (!node_.running() || healed_) return;
@@ -327,7 +328,7 @@ void Cluster::CopyAndPutBack(const ScheduledFault& fault) {
     learner_->Kill();
     for (const auto& old : old_learners_) old->Kill();
     checkpoints_ = copy->checkpoints;
-    flips_.clear();
+    flips_ = copy->flips;
     node_.PutBack(copy->files, copy->history);
     StartLearner();
   });
@@ -431,9 +432,9 @@ RunOutcome Cluster::Run(const std::vector<ScheduledFault>& schedule) {
   }
   world_.Count(NameOf(Fault::kSyncFailed),
                disk_.disk().faults()[static_cast<std::size_t>(DiskFault::kSyncFailed)]);
-  outcome.failure = world_.failure();
   for (std::size_t i = 0; i < kSeamNames.size(); ++i)
     world_.Count(kSeamNames[i], std::exchange(seam_passes[i], 0));
+  outcome.failure = world_.failure();
   outcome.coverage = world_.coverage();
   outcome.simulated_ms = world_.now_ms();
   outcome.weights = Weights();
