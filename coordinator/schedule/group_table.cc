@@ -160,9 +160,7 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   if (const auto content = accepted_.find(id); content != accepted_.end()) {
     CountEnded(row, *content->second.head, out);
     if (Follows(row, content->second)) followers_[id] = {row, content->second};
-  }
-  if (state == GroupState::kSettled || row.reason == DropReason::kNoSignal) {
-    ended_tags_[id] = ContentTag(accepted(id).content_sha256);
+    ended_tags_[id] = ContentTag(content->second.content_sha256);
     ForgetOldTags();
   }
   accepted_.erase(id);

@@ -80,8 +80,8 @@ class GroupTable {
   // before them, by id. That one may still be taken back.
   const std::map<std::uint64_t, EndedGroup>& followers() const { return followers_; }
 
-  // Returns the ContentTag of a settled or replaced group from FirstEndedTag on, nullopt for any
-  // other.
+  // Returns the ContentTag of an accepted group that has ended, from FirstEndedTag on, nullopt for
+  // any other.
   std::optional<std::uint64_t> EndedTag(std::uint64_t group_id) const;
 
   // Returns the ids of the groups in `state`, in rising order. REQUIRES: a state of groups under

@@ -48,7 +48,7 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
   return CheckVersions(*group, head);
 }
 
-// Only the content tag of a group that has ended is kept, and for a while.
+// Only the content tag of an accepted group that has ended is kept, and for a while.
 SubmitOutcome Scheduler::CheckEnded(const Submission& submission) const {
   const std::optional<std::uint64_t> tag = groups_.EndedTag(submission.lease.group_id);
   if (!tag) return SubmitOutcome::kStaleFence;

@@ -366,8 +366,8 @@ struct LedgerChanges {
   bool empty() const { return *this == LedgerChanges(); }
 };
 
-// The first 8 bytes of a SHA-256, never 0. The scheduler keeps it of the last settled and replaced
-// groups, to recognise a repeated submission.
+// The first 8 bytes of a SHA-256, never 0. The scheduler keeps it of the last accepted groups that
+// have ended, to recognise a repeated submission.
 std::uint64_t ContentTag(std::string_view sha256);
 
 // How far back ended groups are remembered: a submission that is repeated later finds only that its
@@ -418,8 +418,8 @@ struct LedgerSnapshot {
   std::map<std::uint64_t, PlanRow> plans;              // not settled
   std::vector<LearnerRow> learners;                    // by epoch
   std::optional<ManifestRow> announced;                // the newest version
-  std::map<std::uint64_t, std::uint64_t> ended_tags;   // group id -> ContentTag, of settled and of
-                                                       // replaced groups from FirstEndedTag on
+  std::map<std::uint64_t, std::uint64_t> ended_tags;   // group id -> ContentTag, of accepted groups
+                                                       // that have ended, from FirstEndedTag on
   EndedCounts ended;
   std::map<std::string, WorkerOrderRow> orders;  // by worker id, without kNone
   std::vector<StartRow> starts;                  // by epoch

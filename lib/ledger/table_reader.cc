@@ -203,10 +203,10 @@ Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {
 Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database,
                                                              std::uint64_t first_id) {
   std::map<std::uint64_t, std::uint64_t> tags;
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const auto ended, ReadAccepted(database, fmt::format("group_id >= {} AND (state = 'settled' "
-                                                           "OR reason = 'no_signal')",
-                                                           first_id)));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto ended,
+                            ReadAccepted(database, fmt::format("group_id >= {} AND state IN "
+                                                               "('settled', 'dropped')",
+                                                               first_id)));
   for (const auto& [id, group] : ended) {
     tags.emplace_hint(tags.end(), id, ContentTag(group.content_sha256));
   }

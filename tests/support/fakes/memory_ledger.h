@@ -123,13 +123,13 @@ struct MemoryLedger {
     }
     if (early_end && early_end->learner_epoch == run->learner_epoch) snapshot.early_end = early_end;
     for (const auto& [id, row] : groups) {
+      const bool ended = row.state == GroupState::kSettled || row.state == GroupState::kDropped;
+      if (ended && accepted.contains(id))
+        snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
       if (row.state == GroupState::kSettled) {
         ++snapshot.ended.settled;
-        snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
       } else if (row.state == GroupState::kDropped) {
         ++snapshot.ended.dropped[static_cast<std::size_t>(row.reason)];
-        if (row.reason == DropReason::kNoSignal)
-          snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
         const bool of_next_step =
             row.reason == DropReason::kNoSignal && row.step == run->planned_step + 1;
         if (of_next_step) snapshot.replaced[id] = accepted.at(id);
