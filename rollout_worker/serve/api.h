@@ -43,6 +43,9 @@ class ServeApi {
   // Completions that are open.
   std::int64_t open() const { return hub_.open(); }
 
+  // Calls whose answers are not sent yet, also those whose completions have ended.
+  std::int64_t calls() const { return port_->open(); }
+
  private:
   void Answer(const std::shared_ptr<ApiCall>& call);
   bool AnswerOpenly(ApiCall& call);

@@ -71,13 +71,14 @@ Result<ServedModel> Describe(const ServeFlags& flags, const Tokenizer& tokenizer
   return model;
 }
 
-// Lets the open calls end.
+// Lets the open calls end, and their clients read what is left.
 void WaitForCalls(ServeApi& api, std::int64_t seconds) {
   api.Drain();
   const std::int64_t until_ms = RealClock().MonotonicMs() + seconds * 1000;
-  while (api.open() > 0 && RealClock().MonotonicMs() < until_ms) std::this_thread::sleep_for(kStep);
-  if (api.open() > 0)
-    Log(kWarn, "completions are cut, because the time to drain is over", {{"open", api.open()}});
+  while (api.calls() > 0 && RealClock().MonotonicMs() < until_ms)
+    std::this_thread::sleep_for(kStep);
+  if (api.calls() > 0)
+    Log(kWarn, "answers are cut, because the time to drain is over", {{"open", api.calls()}});
 }
 
 Status Serve(const ServeFlags& flags) {

@@ -331,6 +331,11 @@ class MhdApiPort final : public ApiPort {
 
   int port() const override { return port_; }
 
+  std::int64_t open() const override {
+    MutexLock lock(mutex_);
+    return std::ssize(calls_);
+  }
+
  private:
   // libmicrohttpd prescribes the signatures. Receive is called for the head of a request, for each
   // part of its body, at its end, and again after each resumption until an answer is queued.
@@ -438,7 +443,7 @@ class MhdApiPort final : public ApiPort {
   MHD_Daemon* daemon_ = nullptr;
   int port_ = 0;
   std::thread watcher_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::uint64_t last_id_ GUARDED_BY(mutex_) = kStopEvent;
   std::unordered_map<std::uint64_t, std::shared_ptr<OpenCall>> calls_ GUARDED_BY(mutex_);

@@ -70,6 +70,9 @@ class ApiPort {
   virtual ~ApiPort() = default;
 
   virtual int port() const = 0;
+
+  // Calls from the heads of their requests until the kernel has taken the whole of their answers.
+  virtual std::int64_t open() const = 0;
 };
 
 }  // namespace buttress

@@ -309,6 +309,27 @@ TEST(ApiPortTest, AConnectionBeyondTheBoundWaitsForAnotherToEnd) {
   EXPECT_THAT(fifth.Receive(), EndsWith("yes"));
 }
 
+TEST(ApiPortTest, ACallIsOpenUntilItsAnswerIsSent) {
+  constexpr std::size_t kBytes = std::size_t{32} << 20;  // more than the kernel keeps
+  Port port;
+  LoopbackConnection client(1, port.api->port());
+  EXPECT_EQ(port.api->open(), 0);
+  client.Send(kGet);
+  const auto call = port.box.Take();
+  ASSERT_NE(call, nullptr);
+  call->Reply(200, "text/plain", std::string(kBytes, 'x'));
+  EXPECT_EQ(port.api->open(), 1);
+  for (std::size_t read = 0; read < kBytes;) {
+    const std::string piece = client.Receive();
+    ASSERT_FALSE(piece.empty()) << read;
+    read += piece.size();
+  }
+  client.Send(kGet);
+  const auto next = port.box.Take();
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(port.api->open(), 1);  // the second, since the connection serves one after the other
+}
+
 TEST(ApiPortTest, ThePortEndsWithOpenCallsWhichAreAnsweredToNobody) {
   auto port = std::make_unique<Port>();
   LoopbackConnection waits(1, port->api->port()), reads(1, port->api->port());
