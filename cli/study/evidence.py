@@ -15,11 +15,12 @@ GUIDE = pathlib.PurePath("docs/studies.md").name
 BEGIN = f"""# Evidence
 
 Claims about the methods that this program has, and what its own runs say about them.
-[Studies]({GUIDE}) describes how they are made and judged; each row's runs are in the folder of its
-study, one file for each. `buttress study report FILE... --out PAGE` writes this page.
+[Studies]({GUIDE}) describes how they are made and judged; each row's runs are in the folder of
+its study, one file for each. `buttress study report FILE... --out PAGE` writes this page.
 
 An effect above 0 is an improvement: the difference of the two arms, or with % the difference as a
-share of the second arm.
+share of the second arm. The tasks and models are small enough for many seeds on two cores, so a
+verdict holds for what its study file describes, and is no proof for a large model.
 
 """
 
