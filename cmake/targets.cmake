@@ -9,6 +9,10 @@
 #   one next to two tests that mostly wait; the longest tests start first (COST).
 # buttress_test(NAME [TORCH] LABEL unit|property|... TIMEOUT seconds SOURCES ... [LINK ...])
 #   One GoogleTest program.
+# buttress_process_tests(NAME LABEL integration|fault TIMEOUT seconds SOURCES ... [LINK ...]
+#                        DEPENDS ...)
+#   One GoogleTest program of tests that start the programs DEPENDS. Each source is a test of ctest
+#   with the name of the file, and has a namespace of that name.
 
 # Compiles HEADERS once as target `pch`, for _buttress_precompiled(target pch).
 function(_buttress_precompiled_header pch libraries)
@@ -117,11 +121,8 @@ function(buttress_run_tests)
   set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT ${_buttress_test_environment})
 endfunction()
 
-function(buttress_test name)
-  cmake_parse_arguments(ARG "TORCH" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
-  if(ARG_TORCH AND BUTTRESS_WITHOUT_TORCH)
-    return()
-  endif()
+function(_buttress_test_program name torch)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(
     ${name} PRIVATE buttress_options ${ARG_LINK} GTest::gmock buttress_test_main)
@@ -130,15 +131,45 @@ function(buttress_test name)
   endif()
   _buttress_unity(${name} 8)
   # Compiling a test takes longer than running it. A precompiled header is for one of -O0 and -O1.
-  if(ARG_TORCH)
+  if(torch)
     target_compile_options(${name} PRIVATE -O1)
     _buttress_torch_target(${name})
   else()
     target_compile_options(${name} PRIVATE -O0)
     _buttress_precompiled(${name} buttress_test_pch)
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+endfunction()
+
+function(_buttress_test_of_ctest name label timeout)
+  add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(
-    ${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
+    ${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
             ENVIRONMENT ${_buttress_test_environment})
+endfunction()
+
+function(buttress_test name)
+  cmake_parse_arguments(ARG "TORCH" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  if(ARG_TORCH AND BUTTRESS_WITHOUT_TORCH)
+    return()
+  endif()
+  _buttress_test_program(${name} ${ARG_TORCH} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK})
+  _buttress_test_of_ctest(${name} ${ARG_LABEL} ${ARG_TIMEOUT} ${name})
+endfunction()
+
+function(buttress_process_tests name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK;DEPENDS" ${ARGN})
+  _buttress_test_program(${name} FALSE SOURCES ${ARG_SOURCES} LINK ${ARG_LINK})
+  add_dependencies(${name} ${ARG_DEPENDS})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARG_SOURCES})
+  foreach(source ${ARG_SOURCES})
+    get_filename_component(test ${source} NAME_WE)
+    file(STRINGS ${source} lines REGEX "^TEST(_F|_P)?\\(")
+    if(lines)
+      list(TRANSFORM lines REPLACE "^TEST[_FP]*\\(([A-Za-z0-9]+).*" "\\1.*")
+      list(REMOVE_DUPLICATES lines)
+      list(JOIN lines ":" filter)
+      _buttress_test_of_ctest(
+        ${test} ${ARG_LABEL} ${ARG_TIMEOUT} ${name} --gtest_filter=${filter})
+    endif()
+  endforeach()
 endfunction()

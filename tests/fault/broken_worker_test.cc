@@ -5,7 +5,7 @@
 #include "lib/rpc/coordinator_client.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::broken_worker_test {
 namespace {
 
 constexpr int kSteps = 300;
@@ -53,4 +53,4 @@ INSTANTIATE_TEST_SUITE_P(All, BrokenWorkerTest, testing::Values("rubbish", "hang
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::broken_worker_test

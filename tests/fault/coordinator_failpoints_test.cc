@@ -15,7 +15,7 @@
 #include "lib/ledger/reader.h"
 #include "tests/support/runs/quickstart_run.h"
 
-namespace buttress {
+namespace buttress::coordinator_failpoints_test {
 namespace {
 
 constexpr int kSteps = 3, kPrompts = 2;
@@ -242,4 +242,4 @@ TEST(CoordinatorFailpoints, EveryOneOfTheSourcesHasItsCase) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::coordinator_failpoints_test

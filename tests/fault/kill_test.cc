@@ -8,7 +8,7 @@
 #include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::kill_test {
 namespace {
 
 constexpr int kSteps = 14;
@@ -250,4 +250,4 @@ TEST(KillTest, ACoordinatorKilledWhenTheLearnerHasLeftStillTellsHowTheRunEnded) 
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::kill_test

@@ -9,7 +9,7 @@
 
 #include "tests/support/runs/quickstart_run.h"
 
-namespace buttress {
+namespace buttress::memory_limit_test {
 namespace {
 
 using ::testing::AllOf;
@@ -126,4 +126,4 @@ TEST(MemoryLimitTest, ALearnerThatTheKernelKilledForItsMemoryIsNotRestarted) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::memory_limit_test

@@ -14,7 +14,7 @@
 #include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::resume_test {
 namespace {
 
 constexpr int kSteps = 60;
@@ -252,4 +252,4 @@ TEST(ResumeTest, ARunThatWentBackDrawsThePromptsOfOneThatDidNot) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::resume_test

@@ -8,7 +8,7 @@
 #include "tests/support/runs/browser.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::after_run_test {
 namespace {
 
 using ::testing::AllOf;
@@ -111,4 +111,4 @@ TEST(AfterRunTest, SeedsAreRunOnceComparedAndEachHasAPage) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::after_run_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::async_run_test {
 namespace {
 
 constexpr int kSteps = 8;
@@ -74,4 +74,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, AsyncRunTest,
                          [](const auto& test) { return std::string(test.param.in_flight); });
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::async_run_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::context_run_test {
 namespace {
 
 constexpr std::int64_t kRunMs = 120000;
@@ -68,4 +68,4 @@ TEST(ContextRunTest, SupervisedTrainingEndsWithTheLossesOfOneRank) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::context_run_test

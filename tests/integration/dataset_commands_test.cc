@@ -12,7 +12,7 @@
 #include "tests/support/runs/quickstart_run.h"
 #include "tests/support/temp_dir.h"
 
-namespace buttress {
+namespace buttress::dataset_commands_test {
 namespace {
 
 using nlohmann::json;
@@ -210,4 +210,4 @@ TEST_F(DatasetCommandsTest, ARunWithManyBadRowsNamesTheFileOfAllLast) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::dataset_commands_test

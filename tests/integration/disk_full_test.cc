@@ -14,7 +14,7 @@
 #include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::disk_full_test {
 namespace {
 
 using ::testing::AllOf;
@@ -155,4 +155,4 @@ TEST_F(DiskFullTest, TheRunWaitsForRoomAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::disk_full_test

@@ -11,7 +11,7 @@
 #include "lib/measure/eval_results.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::episode_run_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -218,4 +218,4 @@ TEST(EpisodeRunTest, AGameIsEvaluatedBeforeWhileAndAfterItIsTrained) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::episode_run_test

@@ -15,7 +15,7 @@
 #include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::eval_run_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -177,4 +177,4 @@ TEST(EvalRunTest, WithoutEvaluationsTheBestIsByTheReward) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::eval_run_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::futile_run_test {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -265,4 +265,4 @@ TEST_F(FutileRunTest, AStartModelWithANanEndsTheRunAndIsNamedWithItsTensor) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::futile_run_test

@@ -14,7 +14,7 @@
 #include "tests/support/runs/made_certificates.h"
 #include "tests/support/runs/ssh_servers.h"
 
-namespace buttress {
+namespace buttress::launch_hosts_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -303,4 +303,4 @@ TEST_F(LaunchHostsTest, WhatIsMissingOnAMachineIsNamedBeforeAnythingStarts) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::launch_hosts_test

@@ -13,7 +13,7 @@
 #include "tests/support/runs/launched_run.h"
 #include "tests/support/runs/pseudo_terminal.h"
 
-namespace buttress {
+namespace buttress::launch_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -314,4 +314,4 @@ TEST(LaunchTest, AProcessThatCannotStartEndsTheRunWithItsReason) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::launch_test

@@ -10,7 +10,7 @@
 #include "lib/measure/eval_files.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::lora_run_test {
 namespace {
 
 constexpr std::int64_t kRunMs = 120000;
@@ -154,4 +154,4 @@ TEST(ReferenceRunTest, AStartModelOnTheDiskTrainsTheSameWeights) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::lora_run_test

@@ -7,7 +7,7 @@
 #include "lib/ledger/audit.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::metrics_scrape_test {
 namespace {
 
 constexpr std::int64_t kRunMs = 100000;
@@ -112,4 +112,4 @@ TEST(MetricsScrapeTest, ACoordinatorWhoseDiskDoesNotAnswerIsNeitherAliveNorReady
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::metrics_scrape_test

@@ -13,7 +13,7 @@
 #include "tests/support/runs/quickstart_run.h"
 #include "tests/support/temp_dir.h"
 
-namespace buttress {
+namespace buttress::model_commands_test {
 namespace {
 
 using nlohmann::json;
@@ -238,4 +238,4 @@ TEST_F(ModelCommandsTest, ABadLineIsAnErrorWithFileAndLineAndPrintsNothingElse) 
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::model_commands_test

@@ -11,7 +11,7 @@
 #include "tests/support/runs/machines.h"
 #include "tests/support/runs/made_certificates.h"
 
-namespace buttress {
+namespace buttress::namespaces_test {
 namespace {
 
 constexpr int kSteps = 110;
@@ -335,4 +335,4 @@ TEST_F(NamespacesTest, RanksThatLoseTheirConnectionBothExit) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::namespaces_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::operate_test {
 namespace {
 
 using ::testing::AllOf;
@@ -142,4 +142,4 @@ TEST_F(OperateTest, MistakesAreNamed) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::operate_test

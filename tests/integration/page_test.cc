@@ -13,7 +13,7 @@
 #include "tests/support/runs/browser.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::page_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -199,4 +199,4 @@ TEST(PageTest, WithoutACommonFolderTheLearnerSendsItsSteps) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::page_test

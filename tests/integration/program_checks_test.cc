@@ -8,7 +8,7 @@
 
 #include "tests/support/runs/quickstart_run.h"
 
-namespace buttress {
+namespace buttress::program_checks_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -191,4 +191,4 @@ TEST_F(ProgramChecksTest, AHostsFileThatCannotBeUsedIsAFindingOfBoth) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::program_checks_test

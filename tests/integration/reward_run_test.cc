@@ -7,7 +7,7 @@
 
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::reward_run_test {
 namespace {
 
 using ::testing::AllOf;
@@ -122,4 +122,4 @@ TEST_F(RewardRunTest, ExplainNamesAVerifierThatFailsOnKnownAnswers) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::reward_run_test

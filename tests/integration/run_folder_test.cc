@@ -15,7 +15,7 @@
 #include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::run_folder_test {
 namespace {
 
 using ::testing::AllOf;
@@ -350,4 +350,4 @@ TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwi
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::run_folder_test

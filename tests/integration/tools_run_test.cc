@@ -11,7 +11,7 @@
 
 #include "tests/support/runs/quickstart_run.h"
 
-namespace buttress {
+namespace buttress::tools_run_test {
 namespace {
 
 using nlohmann::json;
@@ -225,4 +225,4 @@ TEST_F(ToolsRun, CallsAreAnsweredCountedAndNotTrained) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::tools_run_test

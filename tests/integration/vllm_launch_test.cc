@@ -16,7 +16,7 @@
 #include "tests/support/runs/fake_vllm_run.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::vllm_launch_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -229,4 +229,4 @@ TEST_F(VllmLaunchTest, WhatCannotWorkIsNamedBeforeAnythingStarts) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::vllm_launch_test

@@ -23,7 +23,7 @@
 #include "tests/support/runs/published_weights.h"
 #include "tests/support/runs/quickstart_run.h"
 
-namespace buttress {
+namespace buttress::vllm_worker_test {
 namespace {
 
 constexpr std::size_t kPromptTokens = 3;
@@ -248,4 +248,4 @@ TEST_F(VllmWorkerTest, TheEndOfTheWorkerDoesNotWaitForServersThatLoadWeights) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::vllm_worker_test

@@ -13,7 +13,7 @@
 #include "lib/weights/version_folder.h"
 #include "tests/support/runs/launched_run.h"
 
-namespace buttress {
+namespace buttress::weight_files_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -107,4 +107,4 @@ TEST(WeightFilesTest, ARankThatDiesWhileItWritesIsStartedAgain) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::weight_files_test
