@@ -18,6 +18,8 @@ bool IsUnready(GroupState state) {
   return state == GroupState::kPending || state == GroupState::kLeased;
 }
 
+bool IsAccepted(GroupState state) { return state == GroupState::kReady || HasPlan(state); }
+
 bool HasEnded(GroupState state) {
   return state == GroupState::kSettled || state == GroupState::kDropped;
 }
@@ -155,7 +157,7 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   AddDerived(row);
   out.groups.push_back(row);
   if (HasPlan(state) || HasEnded(state)) line_.erase(id);
-  if (state != GroupState::kReady) ForgetFollowers();
+  if (!IsAccepted(state)) ForgetFollowers();
   if (!HasEnded(state)) return;
   if (const auto content = accepted_.find(id); content != accepted_.end()) {
     CountEnded(row, *content->second.head, out);
@@ -187,8 +189,8 @@ void GroupTable::AddTokensTo(TokenAccount& account) const {
 }
 
 bool GroupTable::Follows(const GroupRow& group, const AcceptedGroup& accepted) const {
-  const auto ready = ready_.find(group.prompt.row);
-  return ready != ready_.end() && std::ranges::any_of(ready->second, [&](std::uint64_t id) {
+  const auto before = accepted_of_.find(group.prompt.row);
+  return before != accepted_of_.end() && std::ranges::any_of(before->second, [&](std::uint64_t id) {
            return this->accepted(id).place() < accepted.place();
          });
 }
@@ -209,9 +211,8 @@ void GroupTable::AddDerived(const GroupRow& row) {
   if (row.holds_slot) ++active_slots_;
   if (row.state == GroupState::kPending) pending_.insert(row.group_id);
   if (IsUnready(row.state)) unready_.insert(row.group_id);
-  if (row.state != GroupState::kReady) return;
-  ready_steps_.insert(OldestStep(row));
-  ready_[row.prompt.row].insert(row.group_id);
+  if (IsAccepted(row.state)) accepted_of_[row.prompt.row].insert(row.group_id);
+  if (row.state == GroupState::kReady) ready_steps_.insert(OldestStep(row));
 }
 
 void GroupTable::RemoveDerived(const GroupRow& row) {
@@ -219,11 +220,11 @@ void GroupTable::RemoveDerived(const GroupRow& row) {
   if (row.holds_slot) --active_slots_;
   if (row.state == GroupState::kPending) pending_.erase(row.group_id);
   if (IsUnready(row.state)) unready_.erase(row.group_id);
-  if (row.state != GroupState::kReady) return;
-  ready_steps_.erase(ready_steps_.find(OldestStep(row)));
-  const auto ready = ready_.find(row.prompt.row);
-  ready->second.erase(row.group_id);
-  if (ready->second.empty()) ready_.erase(ready);
+  if (row.state == GroupState::kReady) ready_steps_.erase(ready_steps_.find(OldestStep(row)));
+  if (!IsAccepted(row.state)) return;
+  const auto same_prompt = accepted_of_.find(row.prompt.row);
+  same_prompt->second.erase(row.group_id);
+  if (same_prompt->second.empty()) accepted_of_.erase(same_prompt);
 }
 
 }  // namespace buttress

@@ -76,8 +76,9 @@ class GroupTable {
   // Returns the contents of all accepted groups that have not ended, by id.
   const std::map<std::uint64_t, AcceptedGroup>& accepted() const { return accepted_; }
 
-  // Returns the accepted groups that have ended while a ready group of the same prompt had come in
-  // before them, by id. That one may still be taken back.
+  // Returns the accepted groups that have ended while a group of the same prompt that had come in
+  // before them is under way, by id. That one may still be taken back: at once, or as soon as a
+  // learner that goes back has taken it out of its plan.
   const std::map<std::uint64_t, EndedGroup>& followers() const { return followers_; }
 
   // Returns the ContentTag of an accepted group that has ended, from FirstEndedTag on, nullopt for
@@ -122,7 +123,7 @@ class GroupTable {
   GroupRow& Detach(std::uint64_t group_id);
   void Attach(GroupRow& row, GroupState state, LedgerChanges& out);
   void ForgetOldTags();
-  // Whether the group came in after a ready group of its prompt.
+  // Whether the group came in after an accepted one of its prompt that is under way.
   bool Follows(const GroupRow& group, const AcceptedGroup& accepted) const;
   void ForgetFollowers();
   void CountEnded(const GroupRow& row, const v1::GroupHead& head, LedgerChanges& out);
@@ -135,10 +136,10 @@ class GroupTable {
   std::map<std::uint64_t, EndedGroup> followers_;
   GroupLine line_;
   std::set<std::uint64_t> pending_;
-  std::set<std::uint64_t> unready_;                         // pending and leased
-  std::multiset<std::uint64_t> ready_steps_;                // OldestStep of the ready groups
-  std::map<std::uint64_t, std::set<std::uint64_t>> ready_;  // by row of the dataset
-  std::map<std::uint64_t, std::uint64_t> ended_tags_;       // by group id
+  std::set<std::uint64_t> unready_;                               // pending and leased
+  std::multiset<std::uint64_t> ready_steps_;                      // OldestStep of the ready groups
+  std::map<std::uint64_t, std::set<std::uint64_t>> accepted_of_;  // by row of the dataset
+  std::map<std::uint64_t, std::uint64_t> ended_tags_;             // by group id
   std::uint64_t next_group_id_ = 1;
   std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};

@@ -404,8 +404,8 @@ struct LedgerSnapshot {
   std::optional<RunRow> run;                        // nullopt for a new ledger
   std::map<std::uint64_t, GroupRow> groups;         // neither settled nor dropped
   std::map<std::uint64_t, AcceptedGroup> accepted;  // the accepted ones of `groups`
-  std::map<std::uint64_t, EndedGroup> followers;    // ended ones of the prompts of ready groups,
-                                                    // accepted after the first of those
+  std::map<std::uint64_t, EndedGroup> followers;    // ended ones of the prompts of `accepted`,
+                                                    // which came in after the first of those
   std::vector<PromptHistory> histories;             // by row of the dataset; later rows have none
   std::map<std::string, CollapseCounts> collapse;   // of all accepted groups, by source
   std::map<std::string, RecentDifficulty> difficulty;  // by source

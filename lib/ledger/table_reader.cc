@@ -81,12 +81,13 @@ Result<std::vector<ArchiveRow>> ReadArchives(Database& database, const std::stri
 }
 
 Result<std::map<std::uint64_t, EndedGroup>> ReadFollowers(Database& database) {
-  // The index of places leads to what came in after the first ready group, which is little.
+  // The index of places leads to what came in after the first accepted group that is under way,
+  // which is little.
   const std::string where =
       "group_id IN (SELECT group_id FROM accepted WHERE (segment, offset) > (SELECT segment, "
-      "offset FROM groups CROSS JOIN accepted USING (group_id) WHERE under_way AND state = 'ready' "
-      "ORDER BY segment, offset LIMIT 1)) AND NOT under_way AND dataset_row IN (SELECT dataset_row "
-      "FROM groups WHERE under_way AND state = 'ready')";
+      "offset FROM groups CROSS JOIN accepted USING (group_id) WHERE under_way ORDER BY segment, "
+      "offset LIMIT 1)) AND NOT under_way AND dataset_row IN (SELECT dataset_row FROM groups "
+      "CROSS JOIN accepted USING (group_id) WHERE under_way)";
   std::map<std::uint64_t, EndedGroup> followers;
   BUTTRESS_ASSIGN_OR_RETURN(auto groups, ReadGroups(database, where));
   if (groups.empty()) return followers;

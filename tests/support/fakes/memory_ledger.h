@@ -80,19 +80,22 @@ struct MemoryLedger {
     return found;
   }
 
+  static bool HasEnded(GroupState state) {
+    return state == GroupState::kSettled || state == GroupState::kDropped;
+  }
+
   std::map<std::uint64_t, EndedGroup> Followers() const {
     std::optional<std::pair<PayloadEnd, std::uint64_t>> first;
     std::set<std::uint64_t> prompts;
     for (const auto& [id, row] : groups) {
-      if (row.state != GroupState::kReady) continue;
+      if (!accepted.contains(id) || HasEnded(row.state)) continue;
       first = std::min(first.value_or(accepted.at(id).place()), accepted.at(id).place());
       prompts.insert(row.prompt.row);
     }
     std::map<std::uint64_t, EndedGroup> followers;
     for (const auto& [id, content] : accepted) {
       const GroupRow& row = groups.at(id);
-      const bool ended = row.state == GroupState::kSettled || row.state == GroupState::kDropped;
-      if (ended && prompts.contains(row.prompt.row) && content.place() > *first)
+      if (HasEnded(row.state) && prompts.contains(row.prompt.row) && content.place() > *first)
         followers[id] = {row, content};
     }
     return followers;
@@ -123,8 +126,7 @@ struct MemoryLedger {
     }
     if (early_end && early_end->learner_epoch == run->learner_epoch) snapshot.early_end = early_end;
     for (const auto& [id, row] : groups) {
-      const bool ended = row.state == GroupState::kSettled || row.state == GroupState::kDropped;
-      if (ended && accepted.contains(id))
+      if (HasEnded(row.state) && accepted.contains(id))
         snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
       if (row.state == GroupState::kSettled) {
         ++snapshot.ended.settled;
