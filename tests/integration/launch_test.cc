@@ -65,12 +65,26 @@ void Interrupt(LaunchedRun& run, const Brake& brake) {
   ASSERT_EQ(run.Wait(kRunMs), 130) << run.Text();
 }
 
+nlohmann::json StartsOf(const LaunchedRun& run) {
+  return nlohmann::json::parse(TextOf(JoinPath(run.out(), "versions.json")))["starts"];
+}
+
+bool HasAllDigests(const nlohmann::json& start) {
+  for (const char* part : {"programs", "model", "data"}) {
+    for (const auto& file : start[part])
+      if (!file["sha256"].is_string()) return false;
+  }
+  return true;
+}
+
 TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchResumes) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   const Brake brake(4);
   LaunchedRun run(kSteps, brake.With({}));
   run.Start();
   ASSERT_TRUE(run.WaitForStep(4, kRunMs)) << run.Text();
+  // They are made at the lowest priority, and the second start takes over what the first has.
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return HasAllDigests(StartsOf(run).back()); }));
   ASSERT_NO_FATAL_FAILURE(Interrupt(run, brake));
   EXPECT_TRUE(Descendants().empty());
   const auto before = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
@@ -81,13 +95,11 @@ TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchResumes) {
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
   const auto after = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(after.ok());
-  const auto starts = nlohmann::json::parse(TextOf(JoinPath(run.out(), "versions.json")))["starts"];
+  const auto starts = StartsOf(run);
   ASSERT_EQ(starts.size(), 2U);
   for (const auto& start : starts) {
     EXPECT_EQ(start["programs"].size(), 4U);
-    for (const char* part : {"programs", "model", "data"}) {
-      for (const auto& file : start[part]) EXPECT_TRUE(file["sha256"].is_string()) << file.dump();
-    }
+    EXPECT_TRUE(HasAllDigests(start)) << start.dump();
   }
   // The clean stop wrote a checkpoint, so no step was repeated.
   for (std::size_t i = 0; i < before->size(); ++i)
