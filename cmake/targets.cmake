@@ -3,7 +3,7 @@
 # buttress_program(NAME [TORCH|COLD] [ON_DEMAND] SOURCES ... [LINK ...])
 #   A program in bin/; an ON_DEMAND program is built only when it is named.
 #   COLD code runs a few times in a run, so it is compiled for size: that takes g++ a third less
-#   time than -O2, even without a precompiled header, which would have to be one of its own.
+#   time than -O2.
 # buttress_run_tests(NAME...)
 #   Tests of several processes, which keep two cores busy. ctest -j 4 runs two of them at once, or
 #   one next to two tests that mostly wait; the longest tests start first (COST).
@@ -38,6 +38,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   _buttress_precompiled_header(buttress_std_pch "" ${_buttress_std})
   _buttress_precompiled_header(
     buttress_grpc_pch PkgConfig::GRPC ${_buttress_std} <grpcpp/grpcpp.h>)
+  _buttress_precompiled_header(
+    buttress_cold_pch nlohmann_json::nlohmann_json ${_buttress_std} <nlohmann/json.hpp>)
+  target_compile_options(buttress_cold_pch PRIVATE $<$<CONFIG:Release>:-Os>)
   _buttress_precompiled_header(
     buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json"
     <CLI/CLI.hpp> <nlohmann/json.hpp>)
@@ -88,6 +91,7 @@ function(buttress_library name)
     _buttress_torch_target(${name})
   elseif(ARG_COLD)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Os>)
+    _buttress_precompiled(${name} buttress_cold_pch)
   elseif(ARG_LINK MATCHES "buttress_(codec|proto|rpc)")
     _buttress_precompiled(${name} buttress_grpc_pch)
   else()
@@ -108,6 +112,7 @@ function(buttress_program name)
     _buttress_torch_target(${name})
   elseif(ARG_COLD)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Os>)
+    _buttress_precompiled(${name} buttress_cold_pch)
   else()
     _buttress_precompiled(${name} buttress_program_pch)
   endif()
@@ -129,7 +134,7 @@ function(_buttress_test_program name torch)
   if(BUTTRESS_SANITIZER STREQUAL "thread")
     target_link_libraries(${name} PRIVATE buttress_tsan_grpc)
   endif()
-  _buttress_unity(${name} 8)
+  _buttress_unity(${name} 12)
   # Compiling a test takes longer than running it. A precompiled header is for one of -O0 and -O1.
   if(torch)
     target_compile_options(${name} PRIVATE -O1)

@@ -6,7 +6,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_identity.h"
 
-namespace buttress {
+namespace buttress::sources_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST(SourcesTest, ValuesThatCannotBeUsedAreRefused) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::sources_test

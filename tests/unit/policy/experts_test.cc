@@ -7,7 +7,7 @@
 #include "lib/policy/layers/mlp.h"
 #include "tests/unit/policy/golden.h"
 
-namespace buttress {
+namespace buttress::experts_test {
 namespace {
 
 constexpr std::int64_t kRows = 11, kWidth = 6, kExperts = 5;
@@ -129,4 +129,4 @@ TEST(ExpertsTest, OutputsOfBfloat16AreSummedInFloat32) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::experts_test

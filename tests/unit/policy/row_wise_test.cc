@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lib/policy/adapters/adapted_model.h"
 #include "lib/policy/adapters/adapters.h"
 #include "lib/policy/decode/generator.h"
 #include "lib/policy/model_pass.h"

@@ -2,7 +2,7 @@
 
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::choice_test {
 namespace {
 
 Verdict Judge(std::string_view response, std::string_view answer, bool truncated = false) {
@@ -73,4 +73,4 @@ TEST(Choice, AReferenceWithoutALetterIsUnscorable) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::choice_test

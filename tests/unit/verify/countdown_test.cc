@@ -5,7 +5,7 @@
 
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::countdown_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -109,4 +109,4 @@ TEST(Countdown, InATruncatedResponseOnlyClosedTagsCount) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::countdown_test

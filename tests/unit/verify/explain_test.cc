@@ -6,7 +6,7 @@
 
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::explain_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -111,4 +111,4 @@ TEST(Explain, NamesTheTextsThatWereRead) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::explain_test

@@ -6,7 +6,7 @@
 #include "lib/base/os/file.h"
 #include "lib/verify/countdown.h"
 
-namespace buttress {
+namespace buttress::expression_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -78,4 +78,4 @@ TEST(Expression, SizeAndDepthAreBounded) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::expression_test

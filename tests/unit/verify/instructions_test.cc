@@ -7,7 +7,7 @@
 
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::instructions_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -113,4 +113,4 @@ TEST(InstructionsVerifier, AcceptsRowsOfIfevalAndNamesTheBrokenInstruction) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::instructions_test

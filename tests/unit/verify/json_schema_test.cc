@@ -6,7 +6,7 @@
 #include "lib/base/text/bounded_json.h"
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::json_schema_test {
 namespace {
 
 using nlohmann::json;
@@ -111,4 +111,4 @@ TEST(JsonSchemaVerifier, FindsTheValue) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::json_schema_test

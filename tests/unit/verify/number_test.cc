@@ -9,7 +9,7 @@
 #include "lib/verify/verifier.h"
 #include "tests/support/datasets.h"
 
-namespace buttress {
+namespace buttress::number_test {
 namespace {
 
 Verdict Judge(std::string_view name, std::string_view response, std::string_view answer,
@@ -182,4 +182,4 @@ TEST(Number, AgreesWithTheLabelsOfGsm8kModelSolutions) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::number_test

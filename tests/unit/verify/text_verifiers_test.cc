@@ -5,7 +5,7 @@
 #include "lib/verify/extract.h"
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::text_verifiers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -138,4 +138,4 @@ TEST(InLastFence, ReturnsTheLastOfTheLanguageElseThePlainOne) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::text_verifiers_test

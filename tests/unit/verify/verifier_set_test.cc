@@ -4,7 +4,7 @@
 #include "lib/config/reward_text.h"
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::verifier_set_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -97,4 +97,4 @@ TEST(VerifierTable, AVerifierThatFailsAKnownAnswerIsRefused) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::verifier_set_test

@@ -3,7 +3,7 @@
 
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::weighted_sum_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -51,4 +51,4 @@ TEST(WeightedSum, AnUnknownPartIsNamed) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::weighted_sum_test

@@ -11,7 +11,7 @@
 #include "lib/config/load.h"
 #include "tests/oracles/losses/answer.h"
 
-namespace buttress {
+namespace buttress::golden_losses_test {
 namespace {
 
 // Of the value, or of 1 if that is more: float32 against float64.
@@ -61,4 +61,4 @@ TEST(GoldenLossesTest, ValuesAndGradientsAreThoseOfVerlAndTrl) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::golden_losses_test

@@ -3,7 +3,7 @@
 
 #include "rollout_worker/vllm/health_poller.h"
 
-namespace buttress {
+namespace buttress::pace_watch_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(PaceWatchTest, AServerThatWasBusyForAPartOfTheWindowIsNotJudged) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::pace_watch_test

@@ -4,7 +4,7 @@
 
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::controls_test {
 namespace {
 
 const RewardConfig kConfig;
@@ -57,4 +57,4 @@ TEST(ControlsTest, OthersHaveNone) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::controls_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace buttress {
+namespace buttress::label_noise_test {
 namespace {
 
 // Newcombe (1998), "Two-sided confidence intervals for the single proportion", Statistics in
@@ -39,4 +39,4 @@ TEST(LabelNoise, FalseVerdictsHideCollapsedGroupsAndMakeOthersLookCollapsed) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::label_noise_test

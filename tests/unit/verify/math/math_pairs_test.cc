@@ -9,7 +9,7 @@
 #include "lib/base/os/file.h"
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::math_pairs_test {
 namespace {
 
 struct AnswerPair {
@@ -89,4 +89,4 @@ TEST(MathPairs, EqualPairsAreEqualInASentence) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::math_pairs_test

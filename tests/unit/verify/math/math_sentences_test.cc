@@ -13,7 +13,7 @@
 #include "lib/base/os/file.h"
 #include "tests/unit/verify/math/math_verifier.h"
 
-namespace buttress {
+namespace buttress::math_sentences_test {
 namespace {
 
 constexpr int kSentences = 5000;
@@ -341,4 +341,4 @@ TEST(MathSentences, WrittenResponsesAreJudgedAsTheFileStates) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::math_sentences_test

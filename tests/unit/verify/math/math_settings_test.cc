@@ -7,7 +7,7 @@
 #include "lib/config/load.h"
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::math_settings_test {
 namespace {
 
 Verdict Judge(const MathConfig& math, std::string_view response, std::string_view answer,
@@ -138,4 +138,4 @@ TEST(MathSettings, AComparisonThatTakesTooManyStepsIsWrong) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::math_settings_test

@@ -14,7 +14,7 @@
 #include "lib/base/os/file.h"
 #include "tests/unit/verify/math/math_verifier.h"
 
-namespace buttress {
+namespace buttress::math_templates_test {
 namespace {
 
 constexpr int kFillings = 25;  // of each template
@@ -162,4 +162,4 @@ TEST(MathTemplates, CompletionsThatNoRuleWasWrittenForAreMostlyJudgedAsLabelled)
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::math_templates_test

@@ -2,7 +2,7 @@
 
 #include "lib/verify/verifier.h"
 
-namespace buttress {
+namespace buttress::math_test {
 namespace {
 
 Verdict Judge(std::string_view response, std::string_view answer, bool truncated = false) {
@@ -314,4 +314,4 @@ TEST(Math, AdversarialResponsesTakeLinearTime) {
 }
 
 }  // namespace
-}  // namespace buttress
+}  // namespace buttress::math_test
