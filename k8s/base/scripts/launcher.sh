@@ -64,7 +64,11 @@ while :; do
   failures=$((failures + 1))
   [ "$failures" -le "$failures_allowed" ] || exit "$status"
   echo "launcher: mpirun ended with status $status; restart $failures of $failures_allowed" >&2
-  sleep $((pause * failures)) &
-  wait $!
+  # In seconds of its own, because a signal just before `wait` would not end it.
+  left=$((pause * failures))
+  while [ "$left" -gt 0 ] && [ -z "$stopping" ]; do
+    sleep 1
+    left=$((left - 1))
+  done
   [ -z "$stopping" ] || exit 143
 done
