@@ -170,7 +170,7 @@ std::string EnvironmentOf(pid_t pid, const std::string& name) {
 }
 
 int KillDescendants() {
-  constexpr std::int64_t kReapMs = 5000;
+  constexpr std::int64_t kReapMs = 30000;
   std::set<pid_t> killed;
   // One look at all processes can miss the child of a process that dies meanwhile.
   int empty_looks = 0;
@@ -179,9 +179,13 @@ int KillDescendants() {
     for (const ProcessInfo& info : left) {
       if (::kill(info.pid, SIGKILL) == 0) killed.insert(info.pid);
     }
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    empty_looks = left.empty() ? empty_looks + 1 : 0;
+    pid_t reaped = 0;
+    do {
+      reaped = ::waitpid(-1, nullptr, WNOHANG);
+    } while (reaped > 0);
+    // 0: a child is left. It looks ended as soon as its first thread is, and keeps its files and
+    // locks until the last one is: one in a write to a busy disk, or of low priority.
+    empty_looks = left.empty() && reaped < 0 ? empty_looks + 1 : 0;
     return empty_looks == 2;
   });
   return static_cast<int>(killed.size());

@@ -151,10 +151,13 @@ std::string NewestCheckpoint(const LaunchedRun& run) {
 // The run continues from the checkpoint before it, with the same plans.
 TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  const Brake brake(11);
+  const Brake brake(13);  // some steps after a checkpoint, so that its write has ended
   LaunchedRun run(kSteps, brake.With({"--no-eval"}));
-  RunAndKill(run, brake, 11);
+  RunAndKill(run, brake, 13);
   const std::string newest = NewestCheckpoint(run);
+  const bool reported =
+      TextOf(JoinPath(run.out(), "logs/learner.log")).find("checkpoint step=10 ") !=
+      std::string::npos;
   std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/" + newest + "/rank-0.safetensors"),
                                100);
   std::string text;
@@ -163,8 +166,11 @@ TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
 
   run.Start();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
-  EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/coordinator.log")),
-              HasSubstr("the learner goes back behind the newest checkpoint"));
+  // On a busy machine the write may have taken these steps: the coordinator does not know it then.
+  if (reported) {
+    EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/coordinator.log")),
+                HasSubstr("the learner goes back behind the newest checkpoint"));
+  }
   EXPECT_TRUE(std::filesystem::exists(JoinPath(run.out(), "checkpoint/aside-" + newest)));
   ExpectStepsInOrder(run, kSteps);
   ExpectAccountsBalance(run, kSteps * 8);
