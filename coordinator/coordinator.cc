@@ -166,9 +166,10 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
     return InvalidArgument(restored.status().message());
   }
   BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, std::move(restored));
+  BUTTRESS_ASSIGN_OR_RETURN(const PayloadEnd end_of_all, ledger_->EndOfAllPayloads());
   BUTTRESS_ASSIGN_OR_RETURN(
       payloads_, PayloadStore::Open(
-                     JoinPath(config.local.out, "payloads"), ledger_->payload_end(),
+                     JoinPath(config.local.out, "payloads"), ledger_->payload_end(), end_of_all,
                      static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes)));
   PromptMix mix(prompts, config.run);
   BUTTRESS_RETURN_IF_ERROR(mix.Resume(scheduler.sources()));

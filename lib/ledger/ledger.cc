@@ -326,7 +326,7 @@ Status Ledger::Write(const LedgerChanges& changes) {
   return OkStatus();
 }
 
-// A restart reads what is under way, what ended after the first ready group came in, what was
+// A restart reads what is under way, what ended after the first accepted of these came in, what was
 // replaced since the last plan, and the newest ended groups (LedgerReader::Load).
 Result<std::uint64_t> Ledger::LastToArchive() {
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, Run());
@@ -336,8 +336,8 @@ Result<std::uint64_t> Ledger::LastToArchive() {
       "SELECT MIN(group_id) FROM groups WHERE under_way UNION ALL "
       "SELECT MIN(group_id) FROM groups WHERE reason = 'no_signal' AND step = ?1 UNION ALL "
       "SELECT MIN(group_id) FROM accepted WHERE (segment, offset) > (SELECT segment, offset FROM "
-      "groups CROSS JOIN accepted USING (group_id) WHERE under_way AND state = 'ready' ORDER BY "
-      "segment, offset LIMIT 1)",
+      "groups CROSS JOIN accepted USING (group_id) WHERE under_way ORDER BY segment, offset LIMIT "
+      "1)",
       [&](const Statement& row) {
         if (!row.Null(0)) first_kept = std::min(first_kept, row.Unsigned(0));
         return OkStatus();

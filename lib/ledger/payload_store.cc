@@ -71,6 +71,7 @@ PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
     : PayloadReader(std::move(folder)), segment_bytes_(segment_bytes) {}
 
 Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder, PayloadEnd end,
+                                                         PayloadEnd end_of_all,
                                                          std::uint64_t segment_bytes) {
   std::error_code unknown;
   if (end.segment != 0 && !std::filesystem::exists(folder, unknown)) {
@@ -90,12 +91,13 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
   }
   const auto last = sizes.find(end.segment);
   const std::uint64_t last_bytes = last == sizes.end() ? 0 : last->second;
+  const PayloadEnd kept = std::max(end, end_of_all);
   std::uint64_t cut_bytes = 0;
   for (const auto& [segment, size] : sizes) {
-    if (segment < end.segment) continue;
-    cut_bytes += segment == end.segment ? size - std::min(size, end.offset) : size;
+    if (segment < kept.segment) continue;
+    cut_bytes += segment == kept.segment ? size - std::min(size, kept.offset) : size;
     const std::string path = SegmentPath(folder, segment);
-    if (segment > end.segment && unlink(path.c_str()) != 0) return SegmentError(path, errno);
+    if (segment > kept.segment && unlink(path.c_str()) != 0) return SegmentError(path, errno);
   }
   if (cut_bytes > 0)
     Log(kInfo, "payloads that were never acknowledged are cut off",
@@ -107,8 +109,8 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
          {"bytes", last_bytes},
          {"expected", end.offset}});
   }
-  if (end.segment == 0 || last_bytes < end.offset) {
-    BUTTRESS_RETURN_IF_ERROR(store->StartSegment(end.segment + 1));
+  if (kept.segment == 0 || kept > end || last_bytes < end.offset) {
+    BUTTRESS_RETURN_IF_ERROR(store->StartSegment(kept.segment + 1));
     return store;
   }
   BUTTRESS_ASSIGN_OR_RETURN(store->current_,

@@ -475,11 +475,16 @@ Result<std::vector<DropRow>> LedgerReader::Drops() {
 }
 
 Result<PayloadEnd> LedgerReader::EndOfPayloads() {
+  return LastEnd("group_id NOT IN (SELECT group_id FROM drops)");
+}
+
+Result<PayloadEnd> LedgerReader::EndOfAllPayloads() { return LastEnd("TRUE"); }
+
+Result<PayloadEnd> LedgerReader::LastEnd(const std::string& where) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<ArchiveRow> newest, NewestArchive());
   PayloadEnd end = newest ? newest->payload_end : PayloadEnd();
   BUTTRESS_RETURN_IF_ERROR(database_->ForEach(
-      "SELECT * FROM accepted WHERE group_id NOT IN (SELECT group_id FROM drops) ORDER BY segment "
-      "DESC, offset DESC LIMIT 1",
+      "SELECT * FROM accepted WHERE " + where + " ORDER BY segment DESC, offset DESC LIMIT 1",
       [&](const Statement& row) -> Status {
         BUTTRESS_ASSIGN_OR_RETURN(const AcceptedGroup last, AcceptedFrom(row));
         end = std::max(end, last.payload.end());

@@ -129,6 +129,10 @@ class LedgerReader {
   // Returns the end of the last payload that is needed or was, for PayloadStore::Open.
   Result<PayloadEnd> EndOfPayloads();
 
+  // The same with the payloads of groups that were given up because they are damaged, which need
+  // not be there any more.
+  Result<PayloadEnd> EndOfAllPayloads();
+
   // Return the rows of the learner's side, by learner epoch, then step.
   Result<std::vector<LearnerRow>> Learners();
   Result<std::vector<CommitRow>> Commits();
@@ -177,6 +181,8 @@ class LedgerReader {
   // Lets all reads of a call see one moment.
   class Moment;
 
+  // Returns the end of the last payload of the accepted groups of a condition, or of the archives.
+  Result<PayloadEnd> LastEnd(const std::string& where);
   // Returns the archive that has the group, or the groups after it; nullopt if none has.
   Result<std::optional<ArchiveRow>> ArchiveFrom(std::uint64_t group_id);
   // Opens an archive, and keeps it open until another one is.

@@ -117,9 +117,10 @@ Status CoordinatorNode::Open() {
   BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler,
                             Scheduler::Restore(options, snapshot, clock_.MonotonicMs(), changes));
   checker_.Restored(scheduler);
+  BUTTRESS_ASSIGN_OR_RETURN(const PayloadEnd end_of_all, ledger_->EndOfAllPayloads());
   BUTTRESS_ASSIGN_OR_RETURN(payloads_,
                             PayloadStore::Open(disk_.folder() + "/payloads", ledger_->payload_end(),
-                                               setup_.segment_bytes));
+                                               end_of_all, setup_.segment_bytes));
   PromptMix mix(*setup_.prompts, setup_.run);
   BUTTRESS_RETURN_IF_ERROR(mix.Resume(scheduler.sources()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));

@@ -56,8 +56,9 @@ Status RunTurns(const std::string& folder) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger,
                             Ledger::Open(folder + "/ledger.db"));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PayloadStore> payloads,
-                            PayloadStore::Open(folder + "/payloads", ledger->payload_end(), 512));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PayloadStore> payloads,
+      PayloadStore::Open(folder + "/payloads", ledger->payload_end(), {}, 512));
   std::uint64_t next = snapshot.run ? snapshot.run->next_group_id : 1;
   for (int turn = 0; turn < kTurnsOfAnOpening; ++turn) {
     BUTTRESS_RETURN_IF_ERROR(RunTurn(*ledger, *payloads, next));

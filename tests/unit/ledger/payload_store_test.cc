@@ -23,7 +23,7 @@ class PayloadStoreTest : public ::testing::Test {
  protected:
   std::unique_ptr<PayloadStore> Open(PayloadEnd end = {},
                                      std::uint64_t segment_bytes = kSegmentBytes) {
-    Result<std::unique_ptr<PayloadStore>> store = PayloadStore::Open(path_, end, segment_bytes);
+    Result<std::unique_ptr<PayloadStore>> store = PayloadStore::Open(path_, end, {}, segment_bytes);
     EXPECT_TRUE(store.ok()) << store.status().ToString();
     return store.ok() ? *std::move(store) : nullptr;
   }
@@ -121,6 +121,20 @@ TEST_F(PayloadStoreTest, ASegmentThatEndsEarlyIsKeptAndTheStoreGoesOnInTheNextOn
                 HasSubstr("the file ends after 35 of its 36"));
     EXPECT_EQ(*ReadFile(first_segment_), damaged);
   }
+}
+
+TEST_F(PayloadStoreTest, APlaceBehindTheEndThatIsTakenIsNotGivenTwice) {
+  PayloadRef needed;
+  PayloadRef dropped;
+  {
+    const std::unique_ptr<PayloadStore> store = Open();
+    needed = *Append(*store, "needed");
+    dropped = *Append(*store, "dropped");
+  }
+  const std::unique_ptr<PayloadStore> store =
+      *PayloadStore::Open(path_, EndOf(needed), EndOf(dropped));
+  EXPECT_EQ(Append(*store, "next")->segment, 2);
+  EXPECT_EQ(*store->Read(dropped), "dropped");
 }
 
 TEST_F(PayloadStoreTest, AFolderWithoutSegmentsIsDataLoss) {

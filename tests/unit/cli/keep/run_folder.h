@@ -22,7 +22,7 @@ class RunFolder {
  public:
   RunFolder() {
     ledger_ = *Ledger::Open(path() + "/ledger.db");
-    const auto payloads = *PayloadStore::Open(path() + "/payloads", {}, 176);
+    const auto payloads = *PayloadStore::Open(path() + "/payloads", {}, {}, 176);
     LedgerChanges changes;
     changes.run.emplace();
     changes.run->run_id = changes.run->run_name = "made";
