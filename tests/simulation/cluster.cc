@@ -108,6 +108,7 @@ class Cluster {
   std::vector<Flip> flips_;
   std::uint64_t processes_ = 0;
   bool healed_ = false;
+  bool learner_done_ = false;
   bool finished_ = false;
 };
 
@@ -124,9 +125,11 @@ void Cluster::StartWorker(Slot& slot) {
 }
 
 void Cluster::StartLearner() {
+  learner_done_ = false;
   if (learner_) old_learners_.push_back(std::move(learner_));
   learner_ = std::make_unique<LearnerProcess>(
-      world_, network_, checker_, setup_, checkpoints_, ++processes_, [this](bool) {
+      world_, network_, checker_, setup_, checkpoints_, ++processes_, [this](bool done) {
+        learner_done_ = done;
         world_.After(dice_.Between(500, 2500), nullptr, [this] {
           if (!learner_->alive()) StartLearner();
         });
@@ -395,8 +398,10 @@ void Cluster::Watch() {
   if (!node_.running()) return;
   const LoopCore& core = node_.core();
   const Scheduler& scheduler = core.scheduler();
+  // `launch` waits for the learner too: one that starts again from an earlier checkpoint trains the
+  // last steps anew.
   if (core.finished() && scheduler.finished()) {
-    finished_ = true;
+    finished_ = learner_done_;
     return;
   }
   if (healed_) {
