@@ -5,7 +5,7 @@
 #   COLD code runs a few times in a run, so it is compiled for size: that takes g++ a third less
 #   time than -O2.
 # buttress_run_tests(NAME...)
-#   Tests of several processes, which keep two cores busy. ctest -j 4 runs two of them at once, or
+#   Tests of several processes, which keep two cores busy. ctest -j 6 runs three of them at once, or
 #   one next to two tests that mostly wait; the longest tests start first (COST).
 # buttress_test(NAME [TORCH] LABEL unit|property|... TIMEOUT seconds SOURCES ... [LINK ...])
 #   One GoogleTest program.

@@ -25,5 +25,5 @@ fi
 "$root/deploy/build.sh"
 wait
 cd "$root/build/release"
-# For two cores: some tests mostly wait, and those that do not count as two (buttress_run_tests).
-exec ctest -j 4 --output-on-failure --no-tests=error "$@"
+# For two cores: tests of several processes count as two (buttress_run_tests), and also wait.
+exec ctest -j 6 --output-on-failure --no-tests=error "$@"
