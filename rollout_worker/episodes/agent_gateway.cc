@@ -124,6 +124,7 @@ Status CheckAsked(const OpenAiRequest& request) {
       {request.extras.top_logprobs > 0, "top_logprobs, or logprobs of /completions above 0,"},
       {request.prompt_logprobs, "prompt_logprobs"},
       {request.echo, "echo"},
+      {!request.template_arguments.is_null(), "chat_template_kwargs"},
       {request.called_tool.has_value(), "tool_choice but for auto and none"}};
   for (const auto& [is_asked, what] : refused) {
     if (is_asked)

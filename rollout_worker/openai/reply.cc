@@ -187,14 +187,21 @@ OpenAiReply::Json OpenAiReply::MessageJson(const OpenAiChoice& choice, bool even
 }
 
 // The prompt is the first part of an echo. Its first token has no log-prob, and an answer that
-// was cut before the prompt was scored has no other.
+// was cut before the prompt was scored has no other. As in vLLM, text_offset counts the characters
+// of `tokens`, special ones among them, which the text leaves out.
 OpenAiReply::Json OpenAiReply::LogprobsJson(const OpenAiChoice& choice) const {
-  Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array();
+  Json tokens = Json::array(), offsets = Json::array();
+  Json logprobs = Json::array(), tops = Json::array();
+  std::int64_t offset = choice.text_offset;
+  const auto add_token = [&](std::int32_t token) {
+    offsets.push_back(offset);
+    offset += CharactersOf(tokens.emplace_back(TokenText(token)).get_ref<const std::string&>());
+  };
   const auto add = [&](std::int32_t token, float logprob, const std::vector<TokenLogprob>& top) {
     Json by_text = Json::object();
     for (const TokenLogprob& one : top) by_text.emplace(TokenText(one.token), Finite(one.logprob));
     by_text.emplace(TokenText(token), Finite(logprob));
-    tokens.push_back(TokenText(token));
+    add_token(token);
     logprobs.push_back(Finite(logprob));
     tops.push_back(std::move(by_text));
   };
@@ -206,7 +213,7 @@ OpenAiReply::Json OpenAiReply::LogprobsJson(const OpenAiChoice& choice) const {
       const PromptLogprob& score = choice.prompt_logprobs[i - 1];
       add(choice.prompt_token_ids[i], score.logprob, score.top);
     } else {
-      tokens.push_back(TokenText(choice.prompt_token_ids[0]));
+      add_token(choice.prompt_token_ids[0]);
       logprobs.push_back(nullptr);
       tops.push_back(nullptr);
     }
@@ -217,7 +224,8 @@ OpenAiReply::Json OpenAiReply::LogprobsJson(const OpenAiChoice& choice) const {
   }
   return {{"tokens", tokens},
           {"token_logprobs", logprobs},
-          {"top_logprobs", request_.extras.top_logprobs > 0 ? tops : Json()}};
+          {"top_logprobs", request_.extras.top_logprobs > 0 ? tops : Json()},
+          {"text_offset", offsets}};
 }
 
 OpenAiReply::Json OpenAiReply::TokenJson(std::int32_t token, float logprob) const {
@@ -263,6 +271,11 @@ std::string OpenAiReply::TokenText(std::int32_t token) const {
       request_.tokens_as_ids ? Result<std::string>(fmt::format("token_id:{}", token))
                              : tokenizer_.Decode(std::span(&token, 1), SpecialTokens::kKeep);
   return text.ok() ? *text : "";
+}
+
+std::int64_t CharactersOf(std::string_view text) {
+  return std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; });
 }
 
 unsigned HttpCodeOf(const Status& status) {

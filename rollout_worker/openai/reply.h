@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/report/status.h"
@@ -18,8 +19,9 @@ inline constexpr char kJsonType[] = "application/json";
 
 // What a reply, or an event of it, says of one choice.
 struct OpenAiChoice {
-  std::int32_t index = 0;  // over all prompts: prompt * n + choice
-  std::string text;        // beside the tool calls
+  std::int32_t index = 0;        // over all prompts: prompt * n + choice
+  std::string text;              // beside the tool calls
+  std::int64_t text_offset = 0;  // characters of the choice that events before this one showed
   std::vector<ToolCall> calls;
   std::vector<std::int32_t> token_ids;
   std::vector<float> logprobs;                              // of them, nats
@@ -68,6 +70,9 @@ class OpenAiReply {
   const std::string id_;
   const std::int64_t created_;
 };
+
+// Returns how many characters (code points) a UTF-8 text has, as clients count an offset.
+std::int64_t CharactersOf(std::string_view text);
 
 // The HTTP status of an error: 400 for a wrong request, 401, 404, 429 where there is no room, 503
 // where another attempt may succeed, 500 for others.

@@ -25,6 +25,12 @@ constexpr double kMostPenalty = 2;           // as in OpenAI's API
 constexpr double kLeastRepetition = 0.01;
 constexpr double kMostRepetition = 100;
 
+// What a chat template reads, or the call that renders it, of other fields than
+// chat_template_kwargs.
+constexpr std::array<std::string_view, 6> kOfOtherFields = {
+    "messages",      "tools",   "add_generation_prompt", "continue_final_message",
+    "chat_template", "tokenize"};
+
 // They change no token of an answer.
 constexpr std::array<std::string_view, 11> kIgnored = {
     "user",          "metadata",         "store",      "service_tier",    "request_id",
@@ -194,6 +200,9 @@ std::map<std::string_view, Reader> ChatReaders(OpenAiRequest& to) {
   readers["tools"] = [&](const std::string&, const ordered_json& value) {
     return ReadTools(value, to.tools);
   };
+  readers["chat_template_kwargs"] = [&](const std::string& name, const ordered_json& value) {
+    return ReadTemplateArguments(name, value, to.template_arguments);
+  };
   readers["tool_choice"] = [&](const std::string& name, const ordered_json& value) {
     if (value == "auto" || value == "none") return OkStatus();
     std::string& tool = to.called_tool.emplace();
@@ -340,6 +349,18 @@ Result<ordered_json> TemplateMessages(const ordered_json& messages) {
     }
   }
   return out;
+}
+
+Status ReadTemplateArguments(const std::string& name, const ordered_json& value,
+                             ordered_json& out) {
+  if (!value.is_object())
+    return WrongField(name, value, "an object of names that the chat template reads");
+  for (const std::string_view other : kOfOtherFields) {
+    if (value.contains(other))
+      return InvalidArgument(fmt::format("{}.{} is not for a request; leave it out", name, other));
+  }
+  if (!value.empty()) out = value;
+  return OkStatus();
 }
 
 Result<OpenAiRequest> ParseCompletions(std::string_view body) {

@@ -27,6 +27,7 @@ struct OpenAiRequest {
   // Of a chat, as a template reads it: contents are texts, arguments of tool calls are objects.
   nlohmann::ordered_json messages;
   nlohmann::ordered_json tools;  // a list of descriptions; null for none, and for tool_choice: none
+  nlohmann::ordered_json template_arguments;  // chat_template_kwargs; null for none
   // Without seed and max_tokens. The stops are those of the request alone (DecideStops adds those
   // of the model).
   SamplingParams sampling;
@@ -61,5 +62,10 @@ Result<OpenAiRequest> ParseChat(std::string_view body);
 // and the arguments of tool calls become objects. kInvalidArgument names the place of what is
 // malformed, or no text. Pure.
 Result<nlohmann::ordered_json> TemplateMessages(const nlohmann::ordered_json& messages);
+
+// Reads chat_template_kwargs, names that the chat template reads besides what the other fields of a
+// request say, and refuses those that these say. `out` stays null if there are none. Pure.
+Status ReadTemplateArguments(const std::string& name, const nlohmann::ordered_json& value,
+                             nlohmann::ordered_json& out);
 
 }  // namespace buttress

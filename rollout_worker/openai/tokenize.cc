@@ -23,6 +23,8 @@ Status ReadTokenizeField(const std::string& name, const ordered_json& value, Tok
     to.tools = value;
     return value.is_array() ? OkStatus() : WrongField(name, value, "a list of tools");
   }
+  if (name == "chat_template_kwargs")
+    return ReadTemplateArguments(name, value, to.template_arguments);
   if (name != "messages") return UnknownField(name);
   BUTTRESS_ASSIGN_OR_RETURN(to.messages, TemplateMessages(value));
   return OkStatus();

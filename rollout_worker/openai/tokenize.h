@@ -16,8 +16,9 @@ struct TokenizeRequest {
   std::string prompt;
   nlohmann::ordered_json messages;  // as TemplateMessages returns them; null: prompt is meant
   nlohmann::ordered_json tools;
-  bool add_special_tokens = true;     // to the prompt
-  bool add_generation_prompt = true;  // to the messages
+  nlohmann::ordered_json template_arguments;  // chat_template_kwargs; null for none
+  bool add_special_tokens = true;             // to the prompt
+  bool add_generation_prompt = true;          // to the messages
 };
 
 struct DetokenizeRequest {

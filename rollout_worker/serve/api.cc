@@ -179,8 +179,8 @@ Status ServeApi::Tokenize(ApiCall& call) const {
   std::vector<std::int32_t> tokens;
   if (!request.messages.is_null()) {
     BUTTRESS_ASSIGN_OR_RETURN(
-        tokens, model_.encoder.EncodeMessages(request.messages, request.add_generation_prompt,
-                                              request.tools));
+        tokens, EncodeChat(model_, request.messages, request.add_generation_prompt, request.tools,
+                           request.template_arguments));
   } else if (request.add_special_tokens) {
     BUTTRESS_ASSIGN_OR_RETURN(tokens, model_.encoder.EncodeText(request.prompt));
   } else {

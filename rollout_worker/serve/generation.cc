@@ -83,7 +83,7 @@ Result<std::vector<SampleRequest>> Generation::Samples() {
   if (request_.chat) {
     BUTTRESS_ASSIGN_OR_RETURN(
         prompts_.emplace_back(),
-        model_.encoder.EncodeMessages(request_.messages, true, request_.tools));
+        EncodeChat(model_, request_.messages, true, request_.tools, request_.template_arguments));
   }
   if (request_.called_tool) {
     opening_ = OpeningOfCall(model_.tools, *request_.called_tool);
@@ -217,14 +217,16 @@ Status Generation::ReadCalls(FinishReason reason, OpenAiChoice& choice) const {
   return OkStatus();
 }
 
-void Generation::Send(Shown& shown, const OpenAiChoice& choice) {
+void Generation::Send(Shown& shown, OpenAiChoice& choice) {
   if (!std::exchange(begun_, true)) {
     metrics_.first_token_seconds.Observe(
         static_cast<double>(RealClock().MonotonicMs() - begin_ms_) / 1000);
     call_->Begin(200, "text/event-stream");
   }
   if (!std::exchange(shown.begun, true)) call_->Write(reply_.FirstEvent(choice.index));
+  choice.text_offset = shown.characters;
   call_->Write(reply_.Event(choice));
+  shown.characters += CharactersOf(choice.text);
 }
 
 void Generation::Fail(const Status& status) {

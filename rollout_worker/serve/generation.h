@@ -40,6 +40,7 @@ class Generation final : public SampleWatcher {
   struct Shown {
     std::optional<TextStream> text;
     std::size_t tokens = 0;
+    std::int64_t characters = 0;
     bool begun = false;
   };
 
@@ -50,7 +51,7 @@ class Generation final : public SampleWatcher {
   void AddTokens(const EngineResult& result, Shown& shown, OpenAiChoice& choice) const;
   Status ReadAnswerOf(const EngineResult& result, OpenAiChoice& choice) const;
   Status ReadCalls(FinishReason reason, OpenAiChoice& choice) const;
-  void Send(Shown& shown, const OpenAiChoice& choice);
+  void Send(Shown& shown, OpenAiChoice& choice);
   void End();
 
   const std::shared_ptr<ApiCall> call_;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <map>
+
 namespace buttress {
 namespace {
 
@@ -17,6 +19,21 @@ std::vector<double> SecondBounds() {
 Status CheckName(const ServedModel& model, const std::string& name) {
   if (name.empty() || name == model.name) return OkStatus();
   return NotFound(fmt::format("model = '{}' is not served; expected '{}'", name, model.name));
+}
+
+Result<std::vector<std::int32_t>> EncodeChat(const ServedModel& model,
+                                             const nlohmann::ordered_json& messages,
+                                             bool add_generation_prompt,
+                                             const nlohmann::ordered_json& tools,
+                                             const nlohmann::ordered_json& arguments) {
+  // Without a chat template the model's own encoder says so.
+  if (arguments.is_null() || !model.encoder.has_chat_template())
+    return model.encoder.EncodeMessages(messages, add_generation_prompt, tools);
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, value] : arguments.items()) texts[name] = value.dump();
+  BUTTRESS_ASSIGN_OR_RETURN(const TextEncoder encoder,
+                            TextEncoder::Create(*model.tokenizer, texts));
+  return encoder.EncodeMessages(messages, add_generation_prompt, tools);
 }
 
 ServeMetrics::ServeMetrics()

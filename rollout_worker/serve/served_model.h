@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,14 @@ struct ServedModel {
 
 // kNotFound unless `name`, which may be empty, is that of the model.
 Status CheckName(const ServedModel& model, const std::string& name);
+
+// Returns the tokens of a chat by the chat template of the model. `arguments` are names that it
+// reads as well, or null. kInvalidArgument for what the template does not take.
+Result<std::vector<std::int32_t>> EncodeChat(const ServedModel& model,
+                                             const nlohmann::ordered_json& messages,
+                                             bool add_generation_prompt,
+                                             const nlohmann::ordered_json& tools,
+                                             const nlohmann::ordered_json& arguments);
 
 // The metrics of a server. Thread-safe.
 struct ServeMetrics {

@@ -4,6 +4,7 @@
 """
 
 import http.client
+import itertools
 import json
 import math
 import os
@@ -189,6 +190,7 @@ class ServeTest(unittest.TestCase):
             self.assertEqual(logprobs["tokens"][:len(tokens)], [f"token_id:{t}" for t in tokens])
             self.assertIsNone(logprobs["token_logprobs"][0])
             self.assertIsNone(logprobs["top_logprobs"][0])
+            self.check_offsets(logprobs, 0)
             for own, other, top, token in zip(
                     logprobs["token_logprobs"][1:len(tokens)], expected,
                     logprobs["top_logprobs"][1:], logprobs["tokens"][1:], strict=False):
@@ -204,6 +206,26 @@ class ServeTest(unittest.TestCase):
         for entry, token, other in zip(shown["prompt_logprobs"][1:], tokens[1:], expected,
                                        strict=True):
             self.assertAlmostEqual(entry[str(token)]["logprob"], other, places=4)
+
+    def check_offsets(self, logprobs, begin):
+        ends = itertools.accumulate(map(len, logprobs["tokens"]), initial=begin)
+        self.assertEqual(logprobs["text_offset"], list(ends)[:-1])
+
+    def test_offsets_are_those_of_the_text(self):
+        fields = {"prompt": "How many", "max_tokens": 40, "seed": 2, "logprobs": 0}
+        whole = self.completion(**fields, echo=True)["choices"][0]
+        self.check_offsets(whole["logprobs"], 0)
+        at = dict(zip(whole["logprobs"]["text_offset"], whole["logprobs"]["tokens"], strict=True))
+        for offset, token in at.items():
+            if offset < len("How many"):
+                self.assertTrue(whole["text"][offset:].startswith(token), (offset, token))
+        shown = ""
+        for event in self.server.events("/v1/completions", **fields):
+            choice = event["choices"][0]
+            if choice["logprobs"]["tokens"]:
+                self.check_offsets(choice["logprobs"], len(shown))
+            shown += choice["text"]
+        self.assertEqual("How many" + shown, whole["text"])
 
     def test_the_most_probable_tokens_are_of_the_distribution_that_is_sampled(self):
         fields = {"messages": CHAT[:1], "max_tokens": 12, "seed": 3, "logprobs": True}
@@ -435,8 +457,9 @@ class AdmissionTest(unittest.TestCase):
                 stream.close()
             gone = 'buttress_serve_answers_total{code="499",path="/v1/completions"}'
             server.wait_for(lambda: server.metric(gone) == 2)
-            server.wait_for(lambda: server.metric("buttress_serve_running") == 0)
-            server.post("/v1/completions", prompt="a")
+            # A completion keeps its place until the engine has reported its end.
+            server.wait_for(
+                lambda: server.call("POST", "/v1/completions", {"prompt": "a"})[0] == 200)
 
     def test_open_completions_end_after_sigterm_and_others_are_refused(self):
         # Longer than the four choices take on a machine that is busy with other tests.

@@ -9,6 +9,7 @@ namespace buttress {
 namespace {
 
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 using Json = nlohmann::ordered_json;
@@ -56,13 +57,23 @@ TEST(OpenAiReplyTest, LogProbsOfACompletion) {
     return Json::parse(rig.Make().Whole({choice}, {}))["choices"][0]["logprobs"].dump();
   };
   EXPECT_EQ(logprobs(),
-            R"({"tokens":["h","i"],"token_logprobs":[-0.5,-9999.0],"top_logprobs":null})");
+            R"({"tokens":["h","i"],"token_logprobs":[-0.5,-9999.0],"top_logprobs":null,)"
+            R"("text_offset":[0,1]})");
   rig.request.extras.top_logprobs = 2;
   choice.top_logprobs = {{{'h', -0.5F}, {'x', -2}}, {{'y', -1}, {'z', -2}}};
-  EXPECT_THAT(logprobs(),
-              EndsWith(R"("top_logprobs":[{"h":-0.5,"x":-2.0},{"y":-1.0,"z":-2.0,"i":-9999.0}]})"));
+  EXPECT_THAT(
+      logprobs(),
+      HasSubstr(R"("top_logprobs":[{"h":-0.5,"x":-2.0},{"y":-1.0,"z":-2.0,"i":-9999.0}],)"));
   rig.request.tokens_as_ids = true;
   EXPECT_THAT(logprobs(), StartsWith(R"({"tokens":["token_id:104","token_id:105"])"));
+  EXPECT_THAT(logprobs(), EndsWith(R"("text_offset":[0,12]})"));  // as vLLM counts
+  choice.text_offset = 5;                                         // of an event of a stream
+  EXPECT_THAT(logprobs(), EndsWith(R"("text_offset":[5,17]})"));
+}
+
+TEST(OpenAiReplyTest, CharactersAreCodePoints) {
+  EXPECT_EQ(CharactersOf(""), 0);
+  EXPECT_EQ(CharactersOf("a\u00e9\u20ac\U0001F600"), 4);
 }
 
 TEST(OpenAiReplyTest, AnEchoBeginsWithThePrompt) {
@@ -75,6 +86,7 @@ TEST(OpenAiReplyTest, AnEchoBeginsWithThePrompt) {
   choice.prompt_logprobs = {{-3, 4, {{'c', -1}}}};
   const Json shown = Json::parse(rig.Make().Whole({choice}, {}))["choices"][0]["logprobs"];
   EXPECT_EQ(shown["tokens"].dump(), R"(["a","b","h","i"])");
+  EXPECT_EQ(shown["text_offset"].dump(), "[0,1,2,3]");
   EXPECT_EQ(shown["token_logprobs"].dump(), "[null,-3.0,-0.5,-9999.0]");
   EXPECT_EQ(shown["top_logprobs"].dump(),
             R"([null,{"c":-1.0,"b":-3.0},{"h":-0.5},{"y":-1.0,"i":-9999.0}])");

@@ -266,6 +266,27 @@ TEST(OpenAiRequestTest, ToolsAreFunctionsThatThePolicyMayCall) {
   }
 }
 
+TEST(OpenAiRequestTest, ArgumentsOfTheTemplateAreAnObject) {
+  const auto given = [](const char* value) {
+    return std::string(R"(, "chat_template_kwargs": )") + value;
+  };
+  EXPECT_TRUE(Chat("").template_arguments.is_null());
+  EXPECT_TRUE(Chat(given("{}")).template_arguments.is_null());
+  const char* arguments = R"({"enable_thinking":false,"style":null})";
+  EXPECT_EQ(Chat(given(arguments)).template_arguments.dump(), arguments);
+  const std::string head = R"({"messages": [{"role": "user", "content": "a"}])";
+  EXPECT_THAT(Refused(ParseChat(head + given("[1]") + "}")),
+              StartsWith("chat_template_kwargs = [1]; expected an object"));
+  for (const char* other : {"messages", "tools", "add_generation_prompt", "tokenize"}) {
+    const std::string name = std::string("{\"") + other + "\": 1}";
+    EXPECT_THAT(Refused(ParseChat(head + given(name.c_str()) + "}")),
+                StartsWith(std::string("chat_template_kwargs.") + other + " is not for a request"));
+  }
+  const Result<TokenizeRequest> tokenize = ParseTokenize(head + given(arguments) + "}");
+  ASSERT_TRUE(tokenize.ok()) << tokenize.status().ToString();
+  EXPECT_EQ(tokenize->template_arguments.dump(), arguments);
+}
+
 TEST(OpenAiRequestTest, TokenizationOfTextsMessagesAndTokens) {
   const Result<TokenizeRequest> text =
       ParseTokenize(R"({"model": "m", "prompt": "a", "add_special_tokens": false})");

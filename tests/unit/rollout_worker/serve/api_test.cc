@@ -43,7 +43,7 @@ class ServeApiTest : public ::testing::Test {
     return reply.ok() ? *reply : HttpReply();
   }
 
-  ByteTokenizer tokenizer_{"{{ messages[0].content }}"};
+  ByteTokenizer tokenizer_{"{{ messages[0].content }}{{ mark }}"};
   FakeEngine engine_;
   ServedModel model_;
   HttpClient http_;
@@ -60,6 +60,16 @@ TEST_F(ServeApiTest, AnErrorOfTheEngineIsTheAnswer) {
 }
 
 // One choice has ended when the other fails.
+TEST_F(ServeApiTest, ARequestMayNameArgumentsOfTheTemplate) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "a"}])";
+  const std::string marked = chat + R"(, "chat_template_kwargs": {"mark": "b", "other": [1]})";
+  EXPECT_THAT(Call("/tokenize", chat + "}").body, HasSubstr(R"("tokens":[97])"));
+  EXPECT_THAT(Call("/tokenize", marked + "}").body, HasSubstr(R"("tokens":[97,98])"));
+  EXPECT_THAT(Call("/v1/chat/completions", marked + R"(, "return_token_ids": true})").body,
+              HasSubstr(R"("prompt_token_ids":[97,98])"));
+  EXPECT_THAT(Call("/tokenize", chat + "}").body, HasSubstr(R"("tokens":[97])"));
+}
+
 TEST_F(ServeApiTest, AnErrorInAStreamIsItsLastEvent) {
   engine_.Stall(true);
   std::string streamed;
