@@ -403,15 +403,16 @@ function conversation(completion) {
   if (!completion.parts || !completion.parts.length)
     return [element('pre', {}, completion.text !== null ? completion.text : completion.unscorable || '')];
   let turn = 0;
-  return completion.parts.flatMap(part => {
+  const said = completion.parts.flatMap(part => {
     if (part.by !== 'policy') return [element('pre', {className: 'environment'}, part.text)];
     const of = completion.turns[turn++];
     const tools = of.tools.map((tool) => `, ${tool || 'unreadable call'}`).join('');
     const failed = of.failed_tools ? `, ${of.failed_tools} failed` : '';
-    return [element('pre', {}, part.text), element('div', {className: 'muted'},
+    return [element('pre', {className: 'policy'}, part.text), element('div', {className: 'muted'},
       `turn ${turn}: reward ${number(of.reward)}, asked after ${of.waited_ms} ms, ` +
       `answered in ${of.sampled_ms} ms${tools}${failed}`)];
   });
+  return [element('div', {className: 'conversation'}, ...said)];
 }
 
 function group(data) {
