@@ -151,7 +151,10 @@ struct AcceptedGroup {
 
   std::uint64_t id() const { return head->group_id(); }
 
-  GroupTrials trials() const { return {TrialsOf(HistoryOf(*head)), TrialsOf(OwnHistoryOf(*head))}; }
+  // Its results, after those of the prompt's visits of late.
+  GroupTrials trials() const {
+    return {RecentTrialsOf(HistoryOf(*head)), TrialsOf(OwnHistoryOf(*head))};
+  }
 
   // Returns the place of the group in the order in which groups came in.
   std::pair<PayloadEnd, std::uint64_t> place() const { return {payload.end(), id()}; }

@@ -15,6 +15,7 @@ using Row = std::array<double, Difficulty::kRates>;
 
 constexpr double kUniformGroups = 2;  // weight of the uniform distribution, in groups
 constexpr int kIterations = 200;
+constexpr double kLeast = 1e-300;  // probability, of which a logarithm is finite
 constexpr double kHistoryWeights[] = {1, 0.75, 0.5, 0.25, 0.125, 0.0625, 0.03125};
 
 // The grid is even in asin(sqrt(p)), in which a binomial rate has the same error everywhere.
@@ -209,8 +210,6 @@ class MovingFit {
   }
 
  private:
-  static constexpr double kLeast = 1e-300;
-
   struct Counted {
     bool mixed;
     double count;
@@ -293,6 +292,37 @@ Difficulty Difficulty::Fit(std::span<const GroupTrials> groups) {
 }
 
 Difficulty Difficulty::FitMoving(std::span<const GroupTrials> groups) {
+  const std::size_t newest = std::min(groups.size(), RecentDifficulty::kGroups / kAges);
+  const std::span<const GroupTrials> now = groups.last(newest);
+  Difficulty line = FitLine(groups);
+  Difficulty own = Fit(now);
+  own.history_weight_ = 1;
+  const Explained by_line = line.Explains(now), by_own = own.Explains(now);
+  constexpr double kLeastGain = 1;  // nats: where nothing moves, chance would choose the higher
+  const bool better = 2 * by_own.groups > newest &&
+                      by_own.log_likelihood > by_line.log_likelihood + kLeastGain &&
+                      by_own.constant > by_line.constant;
+  return better ? own : line;
+}
+
+Difficulty::Explained Difficulty::Explains(std::span<const GroupTrials> groups) const {
+  Explained out;
+  for (const auto& [before, own] : groups) {
+    if (before.scored == 0 || own.scored < 2) continue;
+    const Row posterior = Posterior(before, {});
+    const double constant = Dot(posterior, ConstantRow(own.scored, TheRates()));
+    out.constant += constant;
+    ++out.groups;
+    if (!IsMixed(own)) continue;
+    const Likelihood result(own, TheRates());
+    out.log_likelihood +=
+        result.log_most +
+        std::log(std::max(kLeast, Dot(posterior, result.share)) / std::max(kLeast, 1 - constant));
+  }
+  return out;
+}
+
+Difficulty Difficulty::FitLine(std::span<const GroupTrials> groups) {
   const Results results = ResultsByAge(groups);
   const Drift drift = DriftOf(results);
   if (drift == Drift()) return Fit(groups);

@@ -24,6 +24,11 @@ inline Trials TrialsOf(const PromptHistory& history) {
   return {static_cast<double>(history.correct), static_cast<double>(history.scored)};
 }
 
+// The newest of these visits weigh most.
+inline Trials RecentTrialsOf(const PromptHistory& history) {
+  return {history.recent_correct, history.recent_scored};
+}
+
 // A group, and what its prompt had shown before it.
 struct GroupTrials {
   Trials before;
@@ -53,6 +58,11 @@ class Difficulty {
   // rise, fall or become certain. The line makes the mixed groups most likely, each given that it
   // is mixed, since a fault that makes groups constant leaves those alone. Histories, which are
   // older still, then count for nothing. Equals Fit unless the line is significant.
+  //
+  // Prompts that are learned one after another move on no common line. Where most of the newest
+  // groups have a history, these make the mixed ones more likely than the line does, and they
+  // expect more collapse, each prompt follows its own history from the distribution of the newest
+  // groups.
   static Difficulty FitMoving(std::span<const GroupTrials> groups);
 
   // Probabilities that a group of `n` scorable completions is all-correct, E[p^n], all-wrong, and
@@ -67,6 +77,18 @@ class Difficulty {
 
  private:
   using Weights = std::array<double, kRates>;
+
+  // What a fit says of groups whose prompts have a history: the log-likelihood of the results of
+  // mixed ones, given that they are mixed, and how many are expected to be constant.
+  struct Explained {
+    double log_likelihood = 0;
+    double constant = 0;
+    std::size_t groups = 0;
+  };
+
+  static Difficulty FitLine(std::span<const GroupTrials> groups);
+
+  Explained Explains(std::span<const GroupTrials> groups) const;
 
   // Normalised.
   Weights Posterior(const Trials& history, const Trials& own) const;

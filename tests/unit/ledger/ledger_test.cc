@@ -101,7 +101,7 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   EXPECT_EQ(snapshot.accepted.at(1), changes.accepted[0]);
   EXPECT_EQ(snapshot.histories, (std::vector<PromptHistory>{{}, {4, 11}}));
   RecentDifficulty difficulty;
-  difficulty.Add(1, {{3, 9}, {1, 2}});
+  difficulty.Add(1, {{2.5, 7}, {1, 2}});  // older visits weigh half
   EXPECT_EQ(snapshot.difficulty, (std::map<std::string, RecentDifficulty>{{"s", difficulty}}));
   const PayloadEnd end = Open()->payload_end();
   EXPECT_EQ(end.segment, 2);

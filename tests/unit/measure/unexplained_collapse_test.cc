@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::int64_t kSize = 8;  // completions of a group
 constexpr std::size_t kPrompts = 512;
+constexpr std::size_t kFewPrompts = 8;
+constexpr double kHistoryDecay =
+    0.5;                          // of a prompt's earlier visits, as the coordinator weighs them
 constexpr double kFailing = 0.2;  // share of groups that a broken verifier calls all wrong
 constexpr int kFaultAt = 300;     // step
 
@@ -26,6 +29,7 @@ struct Simulated {
   bool revisits = true;      // prompts are seen again; otherwise each group has one of its own
   bool middling = false;     // most success rates are near one half
   bool learns = false;       // all logits rise by 6 in 100 steps, from the 100th on
+  bool in_turn = false;      // a few prompts are learned one after another
 };
 
 // Success rates of prompts, spread over [0, 1].
@@ -43,7 +47,8 @@ class Run {
   }
 
   StepMeasurements Step(bool broken) {
-    if (kind_.learns) odds_ = std::exp(std::clamp(0.06 * (steps_++ - 100.0), 0.0, 6.0) - 3);
+    if (kind_.learns) odds_ = std::exp(std::clamp(0.06 * (steps_ - 100.0), 0.0, 6.0) - 3);
+    ++steps_;
     std::vector<GroupTrials> groups;
     for (std::int64_t g = 0; g < kind_.groups; ++g) {
       groups.push_back(Group(broken && random_.Uniform() < kFailing));
@@ -61,16 +66,24 @@ class Run {
 
  private:
   GroupTrials Group(bool wrong) {
-    const std::size_t prompt = number_ % kPrompts;
+    const std::size_t prompt = number_ % (kind_.in_turn ? kFewPrompts : kPrompts);
     Trials& history = histories_[prompt];
     const Trials before = kind_.revisits ? history : Trials{};
     const double drawn = kind_.revisits ? rates_[prompt] : DrawRate(random_, kind_.middling);
+    if (kind_.in_turn) odds_ = OddsOf(prompt);
     const double rate = odds_ * drawn / (1 - drawn + odds_ * drawn);
     Trials own = {0, double{kSize}};
     for (std::int64_t i = 0; i < kSize; ++i)
       own.correct += !wrong && random_.Uniform() < rate ? 1 : 0;
-    history = {history.correct + own.correct, history.scored + own.scored};
+    history = {kHistoryDecay * history.correct + own.correct,
+               kHistoryDecay * history.scored + own.scored};
     return {before, own};
+  }
+
+  // Each prompt is learned within 40 steps, 40 steps after the one before it.
+  double OddsOf(std::size_t prompt) const {
+    const double begin = 60 + 40 * static_cast<double>(prompt);
+    return std::exp(std::clamp(0.15 * (steps_ - begin), 0.0, 6.0));
   }
 
   const Simulated kind_;
@@ -131,6 +144,14 @@ TEST(UnexplainedCollapseTest, APolicyThatLearnsFastRaisesNone) {
     EXPECT_EQ(AlarmAt(kind, 240, false), std::nullopt)
         << kind.groups << kind.revisits << kind.middling;
   }
+}
+
+// No common line follows them, but the histories of the prompts do.
+TEST(UnexplainedCollapseTest, PromptsThatAreLearnedOneAfterAnotherRaiseNone) {
+  for (const std::int64_t groups : {8, 16, 32})
+    EXPECT_EQ(AlarmAt({.groups = groups, .middling = true, .in_turn = true}, 450, false),
+              std::nullopt)
+        << groups;
 }
 
 // The bound on false alarms, for normal excesses without the allowance for the bias of the fit.
