@@ -80,12 +80,14 @@ Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
                   "log_completions wrote");
 }
 
-// Returns the facts about the tokens of a completion, which are its words.
+// Returns the facts about the tokens of a completion, of which those that the policy sampled are
+// its words.
 TextFacts TextFactsOf(const v1::GroupHead& head, std::size_t i) {
   TextFacts facts;
   const std::string_view digest = TokenDigestOf(head, i);
   std::memcpy(&facts.digest, digest.data(), std::min(digest.size(), sizeof(facts.digest)));
-  facts.words = facts.length = head.lengths(static_cast<int>(i));
+  facts.words = SampledLengthsOf(head)[static_cast<int>(i)];
+  facts.length = head.lengths(static_cast<int>(i));
   facts.sketch = TokenSketchOf(head, i);
   return facts;
 }

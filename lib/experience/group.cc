@@ -29,6 +29,19 @@ auto RowsOf(const Column& column, const v1::GroupHead& head, int i) {
       .subspan(first, static_cast<std::size_t>(lengths[i]));
 }
 
+// Returns the sketch of what the policy wrote. What tools, users and templates say is nearly the
+// same in all episodes of a prompt.
+MinHash SampledSketchOf(const v1::Group& group, int i) {
+  const std::span<const std::int32_t> tokens = TokensOf(group, i);
+  if (group.head().turns().empty()) return SketchTokens(tokens);
+  std::vector<std::int32_t> sampled;
+  for (const v1::Turn& turn : group.turns()) {
+    if (turn.completion() == i)
+      sampled.insert(sampled.end(), tokens.begin() + turn.begin(), tokens.begin() + turn.end());
+  }
+  return SketchTokens(sampled);
+}
+
 }  // namespace
 
 MinHash TokenSketchOf(const v1::GroupHead& head, std::size_t i) {
@@ -136,7 +149,7 @@ void FillDerivedColumns(v1::Group& group) {
     head.add_logprob_sums(std::accumulate(logprobs.begin(), logprobs.end(), 0.0));
     digests += Sha256Of({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()})
                    .substr(0, kTokenDigestBytes);
-    const MinHash sketch = SketchTokens(tokens);
+    const MinHash sketch = SampledSketchOf(group, i);
     sketches.append(reinterpret_cast<const char*>(sketch.data()), sizeof(sketch));
   }
   if (!head.turns().empty()) {

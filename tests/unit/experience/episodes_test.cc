@@ -87,6 +87,18 @@ TEST(EpisodesTest, StatisticsCountAnEpisodeOnce) {
   EXPECT_THAT(EpisodeOffsets(plain), ElementsAre(0, 1, 2, 3, 4));
 }
 
+TEST(EpisodesTest, ASketchIsOfWhatThePolicyWrote) {
+  const v1::Group group = GoodEpisodes();
+  const auto sketch = [&](int changed) {
+    v1::Group other = group;
+    if (changed >= 0) other.set_token_ids(changed, other.token_ids(changed) + 1);
+    FillDerivedColumns(other);
+    return TokenSketchOf(other.head(), 0);
+  };
+  EXPECT_EQ(sketch(3), sketch(-1));  // of the environment
+  EXPECT_NE(sketch(4), sketch(-1));  // of the second turn
+}
+
 struct EpisodeRefusal {
   const char* what;
   std::function<void(v1::Group& group)> change;
