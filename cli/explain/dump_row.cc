@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/explain/json_line.h"
 #include "cli/reference/advantages.h"
-#include "lib/base/text/bounded_json.h"
 #include "lib/base/text/random.h"
 #include "lib/config/run_config.h"
 #include "lib/verify/extract.h"
@@ -68,6 +68,11 @@ Status Unexpected(std::string_view field, const json& value, const std::string& 
       fmt::format("{} = {}; expected {}", field, FirstBytes(text, 40), expected));
 }
 
+// REQUIRES: a number, or true or false, which are 1 and 0.
+double NumberOf(const json& value) {
+  return value.is_boolean() ? (value.get<bool>() ? 1.0 : 0.0) : value.get<double>();
+}
+
 // Returns a string, or the joined contents of a list of chat messages.
 std::string TextOf(const json& value) {
   if (value.is_string()) return value.get<std::string>();
@@ -101,9 +106,10 @@ Status ReadStep(const json& row, std::string_view field, const char* expected,
                 std::optional<std::int64_t>& step) {
   const json* value = Find(row, field);
   if (value == nullptr) return OkStatus();
-  if (!value->is_number() || std::abs(value->get<double>()) > 1e15)
+  const double number = value->is_number() ? value->get<double>() : -1;
+  if (!(number >= 0 && number <= 1e15) || number != std::floor(number))
     return Unexpected(field, *value, expected);
-  step = static_cast<std::int64_t>(value->get<double>());
+  step = static_cast<std::int64_t>(number);
   return OkStatus();
 }
 
@@ -128,6 +134,7 @@ Result<const Dialect*> FindDialect(const json& row) {
   if (has({"input", "output", "score"})) return &kVerl;
   if (has({"prompt", "completion", "advantage"})) return &kTrl;
   if (has({"reward"}) && (has({"prompt"}) || has({"id"}) || has({"group"}))) return &kPlain;
+  if (row.empty()) return InvalidArgument("its rows have no fields");
   std::string fields;
   for (const auto& [field, value] : row.items()) fields += (fields.empty() ? "" : ", ") + field;
   return InvalidArgument(fmt::format(
@@ -149,10 +156,11 @@ Result<const Dialect*> DialectOf(LineReader& file) {
     if (Trim(line).empty()) continue;
     ++rows;
     const json row = ParseLine(line);
-    const auto dialect = row.is_object() ? FindDialect(row)
-                                         : Result<const Dialect*>(InvalidArgument(
-                                               "its rows are no objects of JSON, the first: " +
-                                               std::string(FirstBytes(Trim(line), kShownPrompt))));
+    const auto dialect =
+        row.is_object()
+            ? FindDialect(row)
+            : Result<const Dialect*>(InvalidArgument(
+                  "its rows are no objects of JSON, the first: " + WhyNoObject(Trim(line))));
     if (dialect.ok()) {
       file.Rewind();
       return dialect;
@@ -195,12 +203,12 @@ Status RowReader::ReadReward(const json& row, CompletionFacts& completion) const
   if (!row.contains(dialect_->reward))
     return InvalidArgument("no field '" + std::string(dialect_->reward) + "'");
   const json* reward = Find(row, dialect_->reward);
-  if (reward != nullptr && !reward->is_number())
-    return Unexpected(dialect_->reward, *reward, "a number or null");
+  if (reward != nullptr && !reward->is_number() && !reward->is_boolean())
+    return Unexpected(dialect_->reward, *reward, "a number, true, false or null");
   const json* raw = Find(row, dialect_->raw_reward);
   if (raw != nullptr && !raw->is_number())
     return Unexpected(dialect_->raw_reward, *raw, "a number");
-  completion.SetRewards(reward == nullptr ? kNone : reward->get<double>());
+  completion.SetRewards(reward == nullptr ? kNone : NumberOf(*reward));
   if (raw != nullptr && reward != nullptr)
     completion.deciding_reward = completion.raw_reward = raw->get<double>();
   return OkStatus();
@@ -217,8 +225,7 @@ Status RowReader::Decide(const json& row, CompletionFacts& completion) const {
     if (value == nullptr || !scored) continue;
     const FieldValues& values = rule_.values.at(field);
     completion.judged = true;
-    completion.deciding_reward =
-        value->is_boolean() ? (value->get<bool>() ? 1.0 : 0.0) : value->get<double>();
+    completion.deciding_reward = NumberOf(*value);
     if (values.is_outcome()) {
       completion.outcome =
           completion.deciding_reward > values.middle() ? Outcome::kCorrect : Outcome::kWrong;
@@ -233,8 +240,7 @@ Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) cons
   const json* outcome = Find(row, dialect_->outcome);
   if (outcome == nullptr) return OkStatus();
   if (outcome->is_boolean() || outcome->is_number()) {
-    const double value =
-        outcome->is_boolean() ? (outcome->get<bool>() ? 1.0 : 0.0) : outcome->get<double>();
+    const double value = NumberOf(*outcome);
     completion.outcome = value > 0.5 ? Outcome::kCorrect : Outcome::kWrong;
     // The accuracy decides collapse; the score may be shaped.
     if (std::isfinite(completion.shaped_reward)) completion.deciding_reward = value;
@@ -334,7 +340,7 @@ Result<DumpRow> RowReader::Read(const json& row) {
   }
   if (const json* source = Find(row, dialect_->source)) read.facts.source = TextOf(*source);
   if (const json* sampler = Find(row, dialect_->sampler)) read.facts.sampler = TextOf(*sampler);
-  BUTTRESS_RETURN_IF_ERROR(ReadStep(row, "step", "a number", read.step));
+  BUTTRESS_RETURN_IF_ERROR(ReadStep(row, "step", "a whole number, not negative", read.step));
   BUTTRESS_RETURN_IF_ERROR(
       ReadStep(row, dialect_->version, "the step of the weights", read.facts.version_step));
   return read;
@@ -354,33 +360,9 @@ void ReadNumbers(const Dialect& dialect, json& row) {
     if (text == "True" || text == "False") value = text == "True";
     double number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (!text.empty() && error == std::errc() && end == text.data() + text.size()) value = number;
+    if (text.empty() || error != std::errc() || end != text.data() + text.size()) continue;
+    value = std::isfinite(number) ? json(number) : json();
   }
-}
-
-json ParseLine(std::string_view line) {
-  if (NestedDeeper(line)) return json(json::value_t::discarded);
-  json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_discarded()) return parsed;
-  std::string repaired;
-  bool in_string = false;
-  for (std::size_t at = 0; at < line.size();) {
-    if (!in_string) {
-      const std::string_view rest = line.substr(at);
-      const std::string_view words[] = {"NaN", "-Infinity", "Infinity"};
-      const auto word =
-          std::ranges::find_if(words, [&](std::string_view w) { return rest.starts_with(w); });
-      if (word != std::end(words)) {
-        repaired += "null";
-        at += word->size();
-        continue;
-      }
-    }
-    if (line[at] == '"') in_string = !in_string;
-    if (line[at] == '\\' && at + 1 < line.size()) repaired += line[at++];
-    repaired += line[at++];
-  }
-  return json::parse(repaired, nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace buttress

@@ -80,12 +80,8 @@ class RowReader {
 // of numpy as such.
 bool HasTextsOfNumbers(const Dialect& dialect, std::string_view path);
 
-// Makes numbers and booleans of the texts of such a row, and nulls of empty ones; what `dialect`
-// calls texts stays.
+// Makes numbers and booleans of the texts of such a row, and nulls of empty ones, of nan and inf;
+// what `dialect` calls texts stays.
 void ReadNumbers(const Dialect& dialect, nlohmann::json& row);
-
-// Parses JSON and reads the NaN and Infinity that Python writes as null. The result is discarded if
-// the line is not JSON.
-nlohmann::json ParseLine(std::string_view line);
 
 }  // namespace buttress

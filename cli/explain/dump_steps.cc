@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/explain/dump_row.h"
+#include "cli/explain/json_line.h"
 #include "cli/explain/step_source.h"
 #include "cli/explain/trl_state.h"
 #include "lib/base/text/random.h"
@@ -27,8 +28,9 @@ constexpr std::int64_t kManyGroups = 32;         // of which some are constant i
 
 class DumpSteps : public StepSource {
  public:
-  DumpSteps(std::vector<std::string> files, const StepSourceOptions& options)
-      : files_(std::move(files)), options_(options) {}
+  DumpSteps(std::vector<std::string> files, const StepSourceOptions& options,
+            std::vector<std::string> remarks)
+      : files_(std::move(files)), options_(options), first_remarks_(std::move(remarks)) {}
 
   Result<std::vector<GroupFacts>> Next() override {
     while (true) {
@@ -52,13 +54,19 @@ class DumpSteps : public StepSource {
   }
 
   std::vector<std::string> remarks() const override {
-    std::vector<std::string> remarks;
+    std::vector<std::string> remarks = first_remarks_;
+    if (!unfinished_.empty())
+      remarks.push_back(unfinished_ +
+                        " is not finished: it was left out, and its group and step "
+                        "may lack more completions");
     if (others_ > 0)
       remarks.push_back(fmt::format("{} of {} files are no such dumps and were left out: {}",
                                     others_, files_.size(), other_files_));
     if (bad_rows_ > 0)
-      remarks.push_back(std::to_string(bad_rows_) + " bad rows were left out, the first: " +
-                        errors_.substr(0, errors_.find('\n')));
+      remarks.push_back(
+          std::to_string(bad_rows_) +
+          (bad_rows_ == 1 ? " bad row was left out: " : " bad rows were left out, the first: ") +
+          errors_.substr(0, errors_.find('\n')));
     if (huge_rewards_ > 0) {
       remarks.push_back(fmt::format(
           "{} completions count as unscorable, because their rewards are not in [-{}, {}], the "
@@ -88,11 +96,11 @@ class DumpSteps : public StepSource {
                         " groups are shown as one step");
     if (rows_reader_ && !rows_reader_->rule().remark.empty())
       remarks.push_back(rows_reader_->rule().remark);
-    if (groups_ >= kManyGroups && constant_ == 0) {
+    if (comparable_ >= kManyGroups && constant_ == 0) {
       remarks.push_back(fmt::format(
           "none of {} groups is constant: what a trainer filters out (verl: "
           "algorithm.filter_groups) is not in its dump, so this is the ACR of what it kept",
-          groups_));
+          comparable_));
     }
     if (merged_ > 0) {
       remarks.push_back(std::to_string(merged_) +
@@ -211,6 +219,10 @@ class DumpSteps : public StepSource {
         MaskHugeRewards(row->facts);
         return std::optional<DumpRow>(*std::move(row));
       }
+      if (options_.growing && !reader_->ended() && next_file_ == files_.size()) {
+        unfinished_ = where;
+        continue;
+      }
       RecordError(where, row.status());
       // A file of another kind consists of errors only.
       if (bad_rows_ > kMaxErrors && rows_ == 0)
@@ -222,9 +234,9 @@ class DumpSteps : public StepSource {
   Result<DumpRow> ReadRow(std::string_view line) {
     nlohmann::json row = ParseLine(line);
     if (!row.is_object())
-      return InvalidArgument(reader_->ended()
-                                 ? "not a JSON object"
-                                 : "not a JSON object: the file ends inside this line");
+      return InvalidArgument("not a JSON object: " + (reader_->ended()
+                                                          ? WhyNoObject(line)
+                                                          : "the file ends inside this line"));
     if (HasTextsOfNumbers(rows_reader_->dialect(), reader_->path()))
       ReadNumbers(rows_reader_->dialect(), row);
     return rows_reader_->Read(row);
@@ -298,8 +310,10 @@ class DumpSteps : public StepSource {
 
   void Count(const std::vector<GroupFacts>& groups) {
     for (const GroupFacts& group : groups) {
-      ++groups_;
-      constant_ += IsConstant(group.collapse()) ? 1 : 0;
+      const CollapseClass collapse = group.collapse();
+      constant_ += IsConstant(collapse) ? 1 : 0;
+      comparable_ += IsConstant(collapse) || collapse == CollapseClass::kMixed ? 1 : 0;
+      if (rows_reader_->dialect().name == "groups") continue;
       usual_size_ = usual_size_ == 0
                         ? group.completions.size()
                         : std::min(usual_size_, std::max<std::size_t>(2, group.completions.size()));
@@ -309,6 +323,8 @@ class DumpSteps : public StepSource {
 
   const std::vector<std::string> files_;
   const StepSourceOptions options_;
+  const std::vector<std::string> first_remarks_;
+  std::string unfinished_;  // the line that is being written, of a dump that grows
   std::size_t next_file_ = 0;
   std::unique_ptr<LineReader> reader_;
   std::optional<RowReader> rows_reader_;
@@ -332,7 +348,7 @@ class DumpSteps : public StepSource {
   std::int64_t evaluated_ = 0;
   std::uint64_t last_digest_ = 0;
   std::int64_t logged_again_ = 0;
-  std::int64_t groups_ = 0;
+  std::int64_t comparable_ = 0;  // groups that are constant or mixed
   std::int64_t constant_ = 0;
   std::size_t usual_size_ = 0;
   std::int64_t merged_ = 0;
@@ -341,8 +357,10 @@ class DumpSteps : public StepSource {
 }  // namespace
 
 Result<std::unique_ptr<StepSource>> OpenDumpSteps(std::vector<std::string> files,
-                                                  const StepSourceOptions& options) {
-  return std::unique_ptr<StepSource>(std::make_unique<DumpSteps>(std::move(files), options));
+                                                  const StepSourceOptions& options,
+                                                  std::vector<std::string> remarks) {
+  return std::unique_ptr<StepSource>(
+      std::make_unique<DumpSteps>(std::move(files), options, std::move(remarks)));
 }
 
 }  // namespace buttress

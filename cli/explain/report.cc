@@ -33,10 +33,11 @@ std::string Overview(const Report& report) {
                                                 c.all_correct, c.all_wrong, c.other_constant)
                                   : fmt::format("equal rewards {}", c.other_constant);
   text += fmt::format(
-      "ACR {:.3f} = {} of {} groups ({}); unscorable {}, near collapse {}, by rounding only {}\n",
-      c.acr(), c.constant(), c.constant() + c.mixed, classes, c.unscorable, report.near_collapse,
-      report.rounding_only);
+      "ACR {} = {} of {} groups ({}); unscorable {}, near collapse {}, by rounding only {}\n",
+      AcrText(c, 3), c.constant(), c.constant() + c.mixed, classes, c.unscorable,
+      report.near_collapse, report.rounding_only);
   text += DescribeExpected(report) + "\n";
+  if (c.constant() + c.mixed == 0) return text;
   return text + fmt::format("ACR-100 {:.3f}, sigma-ACR {:.3f}\n", report.acr_100, report.sigma_acr);
 }
 
@@ -69,7 +70,7 @@ std::string OverTime(const Report& report) {
     const std::size_t end = (bin + 1) * report.steps.size() / bins;
     StepPoint sum;
     double reward = 0, accuracy = 0, length = 0, trend = 0, expected = 0;
-    std::int64_t accuracies = 0, lengths = 0, trends = 0;
+    std::int64_t rewards = 0, accuracies = 0, lengths = 0, trends = 0;
     for (std::size_t i = begin; i < end; ++i) {
       const StepPoint& p = report.steps[i];
       sum.counts.Add(p.counts);
@@ -78,7 +79,7 @@ std::string OverTime(const Report& report) {
       sum.truncated += p.truncated;
       sum.with_history += p.with_history;
       expected += p.expected_acr * static_cast<double>(p.with_history);
-      reward += p.raw_reward_mean;
+      if (p.raw_reward_mean) reward += *p.raw_reward_mean, ++rewards;
       if (p.accuracy) accuracy += *p.accuracy, ++accuracies;
       if (p.length_mean) length += *p.length_mean, ++lengths;
       const auto& value = surprisal ? p.surprisal_mean : p.similarity;
@@ -89,15 +90,15 @@ std::string OverTime(const Report& report) {
                        : std::string("-");
     };
     const std::int64_t worst = *std::ranges::max_element(sum.causes);
-    text += fmt::format(
-        "{:7} - {:<7} {:5.2f}  {:>8}  {:3.0f} %  {:10.3f}  {:>8}  {:>8}  {:>10}  {}\n",
-        report.steps[begin].step, report.steps[end - 1].step, sum.counts.acr(),
-        mean(expected, sum.with_history, 2), 100 * Share(sum.truncated, sum.completions),
-        reward / static_cast<double>(end - begin), mean(accuracy, accuracies, 2),
-        mean(length, lengths, 0), mean(trend, trends, 3),
-        worst == 0 ? "-"
-                   : fmt::format("{} {:.0f} %", Name(Largest(sum.causes)),
-                                 100 * Share(worst, sum.counts.groups)));
+    text +=
+        fmt::format("{:7} - {:<7} {:>5}  {:>8}  {:3.0f} %  {:>10}  {:>8}  {:>8}  {:>10}  {}\n",
+                    report.steps[begin].step, report.steps[end - 1].step, AcrText(sum.counts, 2),
+                    mean(expected, sum.with_history, 2),
+                    100 * Share(sum.truncated, sum.completions), mean(reward, rewards, 3),
+                    mean(accuracy, accuracies, 2), mean(length, lengths, 0), mean(trend, trends, 3),
+                    worst == 0 ? "-"
+                               : fmt::format("{} {:.0f} %", Name(Largest(sum.causes)),
+                                             100 * Share(worst, sum.counts.groups)));
   }
   return text;
 }
@@ -227,6 +228,7 @@ ordered_json Known(const std::optional<double>& value) {
 ordered_json StepJson(const StepPoint& point) {
   ordered_json object = {{"step", point.step}};
   object.update(CountsJson(point.counts));
+  object["acr"] = AcrJson(point.counts);
   object.update({{"near_collapse", point.near_collapse},
                  {"by_rounding", point.rounding_only},
                  {"with_history", point.with_history},
@@ -234,7 +236,7 @@ ordered_json StepJson(const StepPoint& point) {
                  {"expected_acr", point.expected_acr},
                  {"completions", point.completions},
                  {"truncated", point.truncated},
-                 {"raw_reward_mean", point.raw_reward_mean},
+                 {"raw_reward_mean", Known(point.raw_reward_mean)},
                  {"accuracy", Known(point.accuracy)},
                  {"length_mean", Known(point.length_mean)},
                  {"surprisal_mean", Known(point.surprisal_mean)},
@@ -335,6 +337,7 @@ std::string ReportJson(const ReportHead& head, const Report& report) {
   ordered_json object = {
       {"path", head.path}, {"description", head.description}, {"remarks", head.remarks}};
   object.update(CountsJson(report.counts));
+  object["acr"] = AcrJson(report.counts);
   object.update({{"has_verdicts", report.has_verdicts},
                  {"completions", report.completions},
                  {"near_collapse", report.near_collapse},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/explain/report.h"
+#include "cli/output.h"
 #include "cli/svg_plot.h"
 #include "lib/explain/conclusion.h"
 #include "lib/explain/post_mortem.h"
@@ -34,8 +35,7 @@ std::string Tile(const std::string& value, const std::string& name) {
 
 std::string Tiles(const Report& report) {
   const CollapseCounts& c = report.counts;
-  std::string html =
-      "<div class=\"tiles\">\n" + Tile(fmt::format("{:.3f}", c.acr()), "ACR, observed");
+  std::string html = "<div class=\"tiles\">\n" + Tile(AcrText(c, 3), "ACR, observed");
   if (report.with_history > 0) {
     const std::string meaning =
         report.expected_informs
@@ -62,7 +62,7 @@ std::string Tiles(const Report& report) {
 std::string CauseTable(const Report& report) {
   std::string html =
       "<table><tr><th>cause</th><th class=\"n\">groups</th><th class=\"n\">share</th><th "
-      "style=\"width:30%\"></th><th>meaning</th></tr>\n";
+      "style=\"width:min(30%,calc(30vw - 60px))\"></th><th>meaning</th></tr>\n";
   std::int64_t most = 1;
   for (const std::int64_t count : report.all.causes) most = std::max(most, count);
   for (std::size_t i = 0; i < kCauses; ++i) {
@@ -103,12 +103,12 @@ std::vector<Plot> Plots(const Report& report) {
   for (const StepPoint& p : report.steps) {
     const auto step = static_cast<double>(p.step);
     const std::int64_t classed = p.counts.constant() + p.counts.mixed;
-    acr.lines[0].points.emplace_back(step, p.counts.acr());
+    if (classed > 0) acr.lines[0].points.emplace_back(step, p.counts.acr());
     // With a history for less than half of the prompts, the expected rate does not describe the
     // step.
     if (2 * p.with_history >= classed && classed > 0)
       acr.lines[1].points.emplace_back(step, p.expected_acr);
-    if (report.has_verdicts) {
+    if (report.has_verdicts && classed > 0) {
       acr.lines[2].points.emplace_back(step, Share(p.counts.all_correct, classed));
       acr.lines[3].points.emplace_back(step, Share(p.counts.all_wrong, classed));
     }
@@ -117,7 +117,7 @@ std::vector<Plot> Plots(const Report& report) {
       if (report.all.causes[i] > 0)
         causes.stacked[at++].points.emplace_back(step, Share(p.causes[i], p.counts.groups));
     }
-    reward.lines[0].points.emplace_back(step, p.raw_reward_mean);
+    if (p.raw_reward_mean) reward.lines[0].points.emplace_back(step, *p.raw_reward_mean);
     if (p.accuracy) reward.lines[1].points.emplace_back(step, *p.accuracy);
     if (p.length_mean) length.lines[0].points.emplace_back(step, *p.length_mean);
     if (p.surprisal_mean) surprisal.lines[0].points.emplace_back(step, *p.surprisal_mean);

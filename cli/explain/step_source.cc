@@ -1,5 +1,8 @@
 #include "cli/explain/step_source.h"
 
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -59,19 +62,39 @@ Result<std::vector<std::string>> FilesIn(const std::string& folder, std::string_
   return files;
 }
 
+constexpr std::array<const char*, 4> kEndings = {".jsonl", ".parquet", ".arrow", ".csv"};
+
+// Says which files of a folder are not read because it has some with `ending`.
+std::vector<std::string> OtherKinds(const std::string& folder, std::string_view ending) {
+  std::vector<std::string> names;
+  for (const char* other : kEndings) {
+    if (other == ending) continue;
+    const Result<std::vector<std::string>> files = FilesIn(folder, other);
+    if (!files.ok()) continue;
+    for (const std::string& file : *files) names.push_back(fs::path(file).filename().string());
+  }
+  if (names.empty()) return {};
+  return {
+      fmt::format("left out {} of another format in {}, the first: {}; a folder is read in one "
+                  "format, the first that it has of {}",
+                  names.size() == 1 ? "1 file" : fmt::format("{} files", names.size()), folder,
+                  names[0], fmt::join(kEndings, ", "))};
+}
+
 Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
                                                const StepSourceOptions& options) {
   std::error_code ignored;
   if (!RunFolderOf(folder).empty()) return OpenLedgerSteps(JoinPath(folder, "ledger.db"));
-  // TRL writes to <output_dir>/completions.
-  for (const std::string& place : {folder, JoinPath(folder, "completions")}) {
+  // TRL writes to <output_dir>/completions, and other programs their logs next to it.
+  for (const std::string& place : {JoinPath(folder, "completions"), folder}) {
     if (!fs::is_directory(place, ignored)) continue;
     if (fs::exists(JoinPath(place, "state.json"), ignored))  // of save_to_disk
       return OpenDumpSteps({place}, options);
     // One kind of file only: a folder may have the same rows in two.
-    for (const char* ending : {".jsonl", ".parquet", ".arrow", ".csv"}) {
+    for (const char* ending : kEndings) {
       BUTTRESS_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesIn(place, ending));
-      if (!files.empty()) return OpenDumpSteps(std::move(files), options);
+      if (!files.empty())
+        return OpenDumpSteps(std::move(files), options, OtherKinds(place, ending));
     }
   }
   return NotFound(folder +

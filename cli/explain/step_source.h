@@ -41,6 +41,7 @@ struct StepSourceOptions {
   std::vector<std::string> rewards;
   std::int64_t max_tokens = 0;  // token limit of the run; 0: unknown
   bool skip_bad = false;        // leaves bad rows out and counts them
+  bool growing = false;         // a trainer may be at work on the last line, which is then left out
 };
 
 // Opens a run folder, a ledger.db, a dump in a file of any format of lib/data/dataset.h, or a
@@ -52,7 +53,10 @@ Result<std::unique_ptr<StepSource>> OpenSteps(const std::string& path,
 std::string RunFolderOf(const std::string& path);
 
 Result<std::unique_ptr<StepSource>> OpenLedgerSteps(const std::string& ledger_path);
+
+// `remarks` become those of the source.
 Result<std::unique_ptr<StepSource>> OpenDumpSteps(std::vector<std::string> files,
-                                                  const StepSourceOptions& options);
+                                                  const StepSourceOptions& options,
+                                                  std::vector<std::string> remarks = {});
 
 }  // namespace buttress

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -133,6 +134,14 @@ Status ExplainOnce(const ExplainFlags& flags, const std::vector<Condition>& cond
   return OkStatus();
 }
 
+// Whether a trainer has written nothing to `path` yet.
+bool HasNothingYet(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_empty(path, none)) return true;
+  return std::filesystem::is_directory(path, none) &&
+         OpenSteps(path, {}).status().code() == StatusCode::kNotFound;
+}
+
 // With --watch, reports again and again until a condition holds or the user interrupts it.
 Status Run(const ExplainFlags& flags) {
   std::vector<Condition> conditions;
@@ -145,7 +154,10 @@ Status Run(const ExplainFlags& flags) {
   while (true) {
     if (isatty(STDOUT_FILENO) != 0) std::fputs("\033[H\033[2J", stdout);
     const Status status = ExplainOnce(flags, conditions);
-    if (!status.ok() && !status.message().ends_with(kNoGroups)) return status;
+    if (!status.ok() && !status.message().ends_with(kNoGroups) && !HasNothingYet(flags.path))
+      return status;
+    if (!status.ok())
+      fmt::print(stderr, "explain: {}; looking again in {} s\n", status.message(), flags.watch);
     if (WaitForShutdown(std::chrono::seconds(flags.watch))) return Cancelled("interrupted");
   }
 }
@@ -186,7 +198,10 @@ std::function<Status()> AddExplain(CLI::App& app) {
       ->check(CLI::Range(1, 86400));
   app.add_flag("--skip-bad", flags->source.skip_bad,
                "leave bad rows out instead of stopping with a list of them");
-  return [flags] { return Run(*flags); };
+  return [flags] {
+    flags->source.growing = flags->watch > 0;
+    return Run(*flags);
+  };
 }
 
 }  // namespace buttress

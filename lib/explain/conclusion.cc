@@ -96,6 +96,13 @@ Conclusion Conclude(const Report& report) {
                         report.misjudged_sources, report.misjudged_sources == 1 ? "" : "s")};
   }
   if (auto fault = WorstFault(report)) return *fault;
+  if (report.counts.constant() + report.counts.mixed == 0) {
+    return {"nothing to compare",
+            fmt::format("none of {} groups has two completions with a verdict; completions of one "
+                        "prompt and step are a group, or those of one uid (verl) or group (plain "
+                        "rows)",
+                        report.counts.groups)};
+  }
   if (auto noise = LabelNoise(report.truth)) return *noise;
   const GroupCounts recent = report.all.Recent();
   if (auto easy = Difficult(recent, "too easy", Cause::kTooEasy, Cause::kEasySource)) return *easy;

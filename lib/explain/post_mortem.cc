@@ -52,7 +52,7 @@ void AddMeans(const std::vector<GroupFacts>& groups, const std::vector<GroupCont
     point.near_collapse +=
         IsNearCollapse(groups[k].deciding_rewards(), groups[k].outcomes()) ? 1 : 0;
   }
-  point.raw_reward_mean = reward.value().value_or(0);
+  point.raw_reward_mean = reward.value();
   point.accuracy = accuracy.value();
   point.length_mean = length.value();
   point.surprisal_mean = surprisal.value();
@@ -191,7 +191,7 @@ Report PostMortem::Finish(std::int64_t misjudged_sources) {
     report_.with_history += point.with_history;
     observed += point.observed_acr * static_cast<double>(point.with_history);
     expected += point.expected_acr * static_cast<double>(point.with_history);
-    acr.push_back(point.counts.acr());
+    if (point.counts.constant() + point.counts.mixed > 0) acr.push_back(point.counts.acr());
   }
   if (report_.with_history > 0) {
     report_.observed_acr = observed / static_cast<double>(report_.with_history);

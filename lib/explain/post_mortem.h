@@ -49,11 +49,11 @@ struct StepPoint {
   double expected_acr = 0;
   std::int64_t completions = 0;
   std::int64_t truncated = 0;
-  double raw_reward_mean = 0;            // over scorable completions
-  std::optional<double> accuracy;        // share of correct among those with a known outcome
-  std::optional<double> length_mean;     // tokens, or bytes of text if tokens are unknown
-  std::optional<double> surprisal_mean;  // -logprob / tokens in nats, an estimate of the entropy
-  std::optional<double> similarity;      // mean over the groups with texts of room_words or more
+  std::optional<double> raw_reward_mean;  // over scorable completions
+  std::optional<double> accuracy;         // share of correct among those with a known outcome
+  std::optional<double> length_mean;      // tokens, or bytes of text if tokens are unknown
+  std::optional<double> surprisal_mean;   // -logprob / tokens in nats, an estimate of the entropy
+  std::optional<double> similarity;       // mean over the groups with texts of room_words or more
 };
 
 struct PromptSummary {

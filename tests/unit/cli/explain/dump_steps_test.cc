@@ -258,7 +258,8 @@ TEST_F(DumpStepsTest, BadRowsAreReportedByFileAndLineOrSkippedAndCounted) {
         "{\"prompt\":\"p\",\"completion\":\"x\",\"rew");
   const std::string error = ErrorOf();
   EXPECT_THAT(error, HasSubstr("4 bad rows"));
-  EXPECT_THAT(error, HasSubstr("1.jsonl:3: reward = \"high\"; expected a number or null"));
+  EXPECT_THAT(error,
+              HasSubstr("1.jsonl:3: reward = \"high\"; expected a number, true, false or null"));
   EXPECT_THAT(error, HasSubstr("1.jsonl:4: no field 'prompt'"));
   EXPECT_THAT(error, HasSubstr("1.jsonl:5: step 4 after step 5"));
   EXPECT_THAT(error, HasSubstr("1.jsonl:6: not a JSON object: the file ends inside this line"));
@@ -266,7 +267,76 @@ TEST_F(DumpStepsTest, BadRowsAreReportedByFileAndLineOrSkippedAndCounted) {
   const Result<Steps> steps = ReadAll();
   ASSERT_TRUE(steps.ok()) << steps.status().ToString();
   EXPECT_EQ((*steps)[0][0].completions.size(), 1);
-  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("4 bad rows were left out")));
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("4 bad rows were left out, the first: ")));
+}
+
+TEST_F(DumpStepsTest, ALineThatIsNoObjectIsShownWhereItGoesWrong) {
+  const std::string row = R"({"prompt":"p","completion":"x","reward":1,"step":1})";
+  const std::string half = R"({"prompt":"p","completion":"x)";
+  Write("1.jsonl", row + "\n" + half + "\n[1]\n" + R"({"step":1}\x1b)" + "\n{\"a\":\"\xff\"}\n" +
+                       row.substr(0, row.size() - 1) + ",\x1b}\n" + std::string(99, '[') + "\n");
+  const std::string error = ErrorOf();
+  EXPECT_THAT(error, HasSubstr("1.jsonl:2: not a JSON object: it breaks off after: "
+                               "{\"prompt\":\"p\",\"completion\":\"x"));
+  EXPECT_THAT(error, HasSubstr("1.jsonl:3: not a JSON object: it is of the type array: [1]"));
+  EXPECT_THAT(error, HasSubstr("1.jsonl:5: not a JSON object: byte 7 is not UTF-8: {\"a\":\""));
+  EXPECT_THAT(error, HasSubstr("1.jsonl:7: not a JSON object: it is nested deeper than 64 levels"));
+  EXPECT_EQ(error.find('\x1b'), std::string::npos);
+}
+
+// Steps are numbers of a sequence: -1 and 1.5 are none.
+TEST_F(DumpStepsTest, AStepIsAWholeNumberThatIsNotNegative) {
+  for (const char* step : {"-1", "1.5", "1e300", "\"x\""}) {
+    Write("1.jsonl",
+          fmt::format(R"({{"prompt":"p","completion":"x","reward":1,"step":{}}})", step) + "\n");
+    EXPECT_THAT(ErrorOf(), HasSubstr("expected a whole number, not negative")) << step;
+  }
+}
+
+TEST_F(DumpStepsTest, ARewardOfTrueIsOneAndATextOfNanIsNone) {
+  Write("1.jsonl",
+        "{\"input\":\"p\",\"output\":\"a\",\"score\":true,\"step\":1}\n"
+        "{\"input\":\"p\",\"output\":\"b\",\"score\":false,\"step\":1}\n"
+        "{\"input\":\"p\",\"output\":\"c\",\"score\":\"nan\",\"step\":1}\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  const GroupFacts& group = (*steps)[0][0];
+  EXPECT_EQ(group.completions[0].deciding_reward, 1);
+  EXPECT_EQ(group.completions[1].deciding_reward, 0);
+  EXPECT_EQ(group.completions[2].outcome, Outcome::kUnscorable);
+  EXPECT_THAT(remarks_, ::testing::IsEmpty());
+}
+
+TEST_F(DumpStepsTest, ALineThatIsBeingWrittenIsLeftOutOfADumpThatGrows) {
+  const std::string row = R"({"prompt":"p","completion":"x","reward":1,"step":1})";
+  Write("1.jsonl", row + "\n" + row + "\n" + row.substr(0, 20));
+  options_.growing = true;
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  EXPECT_EQ((*steps)[0][0].completions.size(), 2);
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("1.jsonl:3 is not finished")));
+  Write("2.jsonl", row + "\n");  // a file that others follow is whole
+  EXPECT_THAT(ErrorOf(), HasSubstr("1.jsonl:3: not a JSON object"));
+}
+
+TEST_F(DumpStepsTest, FilesOfAnotherFormatAreNamed) {
+  Write("1.jsonl", R"({"prompt":"p","completion":"x","reward":1,"step":1})"
+                   "\n");
+  Write("rows.csv", "prompt,completion,reward\np,x,1\n");
+  ASSERT_TRUE(ReadAll().ok());
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(
+                            HasSubstr("left out 1 file of another format in " + folder_.path() +
+                                      ", the first: rows.csv; a folder is read in one format")));
+}
+
+// What is not comparable says nothing of what a trainer filters out.
+TEST_F(DumpStepsTest, GroupsWithoutAVerdictAreNotTakenForFilteredOnes) {
+  std::string text;
+  for (int k = 0; k < 40; ++k)
+    text += fmt::format(R"({{"step":1,"rewards":[null,null],"id":"{}"}})", k) + "\n";
+  Write("1.jsonl", text + R"({"step":1,"rewards":[1,0,1,0],"id":"m"})" + "\n");
+  ASSERT_TRUE(ReadAll().ok());
+  EXPECT_THAT(remarks_, ::testing::IsEmpty());
 }
 
 TEST_F(DumpStepsTest, AHugeRewardIsUnscorableNamedAndCounted) {
@@ -383,8 +453,8 @@ TEST_F(DumpStepsTest, FilesThatAreNoDumpsAreLeftOutAndNamed) {
   EXPECT_THAT(remarks_[0], HasSubstr("3 of 4 files are no such dumps and were left out: "));
   EXPECT_THAT(remarks_[0], HasSubstr("2.jsonl: it is of verl, the files before it are of plain"));
   EXPECT_THAT(remarks_[0], HasSubstr("metrics.jsonl: the fields loss, lr belong to no known dump"));
-  EXPECT_THAT(remarks_[0],
-              HasSubstr("notes.jsonl: its rows are no objects of JSON, the first: rem"));
+  EXPECT_THAT(remarks_[0], HasSubstr("notes.jsonl: its rows are no objects of JSON, the first: "
+                                     "byte 1 is no JSON: rem"));
 }
 
 TEST_F(DumpStepsTest, OnlyWhatIsNoDumpMayBeALogOfMetrics) {

@@ -71,6 +71,26 @@ TEST(ReportTest, AVerifierThatFailsOnKnownAnswersComesBeforeEverythingElse) {
   EXPECT_THAT(ReportText(kHead, SmallRun()), Not(HasSubstr("failed controls")));
 }
 
+// Completions whose prompts all differ form groups of one.
+TEST(ReportTest, GroupsOfOneAreNothingToCompareAndHaveNoRate) {
+  PostMortem post_mortem(CauseRules{}, nullptr);
+  std::vector<GroupFacts> groups(3);
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    groups[k].step = 1;
+    groups[k].prompt_id = std::to_string(k);
+    groups[k].completions.emplace_back().SetRewards(1);
+  }
+  ASSERT_TRUE(post_mortem.Add(groups).ok());
+  const Report report = post_mortem.Finish();
+  const std::string text = ReportText(kHead, report);
+  EXPECT_THAT(text, HasSubstr("\nconclusion: nothing to compare, none of 3 groups has two "));
+  EXPECT_THAT(text, HasSubstr("\nACR - = 0 of 0 groups"));
+  EXPECT_THAT(text, Not(HasSubstr("ACR-100")));
+  const auto json = nlohmann::json::parse(ReportJson(kHead, report), nullptr, false);
+  EXPECT_TRUE(json["summary"]["acr"].is_null());
+  EXPECT_TRUE(json["summary"]["steps"][0]["acr"].is_null());
+}
+
 TEST(ReportTest, ExpectedAcrFollowsFromTheDifficulty) {
   // The easy prompt is always solved, so that at ten visits little but certainty is left.
   const Report report = SmallRun();

@@ -108,7 +108,7 @@ TEST_F(RewardFieldsTest, TheOneColumnWithTwoValuesDecidesWhereFormatIsAlwaysRigh
               HasSubstr("the raw reward is accuracy_reward + format_reward, each with weight 1; "
                         "accuracy_reward decides what is right, because no other column has two "
                         "values (0 and 1); --reward NAME names another"));
-  EXPECT_NEAR(explained.report.steps[0].raw_reward_mean, 2.0,
+  EXPECT_NEAR(explained.report.steps[0].raw_reward_mean.value_or(0), 2.0,
               1e-12);  // the sum, of 12 right groups
   EXPECT_EQ(explained.report.steps[0].accuracy, 1.0);
 }
@@ -163,7 +163,7 @@ TEST_F(RewardFieldsTest, AccOfVerlDecidesAndTheScoreIsTheRawReward) {
   });
   const Explained explained = Explain();
   ExpectVerdict(explained);
-  EXPECT_NEAR(explained.report.steps[0].raw_reward_mean, 2.0, 1e-12);
+  EXPECT_NEAR(explained.report.steps[0].raw_reward_mean.value_or(0), 2.0, 1e-12);
   EXPECT_EQ(explained.report.steps[0].accuracy, 1.0);
 }
 
