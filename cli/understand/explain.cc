@@ -18,7 +18,9 @@
 #include "cli/command.h"
 #include "cli/explain/condition.h"
 #include "cli/explain/report.h"
+#include "cli/explain/report_comparison.h"
 #include "cli/explain/step_source.h"
+#include "cli/output.h"
 #include "cli/python/python_program.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
@@ -30,13 +32,16 @@ namespace {
 constexpr std::string_view kNoGroups = " holds no group with a reward yet";
 
 struct ExplainFlags {
-  std::string path;
+  std::vector<std::string> paths;
   std::string html;
   StepSourceOptions source;
   CauseRules rules;
   std::vector<std::string> fail_if;
   std::int64_t watch = 0;
+  bool compare = false;
   bool json = false;
+
+  const std::string& path() const { return paths[0]; }
 };
 
 // Shows progress on stderr: one changing line on a terminal, one line per minute elsewhere.
@@ -62,20 +67,26 @@ class Progress {
   bool shown_ = false;
 };
 
-Result<Report> ReadAll(StepSource& source, const ExplainFlags& flags) {
+Result<ComparedReport> ReadReport(const std::string& path, const ExplainFlags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<StepSource> source,
+                            OpenSteps(path, flags.source));
   std::function<void(const CollapsedGroup&)> on_collapsed;
-  if (flags.json)
+  if (flags.json && !flags.compare)
     on_collapsed = [](const CollapsedGroup& group) {
       std::fputs(CollapsedGroupJson(group).c_str(), stdout);
     };
   PostMortem post_mortem(flags.rules, on_collapsed);
   Progress progress;
   while (true) {
-    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupFacts> groups, source.Next());
-    if (groups.empty()) return post_mortem.Finish(source.misjudged_sources());
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupFacts> groups, source->Next());
+    if (groups.empty()) break;
     BUTTRESS_RETURN_IF_ERROR(post_mortem.Add(groups));
-    progress.Show(source.progress(), groups[0].step);
+    progress.Show(source->progress(), groups[0].step);
   }
+  ComparedReport read = {{path, source->description(), source->remarks()},
+                         post_mortem.Finish(source->misjudged_sources())};
+  if (read.report.all.groups == 0) return InvalidArgument(path + std::string(kNoGroups));
+  return read;
 }
 
 // Returns the path of the page with plots, or "" for no page. Only a run folder gets a page by
@@ -83,15 +94,12 @@ Result<Report> ReadAll(StepSource& source, const ExplainFlags& flags) {
 std::string PagePath(const ExplainFlags& flags) {
   if (flags.html == "none") return "";
   if (!flags.html.empty() || flags.json) return flags.html;
-  const std::string run = RunFolderOf(flags.path);
+  const std::string run = RunFolderOf(flags.path());
   return run.empty() ? "" : JoinPath(run, "explain.html");
 }
 
 // kFailedPrecondition names the first condition that holds (ConditionHolds).
-Status Check(const std::vector<Condition>& conditions, const ReportHead& head,
-             const Report& report) {
-  if (conditions.empty()) return OkStatus();
-  const auto summary = nlohmann::ordered_json::parse(ReportJson(head, report))["summary"];
+Status Check(const std::vector<Condition>& conditions, const nlohmann::ordered_json& summary) {
   for (const Condition& condition : conditions) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool holds, Holds(condition, summary));
     if (holds) return ConditionHolds(condition.text);
@@ -100,11 +108,8 @@ Status Check(const std::vector<Condition>& conditions, const ReportHead& head,
 }
 
 Status ExplainGroups(const ExplainFlags& flags, const std::vector<Condition>& conditions) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<StepSource> source,
-                            OpenSteps(flags.path, flags.source));
-  BUTTRESS_ASSIGN_OR_RETURN(const Report report, ReadAll(*source, flags));
-  if (report.all.groups == 0) return InvalidArgument(flags.path + std::string(kNoGroups));
-  const ReportHead head = {flags.path, source->description(), source->remarks()};
+  BUTTRESS_ASSIGN_OR_RETURN(const ComparedReport read, ReadReport(flags.path(), flags));
+  const auto& [head, report] = read;
   std::fputs((flags.json ? ReportJson(head, report) : ReportText(head, report)).c_str(), stdout);
   const std::string page = PagePath(flags);
   if (!page.empty()) {
@@ -112,7 +117,17 @@ Status ExplainGroups(const ExplainFlags& flags, const std::vector<Condition>& co
     std::fprintf(flags.json ? stderr : stdout, "\npage with plots: %s\n", page.c_str());
   }
   std::fflush(stdout);
-  return Check(conditions, head, report);
+  if (conditions.empty()) return OkStatus();
+  return Check(conditions, nlohmann::ordered_json::parse(ReportJson(head, report))["summary"]);
+}
+
+Status CompareGroups(const ExplainFlags& flags, const std::vector<Condition>& conditions) {
+  BUTTRESS_ASSIGN_OR_RETURN(const ComparedReport first, ReadReport(flags.paths[0], flags));
+  BUTTRESS_ASSIGN_OR_RETURN(const ComparedReport second, ReadReport(flags.paths[1], flags));
+  const nlohmann::ordered_json json = ReportComparisonJson(first, second);
+  std::fputs((flags.json ? JsonLine(json) : ReportComparisonText(first, second)).c_str(), stdout);
+  std::fflush(stdout);
+  return Check(conditions, json);
 }
 
 // What holds no groups may be a log of metrics. What holds damaged ones is not taken for one.
@@ -120,8 +135,8 @@ Status ExplainOnce(const ExplainFlags& flags, const std::vector<Condition>& cond
   Status groups = ExplainGroups(flags, conditions);
   const bool none = groups.code() == StatusCode::kNotFound || groups.message().ends_with(kNoGroups);
   groups = AsInput(std::move(groups));
-  if (!none || !RunFolderOf(flags.path).empty() || !conditions.empty()) return groups;
-  std::vector<std::string> arguments = {flags.path};
+  if (!none || !RunFolderOf(flags.path()).empty() || !conditions.empty()) return groups;
+  std::vector<std::string> arguments = {flags.path()};
   if (flags.json) arguments.emplace_back("--json");
   const Result<std::string> log = RunPython(kMetricLogProgram, std::move(arguments));
   if (!log.ok())
@@ -149,12 +164,18 @@ Status Run(const ExplainFlags& flags) {
     BUTTRESS_ASSIGN_OR_RETURN(Condition condition, ParseCondition(text));
     conditions.push_back(std::move(condition));
   }
+  if (flags.paths.size() != (flags.compare ? 2U : 1U))
+    return InvalidArgument(
+        fmt::format("{} paths; expected one, or two after --compare", flags.paths.size()));
+  if (flags.compare && (flags.watch > 0 || !flags.html.empty()))
+    return InvalidArgument("--compare has no page and is made once: leave --html and --watch out");
+  if (flags.compare) return AsInput(CompareGroups(flags, conditions));
   if (flags.watch == 0) return ExplainOnce(flags, conditions);
   InstallShutdownHandlers();
   while (true) {
     if (isatty(STDOUT_FILENO) != 0) std::fputs("\033[H\033[2J", stdout);
     const Status status = ExplainOnce(flags, conditions);
-    if (!status.ok() && !status.message().ends_with(kNoGroups) && !HasNothingYet(flags.path))
+    if (!status.ok() && !status.message().ends_with(kNoGroups) && !HasNothingYet(flags.path()))
       return status;
     if (!status.ok())
       fmt::print(stderr, "explain: {}; looking again in {} s\n", status.message(), flags.watch);
@@ -166,7 +187,7 @@ Status Run(const ExplainFlags& flags) {
 
 std::function<Status()> AddExplain(CLI::App& app) {
   const auto flags = std::make_shared<ExplainFlags>();
-  app.add_option("path", flags->path,
+  app.add_option("path", flags->paths,
                  "run folder, ledger.db, or folder or file of JSONL, Parquet, Arrow or CSV: "
                  "verl's rollout_data_dir, TRL's completions, or rows with prompt, completion and "
                  "reward; or a trainer's log of metrics, such as trainer_state.json")
@@ -175,6 +196,9 @@ std::function<Status()> AddExplain(CLI::App& app) {
       "--html", flags->html,
       "path of the page with plots, or 'none' [explain.html in a run folder; none for a dump or "
       "with --json]");
+  app.add_flag("--compare", flags->compare,
+               "two paths instead of one: print their numbers next to each other, with the "
+               "difference and its interval (`buttress compare` also compares settings of runs)");
   app.add_flag("--json", flags->json,
                "print one object per group without a signal, then {\"summary\": ...}");
   app.add_option(
