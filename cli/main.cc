@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/fleet/fleet.h"
 #include "cli/process.h"
 #include "lib/base/os/file.h"
 #include "lib/base/os/shutdown.h"
@@ -117,6 +118,7 @@ bool IsCommand(std::string_view name) {
 int Run(int argc, char** argv) {
   CLI::App app("Buttress: distributed RL training of language models");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "buttress " + ProgramVersion());
   std::function<Status()> run;
   for (const CommandEntry& command : kCommands) {
     CLI::App& sub = *app.add_subcommand(command.name, command.summary);
