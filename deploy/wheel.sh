@@ -45,7 +45,6 @@ Name: buttress
 Version: $version
 Summary: Advantages, verifiers and post-mortems of reinforcement learning for language models
 License-Expression: Apache-2.0
-License-File: LICENSE
 Requires-Python: >=3.9
 Requires-Dist: PyYAML>=6
 METADATA
@@ -70,6 +69,12 @@ done | sed 's/: .*//; s/:amd64$//' | sort -u >"$work/packages"
 while read -r package; do
   cp -L "/usr/share/doc/$package/copyright" "$info/licenses/$package.txt"
 done <"$work/packages"
+# Debian's files refer to common texts by their path, which other systems lack.
+grep -oh '/usr/share/common-licenses/[A-Za-z0-9.+-]*' "$info"/licenses/*.txt | sed 's/\.$//' |
+  sort -u | while read -r text; do
+  [ ! -f "$text" ] || cp -L "$text" "$info/licenses/common-licenses-${text##*/}.txt"
+done
+(cd "$info/licenses" && printf 'License-File: %s\n' *) >>"$info/METADATA"
 
 "$tools/bin/wheel" pack "$tree" -d "$work" >/dev/null
 PATH=$tools/bin:$PATH "$tools/bin/auditwheel" repair --strip -w "$out" "$work"/buttress-*.whl \

@@ -11,6 +11,7 @@ trap 'rm -rf "$work"' EXIT
 "$root/deploy/wheel.sh" "$work"
 "$peers/bin/pip" install -q --disable-pip-version-check --no-deps --target "$work/packages" \
   "$work"/buttress-*.whl
-export PYTHONPATH=$work/packages PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=1
+export PATH=$work/packages/bin:$PATH PYTHONPATH=$work/packages
+export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=1
 "$peers/bin/python" "$here/train.py"
 "$peers/bin/python" "$here/verl_steps.py" "$peers/verl"
