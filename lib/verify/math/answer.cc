@@ -156,9 +156,8 @@ std::vector<ProseValue> ValuesAndSpan(std::string_view text, const std::optional
 
 // Adds the last value that the text states. A later one that is doubted leaves the text without an
 // answer, and so does one that the text denies later on.
-void AddLastExpression(std::string_view anchor, std::string_view text, CommaReading commas,
-                       Candidates& found) {
-  text = WithoutRemark(text);
+void AddLastValue(std::string_view anchor, std::string_view text, CommaReading commas,
+                  Candidates& found) {
   const auto span = LastSpan(text);
   std::vector<std::string_view> denied;
   for (const ProseValue& value : ValuesAndSpan(text, span, commas)) {
@@ -181,6 +180,16 @@ void AddLastExpression(std::string_view anchor, std::string_view text, CommaRead
     if (assertion == Assertion::kOpen) return;
     if (assertion == Assertion::kDenied) denied.push_back(value.span);
   }
+}
+
+// Adds the last value that the text states, else the words that its last sentence does.
+void AddLastExpression(std::string_view anchor, std::string_view text, CommaReading commas,
+                       Candidates& found) {
+  text = WithoutRemark(text);
+  AddLastValue(anchor, text, commas, found);
+  if (!found.empty()) return;
+  const auto words = LastComplement(text);
+  if (words && ReadAssertion(text, *words) == Assertion::kStated) found.Add(anchor, words);
 }
 
 // Returns the offset of the end of `part` in `text`.
@@ -212,7 +221,7 @@ void AddBehind(std::string_view anchor, std::string_view text, const Behind& beh
     const Assertion assertion = ReadAssertion(text, *span, IsEquation(*span));
     if (States(assertion)) {
       found.Add(anchor, span, assertion);
-      if (span->find('$') == std::string_view::npos)
+      if (span->find('$', span->find_first_not_of('$')) == std::string_view::npos)
         found.Add(anchor, LastOfChain(*span), assertion);
     }
   }

@@ -62,6 +62,18 @@ std::string WithoutFullWidth(std::string_view text) {
   return plain;
 }
 
+// Removes the article before a word: "a parabola"; not before a unit, as in "a cm".
+std::string_view WithoutArticle(std::string_view text) {
+  constexpr std::size_t kShortest = 4;
+  const std::size_t blank = text.find(' ');
+  const std::string_view article = text.substr(0, std::min(blank, text.size()));
+  if (article != "a" && article != "an" && article != "the") return text;
+  const std::string_view rest = text.substr(article.size());
+  std::size_t end = std::min<std::size_t>(1, rest.size());
+  while (end < rest.size() && absl::ascii_isalpha(rest[end])) ++end;
+  return end > kShortest ? Trim(rest) : text;
+}
+
 // Removes Markdown's quote sign at the start and emphasis around the whole.
 std::string_view WithoutEmphasis(std::string_view text) {
   if (text.starts_with("> ")) text = Trim(text.substr(2));
@@ -103,7 +115,7 @@ std::string CleanAnswer(std::string_view written) {
     clean.resize(std::min(clean.find(again), clean.size()));
   std::string_view trimmed = WithoutEmphasis(Trim(clean));
   while (trimmed.ends_with('.')) trimmed = Trim(trimmed.substr(0, trimmed.size() - 1));
-  return std::string(WithoutEmphasis(trimmed));
+  return std::string(WithoutArticle(WithoutEmphasis(trimmed)));
 }
 
 }  // namespace buttress

@@ -224,7 +224,8 @@ Sameness CompareRelations(const MathNode& given_as_is, const MathNode& gold_as_i
 Sameness CompareRatios(const MathNode& given, const MathNode& gold, MathComparison& how) {
   if (given.parts.size() != gold.parts.size()) return Sameness::kDifferent;
   if (CompareOrdered(given.parts, gold.parts, how) == Sameness::kSame) return Sameness::kSame;
-  if (Contains(gold, MathKind::kUnit) || Contains(given, MathKind::kUnit))
+  const bool ranges = !given.text.empty() && !gold.text.empty();  // 1 to 2 is not 10 to 20
+  if (ranges || Contains(gold, MathKind::kUnit) || Contains(given, MathKind::kUnit))
     return Sameness::kDifferent;
   for (const MathNode& part : gold.parts) {
     if (CompareMath(part, MakeNumber(0), how) != Sameness::kDifferent) return Sameness::kDifferent;

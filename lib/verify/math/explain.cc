@@ -89,7 +89,7 @@ std::string WhyMembersDiffer(const MathNode& given, const MathNode& gold, MathCo
                        given.parts.size());
   if (given.kind == MathKind::kInterval && given.text != gold.text)
     return fmt::format("the reference has the brackets {}, the response {}", gold.text, given.text);
-  if (given.text != gold.text) return "the relations differ";
+  if (given.kind == MathKind::kRelation && given.text != gold.text) return "the relations differ";
   const auto as_list = [](const MathNode& node) { return MakeNode(MathKind::kList, node.parts); };
   if (CompareMath(as_list(given), as_list(gold), how) == Sameness::kSame)
     return "the members are the same in another order";
@@ -147,7 +147,7 @@ std::string WhyNotStated(std::string_view text, std::string_view value, ProseVal
       Holds(around, kComparisonWord, "<",
             {"least", "most", "minimum", "maximum", "exceeds", "below", "above", "under", "over"});
   if (bounds) return fmt::format("the response bounds or compares {}", value);
-  if (Holds(around, kConditionWord, "", {}))
+  if (Holds(around, kConditionWord, "", {"when"}))
     return fmt::format("the response gives {} under a condition", value);
   if (Holds(around, kOperationWord, "*", {"times", "of"}) || all != value)
     return fmt::format("the response computes with {}", value);

@@ -70,12 +70,15 @@ bool HoldsProse(const MathNode& node, bool in_list) {
                                  [](const MathNode& part) { return HoldsProse(part, true); });
     case MathKind::kRelation:
     case MathKind::kRatio:
+    case MathKind::kNegate:
       if (is_text(node.parts.front())) return true;
       break;
     case MathKind::kProduct:
       if (std::ranges::any_of(node.parts, is_text)) return true;
       break;
-    case MathKind::kSum:
+    case MathKind::kSum:  // "3 two-digit primes"
+      return std::ranges::any_of(node.parts,
+                                 [](const MathNode& part) { return HoldsProse(part, false); });
     case MathKind::kPower:
     case MathKind::kQuotient:
       break;
@@ -150,12 +153,18 @@ const MathNode* LastMember(const Answer& given, MathComparison& how) {
   const bool closed = !HasFreeSymbols(last);
   const auto agrees = [&](const MathNode& part) {
     if (closed && (HasFreeSymbols(part) || HasUnit(part))) return true;
-    if (last.kind == MathKind::kMatrix && part.kind != last.kind) return true;  // not computed
+    if (part.kind != last.kind &&
+        (last.kind == MathKind::kMatrix || Contains(part, MathKind::kMatrix)))
+      return true;  // not computed
     const Sameness sameness = CompareMath(part, last, how);
     return closed ? sameness != Sameness::kDifferent : sameness == Sameness::kSame;
   };
   if (!closed && (IsOfFunctions(given.source) || agrees(node.parts.end()[-2]))) return &last;
-  return std::all_of(node.parts.begin(), node.parts.end() - 1, agrees) ? &last : nullptr;
+  // "2 * 6 = 2^6 + 6^2 = 100": the problem defines the operation.
+  const bool defined = node.parts.size() > 2 && node.parts.front().kind == MathKind::kProduct;
+  return std::all_of(node.parts.begin() + (defined ? 1 : 0), node.parts.end() - 1, agrees)
+             ? &last
+             : nullptr;
 }
 
 constexpr std::string_view kIntegerLetters = "kmn";
@@ -188,6 +197,13 @@ MathNode WithFreeInteger(MathNode node) {
   return node;
 }
 
+// Whether the text of one answer stands as bare letters in the other: \text{AM} and AM.
+bool IsSameWord(const Answer& text, const Answer& other) {
+  return text.node.kind == MathKind::kText && other.source.size() > 1 &&
+         std::ranges::all_of(other.source, absl::ascii_isalpha) &&
+         LowerAscii(other.source) == text.node.text;
+}
+
 // Tries the other reading of a comma that could separate thousands, "100,200" as two numbers. That
 // "3,14" is 3.14 is for the run to say (run.reward.math.decimal): it may also be two answers.
 Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison& how) {
@@ -195,6 +211,7 @@ Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison
   if (first == Sameness::kSame || !how.lenient()) return first;
   if (CompareMath(WithFreeInteger(given.node), WithFreeInteger(gold.node), how) == Sameness::kSame)
     return Sameness::kSame;
+  if (IsSameWord(given, gold) || IsSameWord(gold, given)) return Sameness::kSame;
   if (const MathNode* last = LastMember(given, how)) {
     if (CompareMath(*last, gold.node, how) == Sameness::kSame) return Sameness::kSame;
   }
@@ -339,6 +356,7 @@ std::string Why(const VerifyRequest& request, const MathConfig& config, const Re
   if (verdict.outcome == Outcome::kCorrect) {
     if (CompareMath(given.node, gold.node, how) == Sameness::kSame)
       return WhySame(given.node, gold.node);
+    if (IsSameWord(given, gold) || IsSameWord(gold, given)) return "both are the same word";
     return HoldsComma(given.source + " " + gold.source)
                ? "both agree in another reading of its comma"
                : "both agree in the last member of the response's chain";

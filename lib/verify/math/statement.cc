@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "lib/verify/extract.h"
 #include "lib/verify/math/syntax/lexer.h"
 #include "lib/verify/prose/assertion.h"
+#include "lib/verify/prose/prose.h"
+#include "lib/verify/prose/prose_words.h"
 
 namespace buttress {
 namespace {
@@ -49,11 +52,33 @@ std::size_t MultiplierAt(std::string_view text) {
   return 0;
 }
 
+// Returns the end of the first line, or of the display of mathematics that it opens.
+std::size_t LineEnd(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> kDisplays[] = {{"\\[", "\\]"},
+                                                                         {"$$", "$$"}};
+  const std::size_t end = text.find('\n');
+  for (const auto& [open, close] : kDisplays) {
+    if (!text.starts_with(open)) continue;
+    const std::size_t at = text.find(close, open.size());
+    if (at != std::string_view::npos && at > end) return at + close.size();
+  }
+  return end;
+}
+
+constexpr int kMaxComplementWords = 3;
+
+// Returns the word at the begin of the text in lower case.
+std::string FirstWord(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && absl::ascii_isalpha(text[end])) ++end;
+  return LowerAscii(text.substr(0, end));
+}
+
 }  // namespace
 
 std::string_view Sentence(std::string_view text) {
   text = Trim(text.substr(std::min(text.find_first_not_of(": \t\r\n*"), text.size())));
-  text = text.substr(0, text.find('\n'));
+  text = text.substr(0, LineEnd(text));
   while (text.size() > 1 && text.ends_with('!')) text.remove_suffix(1);  // no factorial
   int depth = 0;  // of braces: the full stop in \text{Rs. } does not end a sentence
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
@@ -120,6 +145,30 @@ std::optional<std::string_view> PlainNumber(std::string_view text) {
   if (words > kMaxUnitWords || ReadAssertion(text, *number) != Assertion::kStated)
     return std::nullopt;
   return number;
+}
+
+std::optional<std::string_view> LastComplement(std::string_view text) {
+  text = Trim(text);
+  while (text.ends_with('.') || text.ends_with('*')) text.remove_suffix(1);
+  std::string_view rest = text.substr(SentenceBegin(text, text.size()));
+  std::optional<std::string_view> complement;
+  for (std::size_t blank = rest.find(' '); blank != std::string_view::npos;
+       blank = rest.find(' ')) {
+    const std::string word = FirstWord(rest);
+    rest = Trim(rest.substr(blank));
+    if ((ProseClasses(word) & kCopulaWord) != 0 || word == "be") complement = rest;
+  }
+  if (!complement) return std::nullopt;
+  while ((ProseClasses(FirstWord(*complement)) & kPassiveWord) != 0) {
+    const std::size_t blank = complement->find(' ');
+    if (blank == std::string_view::npos) return std::nullopt;
+    complement = Trim(complement->substr(blank));
+  }
+  int words = 0;
+  AnyWord(*complement,
+          [&](std::string_view, std::size_t) { return ++words > kMaxComplementWords; });
+  const bool plain = complement->find_first_of("0123456789,:=+") == std::string_view::npos;
+  return plain && words > 0 && words <= kMaxComplementWords ? complement : std::nullopt;
 }
 
 }  // namespace buttress

@@ -22,4 +22,9 @@ std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from
 // "7 of 9", "7 = x" or "x + 7".
 std::optional<std::string_view> PlainNumber(std::string_view text);
 
+// Returns what the verb of the last sentence says of its subject if that is one to three words and
+// no number: "odd" of "So the function is odd.", "Tom" of "The winner must be Tom". Whether the
+// sentence states it is for assertion.h to say.
+std::optional<std::string_view> LastComplement(std::string_view text);
+
 }  // namespace buttress

@@ -149,9 +149,10 @@ class ValueReader {
       const PlacedWord before = WordBefore(text_, Begin(value));
       if (before.text == "negative" || (before.text == "minus" && EndsInVerb(before.begin)))
         Extend(value, before.begin, End(value));
-      const bool joined = i + 1 < values_.size() &&
-                          (JoinUnits(value, values_[i + 1]) || JoinRatio(value, values_[i + 1]));
-      if (joined) ++i;
+      const std::size_t first = i;
+      if (i + 1 < values_.size() && JoinUnits(value, values_[i + 1])) ++i;
+      while (i + 1 < values_.size() && JoinRatio(value, values_[i + 1])) ++i;
+      const bool joined = i > first;
       if (!joined && !JoinMonth(value)) AddUnit(value);
       kept.push_back(std::move(value));
     }
@@ -185,15 +186,19 @@ class ValueReader {
     return true;
   }
 
-  // "the ratio of boys to girls is 4 to 3"
+  // "the ratio of boys to girls is 4 to 3", "a 4 to 3 ratio"; not "the ratio fell from 4 to 3"
   bool JoinRatio(ProseValue& value, const ProseValue& next) {
     if (Begin(next) < End(value) || text_.substr(End(value), Begin(next) - End(value)) != " to ")
       return false;
     constexpr std::size_t kReach = 100;
     const std::size_t begin = Begin(value) - std::min(Begin(value), kReach);
     const std::string before = LowerAscii(text_.substr(begin, Begin(value) - begin));
-    if (before.find("ratio") == std::string::npos && !before.ends_with("odds are ")) return false;
-    std::string text = std::string(value.span) + ":" + std::string(next.span);
+    if (before.ends_with("from ") ||
+        (before.find("ratio") == std::string::npos && !before.ends_with("odds are ") &&
+         WordAt(text_, End(next)).text != "ratio"))
+      return false;
+    std::string text =
+        (value.text.empty() ? std::string(value.span) : value.text) + ":" + std::string(next.span);
     Extend(value, Begin(value), End(next));
     value.text = std::move(text);
     return true;

@@ -73,6 +73,26 @@ bool Restates(std::string_view text, std::string_view equation) {
          equation.find('=') != std::string_view::npos && left_side(before) != left_side(equation);
 }
 
+// Whether "or" before a computation says again what the words before it name: "a third of them, or
+// $6/3 = 2$".
+bool SaysAgain(ProseSpan left, std::string_view span) {
+  return left.size() > 2 && IsWord(left.back(), "or") && IsSign(left.end()[-2], ",") &&
+         !IsValue(left.end()[-3]) && span.find('=') != std::string_view::npos &&
+         !absl::ascii_isalpha(span[0]);
+}
+
+// Whether the sentence goes on with a case that the one before supposes: "Suppose $x = 5$. Then".
+bool IsSupposed(std::string_view text, std::string_view span, ProseSpan left) {
+  if (left.empty() || !IsWord(left[0], "then")) return false;
+  const std::size_t begin =
+      SentenceBegin(text, static_cast<std::size_t>(span.data() - text.data()));
+  if (begin < 2) return false;
+  const std::size_t before = SentenceBegin(text, begin - 1);
+  const std::vector<ProseToken> tokens = ReadProse(text.substr(before, begin - before));
+  return !tokens.empty() && OneOf(tokens[0], {"suppose", "assume", "imagine"}) &&
+         GivesValue(tokens);
+}
+
 bool Counts(ProseSpan right) {
   if (right.empty() || right[0].kind != ProseToken::Kind::kWord) return false;
   const std::string_view word = right[0].text;
@@ -160,6 +180,9 @@ Assertion ReadAssertion(std::string_view text, std::string_view span, bool equat
                              : !IsWord(around.right[0], "place"))
       return Assertion::kNone;
   }
+  if (IsSupposed(text, span, around.left)) return Assertion::kNone;
+  const bool again = equation && SaysAgain(around.left, span);
+  if (again) around.left.resize(around.left.size() - 2);
   const bool restates = equation && Restates(text, span);
   const Assertion left =
       ReadLeft(restates ? ProseSpan() : ProseSpan(around.left), ordinal || Counts(around.right),
@@ -167,7 +190,8 @@ Assertion ReadAssertion(std::string_view text, std::string_view span, bool equat
   if (left != Assertion::kStated && left != Assertion::kNear) return left;
   const Assertion right = ReadRight(around.right, IsComputed(around.left), SubjectOf(around.left));
   if (right != Assertion::kStated && right != Assertion::kNear) return right;
-  if ((!restates && OffersSeveral(around)) || DoubtsAll(around.left) || DoubtsAll(around.right))
+  if ((!restates && !again && OffersSeveral(around)) || DoubtsAll(around.left) ||
+      DoubtsAll(around.right))
     return Assertion::kOpen;
   return left == Assertion::kNear ? left : right;
 }

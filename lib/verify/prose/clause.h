@@ -61,8 +61,12 @@ Assertion ReadFrame(ProseSpan clause, bool bare);
 // "Total cost", "Final tally", "x", but not "Assumption" or "Upper bound".
 bool NamesValue(ProseSpan words);
 
+// Returns whether the condition gives an unknown a value: "when $x = 5$", "suppose that x is 5".
+bool GivesValue(ProseSpan condition);
+
 // Returns whether what stands before the clause leaves it as it is: "So,", "After the sale,", "If
-// we add both,", but not "Unless I am wrong,", "Before tax," or "Assumption:".
+// we add both,", but not "If he pays 5,", "When x = 5,", "Unless I am wrong,", "Before tax," or
+// "Assumption:".
 bool Introduces(ProseSpan intro);
 
 // Returns whether a part of what stands before the verb or the equals sign is computed with and has

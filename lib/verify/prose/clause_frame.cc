@@ -88,8 +88,9 @@ class FrameReader {
     if (clause_.empty()) return Assertion::kStated;
     if (Assumes() || Numbers()) return Assertion::kNone;
     if (IsOther(clause_.size())) return Assertion::kOpen;
-    const bool noun = clause_.size() > 1 && Has(clause_.back(), kMeasureWord) &&
-                      (IsDeterminer(clause_.end()[-2]) || Has(clause_.end()[-2], kMeasureWord));
+    const bool noun = clause_.size() > 1 && NamesQuantity(clause_.back()) &&
+                      (IsDeterminer(clause_.end()[-2]) || Has(clause_.end()[-2], kMeasureWord) ||
+                       IsValue(clause_.end()[-2]));
     if (!Has(clause_.back(), kVerbWord | kToWord) || noun) return Assertion::kStated;
     if (!ReadChain()) return Assertion::kNone;
     if (at_ == 0) return Assertion::kStated;
@@ -325,6 +326,13 @@ bool OperatesAlone(ProseSpan tokens, std::size_t i) {
 
 }  // namespace
 
+bool GivesValue(ProseSpan condition) {
+  if (condition.size() > 2 && IsWord(condition[1], "that")) condition = condition.subspan(1);
+  if (condition.size() > 1 && IsSign(condition[1], "≡")) return true;
+  return condition.size() > 3 && IsLetter(condition[1]) && IsValue(condition[3]) &&
+         (IsSign(condition[2], "=") || Has(condition[2], kCopulaWord));
+}
+
 bool LeavesOperand(ProseSpan side, bool words) {
   const auto other = [](const ProseToken& token) {
     return IsSign(token, "=") || IsSign(token, "\\") || IsRelative(token) || IsWord(token, "that");
@@ -373,7 +381,9 @@ bool IsGoal(ProseSpan words) {
     if (IsWord(words[i], "that")) {
       const bool closed = i + 1 < words.size() && IsSign(words[i + 1], "≡");  // "such that $x = 2$"
       if (IsWord(verb, "such") && !closed) return true;
-      if (shows(verb) && (i == 1 || OneOf(words[i - 2], {"to", "please"}))) return true;
+      if (shows(verb) &&
+          (i == 1 || OneOf(words[i - 2], {"to", "please", "must", "should", "will"})))
+        return true;
     }
     // "we want to find the number which"
     if (i > 1 && OneOf(words[i], {"which", "that"}) && NamesQuantity(verb) &&
@@ -415,12 +425,15 @@ bool Introduces(ProseSpan intro) {
       return NamesValue(part);
     }
     const auto ours = [](const ProseToken& token) {
-      return OneOf(token, {"we", "you", "each", "every"}) || IsValue(token);
+      return OneOf(token, {"we", "you", "each", "every"});
     };
+    const bool premise = OneOf(part[0], {"since", "because"});
+    if (IsWord(part[0], "when") && GivesValue(part)) return false;
     if (IsWord(part[0], "if")) {
       if (std::ranges::none_of(part, ours)) return false;
-    } else if (std::ranges::any_of(
-                   part, [](const ProseToken& token) { return Has(token, kConditionWord); }) ||
+    } else if ((!premise &&
+                std::ranges::any_of(
+                    part, [](const ProseToken& token) { return Has(token, kConditionWord); })) ||
                OneOf(part[0], {"before", "without", "had", "were", "should", "formerly", "first",
                                "originally", "initially", "ignoring"})) {
       return false;

@@ -26,7 +26,7 @@ class LeftReader {
           return Assertion::kNone;
         break;
       }
-      if (i < end && Has(token, kSoWord)) {
+      if (i < end && Has(token, kSoWord) && !(IsWord(token, "then") && IsCase(i - 1))) {
         if (IsWord(token, "which")) {
           begin = i - 1;
           if (!computed && i > 1 && IsSign(tokens_[i - 2], ",") &&
@@ -125,6 +125,7 @@ class LeftReader {
     if (IsMonth(token.text)) return Assertion::kNone;
     if (Denies(tokens_, at_ - 1)) return Assertion::kDenied;
     if ((classes & kHedgeWord) != 0) return Assertion::kOpen;
+    if (measure_ && OneOf(token, {"minimum", "maximum"})) return Skip();  // "a minimum value of"
     if ((classes & (kConditionWord | kComparisonWord | kOperationWord)) != 0)
       return Assertion::kNone;
     if ((classes & kNearWord) != 0) return SkipAs(near_);
@@ -247,6 +248,13 @@ class LeftReader {
            OneOf(tokens_[i - 1], {"a", "one", "another"});
   }
 
+  // Whether the "then" at `i` goes on behind a condition: "if x = 5, then".
+  bool IsCase(std::size_t i) const {
+    return std::ranges::any_of(tokens_.first(i), [](const ProseToken& token) {
+      return OneOf(token, {"if", "when"});
+    });
+  }
+
   // "if we sum everything we obtain"
   bool IsOurs(std::size_t condition, std::size_t end) const {
     const auto ours = [](const ProseToken& token) { return OneOf(token, {"we", "you"}); };
@@ -258,6 +266,7 @@ class LeftReader {
   // Whether the modal before `i` doubts: "could be 5", "might well equal 5", but not "could buy".
   bool DoubtsBehind(std::size_t i, std::size_t end) const {
     const bool can = IsWord(tokens_[i - 1], "can");
+    if (can && i < end && IsWord(tokens_[i], "only")) return false;
     while (i < end && (Has(tokens_[i], kPassiveWord) ||
                        OneOf(tokens_[i], {"as", "well", "very", "turn", "out", "to"})))
       ++i;
@@ -275,6 +284,7 @@ class LeftReader {
     const auto relates = [&](std::size_t back) {
       return i >= back && OneOf(tokens_[i - back], {"who", "that", "which"});
     };
+    if (IsInRelative(i, end)) return true;
     if (!relates(1) && !relates(2)) {
       const ProseToken& next = tokens_[std::min(i + 1, end - 1)];
       return i > 0 && i + 2 < end && !Has(tokens_[i - 1], kVerbWord | kModalWord) &&
@@ -288,6 +298,20 @@ class LeftReader {
                        [](const ProseToken& token) { return Has(token, kCopulaWord); }) ||
            (end > i + 1 && Has(tokens_[end - 1], kCopulaWord)) ||
            (end > i + kFar && Has(tokens_[end - 1], kVerbWord));
+  }
+
+  // "the probability it does not rain is", "the k for which there is no root is"
+  bool IsInRelative(std::size_t i, std::size_t end) const {
+    if (i + 1 >= end || !Has(tokens_[end - 1], kCopulaWord) || i == 0 ||
+        Has(tokens_[i - 1], kCopulaWord))
+      return false;
+    for (std::size_t j = i; j > 1 && tokens_[j - 1].kind == ProseToken::Kind::kWord; --j) {
+      const bool quantity = Has(tokens_[j - 2], kMeasureWord | kQuantityWord);
+      if (OneOf(tokens_[j - 1], {"which", "who", "whose"}) ||
+          (quantity && OneOf(tokens_[j - 1], {"that", "it", "he", "she", "they"})))
+        return true;
+    }
+    return false;
   }
 
   ProseSpan tokens_;
@@ -332,7 +356,7 @@ bool IsComputed(ProseSpan tokens) {
   for (std::size_t back = 1; back <= reach; ++back) {
     const ProseToken& token = tokens[tokens.size() - back];
     if (token.kind == ProseToken::Kind::kNumber) return true;
-    if (IsSign(token, ":")) return false;
+    if (IsSign(token, ":") || Has(token, kConditionWord)) return false;
   }
   return false;
 }

@@ -270,7 +270,8 @@ class RightReader {
       if (Has(token, kHedgeWord)) return Assertion::kOpen;
       answers = answers || (!named_ && Has(token, kMeasureWord)) || IsWord(token, "correct") ||
                 IsWord(token, "right") || IsWord(token, "left") || IsWord(token, "what") ||
-                IsWord(token, "it") || IsWord(token, "how");
+                IsWord(token, "it") || IsWord(token, "how") ||
+                (i == at_ + 2 && IsWord(tokens_[i - 1], "the") && token.text.ends_with("est"));
     }
     return plural || (singular && answers) ? Assertion::kStated : Assertion::kNone;
   }

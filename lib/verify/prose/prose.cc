@@ -227,6 +227,9 @@ class ProseReader {
   void Dash(std::size_t length) {
     const bool value = !tokens_.empty() && tokens_.back().kind == ProseToken::Kind::kNumber;
     const bool em = text_.substr(at_).starts_with("—");
+    if (at_ > 0 && text_[at_ - 1] == '$' && at_ + 1 < text_.size() &&
+        absl::ascii_isalpha(text_[at_ + 1]))
+      return Sign("", length);  // the $y$-coordinate
     Sign(em || (BlankBefore() && BlankBehind(length) && !value) ? "|" : "*", length);
   }
 
@@ -288,10 +291,16 @@ bool IsOptionLetter(std::string_view text, std::size_t at) {
   return word == "and" || word == "or" || (ProseClasses(word) & kBehindLetter) != 0;
 }
 
+std::size_t SentenceBegin(std::string_view text, std::size_t at) {
+  std::size_t begin = at;
+  while (begin > 0 && at - begin < kMaxSideBytes && !EndsSentence(text, begin - 1)) --begin;
+  return begin;
+}
+
 ProseAround SentenceAround(std::string_view text, std::string_view span, ProseValues values) {
   const auto first = static_cast<std::size_t>(span.data() - text.data());
-  std::size_t begin = first, end = first + span.size();
-  while (begin > 0 && first - begin < kMaxSideBytes && !EndsSentence(text, begin - 1)) --begin;
+  const std::size_t begin = SentenceBegin(text, first);
+  std::size_t end = first + span.size();
   const std::size_t last = end;
   while (end < text.size() && end - last < kMaxSideBytes && !EndsSentence(text, end)) ++end;
   return {ReadProse(text.substr(begin, first - begin), values),

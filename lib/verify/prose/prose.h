@@ -43,6 +43,9 @@ std::vector<ProseToken> ReadProse(std::string_view text,
 // Returns the end of the sentence that goes on at `at`, behind its full stop or line.
 std::size_t SentenceEnd(std::string_view text, std::size_t at);
 
+// Returns the begin of the sentence that `at` is in, at most 200 bytes before it.
+std::size_t SentenceBegin(std::string_view text, std::size_t at);
+
 // Returns the sentence around `span`, which lies in `text`; at most 200 bytes on either side.
 ProseAround SentenceAround(std::string_view text, std::string_view span,
                            ProseValues values = ProseValues::kNumbers);

@@ -123,7 +123,7 @@ bool IsAmong(const Table& table, std::string_view name) {
 
 // Returns whether a run of letters outside \text is a word instead of a product of symbols.
 bool IsWordLike(std::string_view run) {
-  if (run.size() >= 4) return true;
+  if (run.size() >= 4 || run == "no" || run == "No") return true;
   if (run.size() < 3) return false;
   const bool capitalised =
       absl::ascii_isupper(run[0]) && !absl::ascii_isupper(run[1]) && !absl::ascii_isupper(run[2]);
@@ -175,7 +175,10 @@ class Lexer {
   }
 
   bool BehindNumber() const {
-    return !tokens_.empty() && tokens_.back().kind == MathTokenKind::kNumber;
+    if (tokens_.empty()) return false;
+    const MathToken& last = tokens_.back();
+    return last.kind == MathTokenKind::kNumber ||
+           (last.kind == MathTokenKind::kWord && NumberWord(last.text));
   }
 
   // After a variable, letters continue the product.
@@ -205,8 +208,8 @@ class Lexer {
     at = end;
     const std::string lower = LowerAscii(run);
     if (lower == "infinity" || lower == "inf") return Push(MathTokenKind::kSymbol, "infinity");
-    const bool half_of_day = (lower == "am" || lower == "pm") && BehindNumber();
-    if (lower == "and" || lower == "or" || lower == "of" || half_of_day)
+    const bool joint = (lower == "am" || lower == "pm" || lower == "to") && BehindNumber();
+    if (lower == "and" || lower == "or" || lower == "of" || joint)
       return Push(MathTokenKind::kWord, lower);
     if (lower == "minus" || lower == "negative") return Push(MathTokenKind::kMark, "-");
     if (lower == "plus") return Push(MathTokenKind::kMark, "+");

@@ -29,7 +29,7 @@ enum class MathKind {
   kDegree,        // parts: one
   kUnit,          // text: canonical unit; parts: one
   kBased,         // text: digits; parts: base
-  kRatio,         // parts: a : b : ...
+  kRatio,         // parts: a : b : ...; text: "to" for "a to b", which may be a range, else empty
   kTuple,         // parts: two or more, in order; (a, b) may also be an open interval
   kInterval,      // text: "[]", "[)", "(]"; parts: two
   kSet,           // parts, unordered

@@ -4,7 +4,7 @@
 //   relation = union { ("=" | "<" | "≤" | "∈" | ...) union }
 //   union    = intersection { "∪" intersection }
 //   intersection = ratio { ("∩" | "∖") ratio }
-//   ratio    = over { ":" over }
+//   ratio    = over { (":" | "to") over }           "to" between two numbers
 //   over     = sum [ "over" sum ]
 //   sum      = product { ("+" | "-" | "±") product }
 //   product  = unary { ["*" | "/"] unary } [unit]   without an operator: multiplication, or a mixed
@@ -147,12 +147,24 @@ Result<MathNode> MathParser::Intersection() {
 
 Result<MathNode> MathParser::Ratio() {
   std::vector<MathNode> parts;
+  bool words = false;
   do {
+    if (IsTo()) ++at_;
     BUTTRESS_ASSIGN_OR_RETURN(MathNode part, Over());
     parts.push_back(std::move(part));
-  } while (Skip(":"));
+    words = words || IsTo();
+  } while (Skip(":") || IsTo());
   if (parts.size() == 1) return std::move(parts.front());
-  return MakeNode(MathKind::kRatio, std::move(parts));
+  return MakeNode(MathKind::kRatio, std::move(parts), words ? "to" : "");
+}
+
+// Recognises the "to" in "4 to 3".
+bool MathParser::IsTo() const {
+  const auto is_number = [](const MathToken& token) {
+    return token.kind == MathTokenKind::kNumber ||
+           (token.kind == MathTokenKind::kWord && NumberWord(token.text));
+  };
+  return at_ > 0 && IsWord("to") && is_number(tokens_[at_ - 1]) && is_number(Peek(1));
 }
 
 Result<MathNode> MathParser::Over() {
@@ -280,7 +292,8 @@ Result<MathNode> MathParser::WithUnit(MathNode node) {
     bare = MakeNode(MathKind::kProduct, {std::move(bare), MakeNumber(*multiplier)});
   }
   const std::string unit = Unit();
-  if (Peek().kind == MathTokenKind::kWord && IsOperatorWord(Peek().text) && !IsWord("over"))
+  if (Peek().kind == MathTokenKind::kWord && IsOperatorWord(Peek().text) && !IsWord("over") &&
+      !IsTo())
     return InvalidArgument("'" + Peek().text + "' behind a value");
   if (unit.empty() || (node.kind == MathKind::kUnit && node.text == unit)) return node;
   if (unit == "percent") return MakeNode(MathKind::kPercent, {std::move(node)});

@@ -89,6 +89,7 @@ class MathParser {
 
   bool IsDegree() const;
   bool IsUnionLetter() const;
+  bool IsTo() const;
   bool IsSetBuilder() const;
   bool BeginsFactor() const;
   bool SkipSeparators();
