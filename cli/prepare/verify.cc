@@ -151,7 +151,10 @@ void PrintExplanation(const Verdict& verdict) {
   if (read.why.empty()) return;
   const auto print = [](const char* name, const std::string& text, const std::string& anchor,
                         const std::string& value) {
-    if (!anchor.empty()) fmt::print("  {:<10} {}: {} read as {}\n", name, anchor, text, value);
+    if (anchor.empty()) return;
+    const std::string_view colon = anchor.ends_with(':') ? "" : ":";
+    const std::string read_as = text.empty() ? "nothing" : text + " read as " + value;
+    fmt::print("  {:<10} {}{} {}\n", name, anchor, colon, read_as);
   };
   print("reference", read.gold_text, read.gold_anchor, verdict.gold);
   print("response", read.given_text, verdict.anchor, verdict.given);

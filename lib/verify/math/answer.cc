@@ -16,6 +16,7 @@
 #include "lib/verify/math/values.h"
 #include "lib/verify/math/words.h"
 #include "lib/verify/prose/assertion.h"
+#include "lib/verify/prose/prose.h"
 #include "lib/verify/prose/prose_words.h"
 #include "lib/verify/prose/sequel.h"
 
@@ -189,7 +190,10 @@ void AddLastExpression(std::string_view anchor, std::string_view text, CommaRead
   AddLastValue(anchor, text, commas, found);
   if (!found.empty()) return;
   const auto words = LastComplement(text);
-  if (words && ReadAssertion(text, *words) == Assertion::kStated) found.Add(anchor, words);
+  if (!words || ReadAssertion(text, *words) != Assertion::kStated) return;
+  const std::size_t sentence =
+      SentenceBegin(text, static_cast<std::size_t>(words->data() - text.data()));
+  if (!Retracts(text.substr(sentence))) found.Add(anchor, words);  // not "Wait, that is wrong."
 }
 
 // Returns the offset of the end of `part` in `text`.

@@ -1,6 +1,7 @@
 #include "lib/verify/math/explain.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -156,6 +157,7 @@ std::string WhyNotStated(std::string_view text, std::string_view value, ProseVal
 
 std::string WhyLastNotStated(std::string_view text, const std::vector<std::string>& anchors,
                              CommaReading commas) {
+  if (const auto tagged = InAnswerTags(text); tagged && !tagged->empty()) text = *tagged;
   const std::string_view searched = Searched(text, anchors);
   std::optional<std::string_view> last;
   for (std::size_t at = 0; const auto number = NumberAt(searched, at, at, commas);) last = number;
@@ -170,8 +172,11 @@ std::string WhyNoAnswer(std::string_view text, bool truncated,
   if (boxed && EndsInOpenBox(text)) return "unclosed \\boxed";
   if (!boxed && InLastBox(text)) return "run.reward.math.anchors does not contain boxed";
   if (std::string why = WhyLastNotStated(text, anchors, commas); !why.empty()) return why;
-  return truncated ? "the token limit cut the response before or in its answer"
-                   : "the response has no answer behind run.reward.math.anchors";
+  if (truncated) return "the token limit cut the response before or in its answer";
+  return std::ranges::find(anchors, "last expression") != anchors.end()
+             ? "the response states no answer"
+             : fmt::format("the response has none of run.reward.math.anchors ({})",
+                           fmt::join(anchors, ", "));
 }
 
 std::string WhySame(const MathNode& given, const MathNode& gold) {
@@ -187,6 +192,7 @@ std::string WhySame(const MathNode& given, const MathNode& gold) {
 
 std::string WhyDifferent(std::string_view source, const MathNode& given, const MathNode& gold,
                          MathComparison how) {
+  if (source.empty()) return "the response's box is empty";
   how.steps_left = kMaxMathSteps;
   const Result<MathNode> decimal = ReadNode(source, CommaReading::kDecimal);
   if (decimal.ok() && ToText(*decimal) != ToText(given) &&
