@@ -203,7 +203,7 @@ class Prober {
   }
 
   Status JudgeControls(const Tokenizer& tokenizer, const VerifierSet& verifiers) {
-    const std::vector<std::string>& anchors = options_.config.run.reward.math.anchors;
+    const RewardConfig& reward = options_.config.run.reward;
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
       const Prompt& prompt = prompts_[i];
       BUTTRESS_ASSIGN_OR_RETURN(const std::string text,
@@ -224,8 +224,8 @@ class Prober {
           count.example = "'" + *response + "' for the answer '" + prompt.answer + "'";
       };
       const std::string_view name = verifiers.NameFor(prompt.source);
-      judge(GoldResponse(name, prompt.answer, anchors), Outcome::kCorrect, facts_.gold);
-      judge(SpoiledResponse(name, prompt.answer, anchors, i), Outcome::kWrong, facts_.spoiled);
+      judge(GoldResponse(name, prompt.answer, reward), Outcome::kCorrect, facts_.gold);
+      judge(SpoiledResponse(name, prompt.answer, reward, i), Outcome::kWrong, facts_.spoiled);
     }
     return OkStatus();
   }

@@ -20,11 +20,7 @@ constexpr std::size_t kMaxResponseBytes = 1024;
 
 ControlScorer::ControlScorer(std::shared_ptr<const VerifierSet> verifiers,
                              const RewardConfig& config, std::shared_ptr<RewardNoise> noise)
-    : verifiers_(std::move(verifiers)),
-      anchors_(config.math.anchors),
-      timeout_seconds_(static_cast<double>(config.timeout_ms) / 1000),
-      noise_(std::move(noise)),
-      jobs_(kMost) {
+    : verifiers_(std::move(verifiers)), config_(config), noise_(std::move(noise)), jobs_(kMost) {
   thread_ = std::thread([this] { Work(); });
 }
 
@@ -65,9 +61,9 @@ v1::ControlVerdict ControlScorer::VerdictOf(const Job& job) {
   const std::string_view verifier = verifiers_->NameFor(lease.source);
   const std::uint64_t turn = turns_[lease.source]++;
   std::optional<std::string> response;
-  if (turn % 2 == 1) response = SpoiledResponse(verifier, lease.answer, anchors_, turn / 2);
+  if (turn % 2 == 1) response = SpoiledResponse(verifier, lease.answer, config_, turn / 2);
   const bool gold = !response;
-  if (gold) response = GoldResponse(verifier, lease.answer, anchors_);
+  if (gold) response = GoldResponse(verifier, lease.answer, config_);
 
   v1::ControlVerdict out;
   *out.mutable_lease() = ToProto(lease.ref);
@@ -90,8 +86,9 @@ Verdict ControlScorer::Verify(const Job& job, const std::string& response) const
                                      .answer = job.lease.answer,
                                      .extra_json = job.lease.extra_json,
                                      .source = job.lease.source});
-  if (!verifier.bounds_time() && MonotonicSeconds() - started > timeout_seconds_)
-    verdict = Unscorable(TimeoutReason(static_cast<std::int64_t>(1000 * timeout_seconds_)));
+  const double allowed = static_cast<double>(config_.timeout_ms) / 1000;
+  if (!verifier.bounds_time() && MonotonicSeconds() - started > allowed)
+    verdict = Unscorable(TimeoutReason(config_.timeout_ms));
   if (noise_) noise_->Apply(job.prompt_text, response, verdict);
   return verdict;
 }

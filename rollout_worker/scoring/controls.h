@@ -54,8 +54,7 @@ class ControlScorer {
   Verdict Verify(const Job& job, const std::string& response) const;
 
   const std::shared_ptr<const VerifierSet> verifiers_;
-  const std::vector<std::string> anchors_;  // of run.reward.math
-  const double timeout_seconds_;
+  const RewardConfig config_;
   const std::shared_ptr<RewardNoise> noise_;
   std::map<std::string, std::uint64_t> turns_;  // by source, of the thread alone
   BoundedQueue<Job> jobs_;

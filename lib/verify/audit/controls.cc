@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <vector>
 
-#include "lib/config/sections/reward_config.h"
+#include "lib/verify/audit/countdown_answers.h"
 #include "lib/verify/audit/variants.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
@@ -38,6 +39,15 @@ std::optional<std::string> OtherLetter(std::string_view answer, std::uint64_t tu
   return std::string(1, kLetters[(kLetters.find(answer[at]) + step) % kLetters.size()]);
 }
 
+std::string Tagged(const std::string& answer) { return "<answer>" + answer + "</answer>"; }
+
+std::optional<std::string> Solution(const Result<CountdownProblem>& problem,
+                                    const RewardConfig& config) {
+  if (!problem.ok()) return std::nullopt;
+  return SolveCountdown(*problem,
+                        config.use_all ? NumberUse::kExactlyOnce : NumberUse::kAtMostOnce);
+}
+
 }  // namespace
 
 std::string Boxed(std::string_view answer) { return "\\boxed{" + std::string(answer) + "}"; }
@@ -51,7 +61,12 @@ std::string BareAnswer(const std::string& answer) {
 bool SearchesText(std::string_view verifier) { return IsOneOf(verifier, kSearching); }
 
 std::optional<std::string> GoldResponse(std::string_view verifier, const std::string& answer,
-                                        std::span<const std::string> anchors) {
+                                        const RewardConfig& config) {
+  if (verifier == "countdown") {
+    const auto solution = Solution(ParseCountdown(answer), config);
+    return solution ? std::optional(Tagged(*solution)) : std::nullopt;
+  }
+  const std::vector<std::string>& anchors = config.math.anchors;
   if (SearchesText(verifier)) {
     if (verifier == "math" && std::ranges::find(anchors, "boxed") == anchors.end())
       return std::nullopt;
@@ -66,9 +81,14 @@ std::optional<std::string> GoldResponse(std::string_view verifier, const std::st
 }
 
 std::optional<std::string> SpoiledResponse(std::string_view verifier, const std::string& answer,
-                                           std::span<const std::string> anchors,
-                                           std::uint64_t turn) {
-  const std::optional<std::string> gold = GoldResponse(verifier, answer, anchors);
+                                           const RewardConfig& config, std::uint64_t turn) {
+  if (verifier == "countdown") {
+    const Result<CountdownProblem> problem = ParseCountdown(answer);
+    const auto solution = Solution(problem, config);
+    if (!solution) return std::nullopt;
+    return Tagged(SpoiledCountdown(*problem, *solution, turn));
+  }
+  const std::optional<std::string> gold = GoldResponse(verifier, answer, config);
   if (!gold) return std::nullopt;
   if (SearchesText(verifier)) {
     const auto other = OtherValue(BareAnswer(answer), turn);

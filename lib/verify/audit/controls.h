@@ -4,9 +4,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+
+#include "lib/config/sections/reward_config.h"
 
 namespace buttress {
 
@@ -20,18 +21,17 @@ std::string BareAnswer(const std::string& answer);
 // the whole response.
 bool SearchesText(std::string_view verifier);
 
-// Returns the reference answer as a response that the verifier of this name must call correct.
-// `anchors` are those of run.reward.math. Nullopt where none can be made: of verifiers whose
-// reference is no answer but a task (code, json_schema), a server or a function, or nothing at all,
-// and of answers that hold no answer. Pure.
+// Returns the reference answer as a response that the verifier of this name must call correct, of
+// countdown a solution that SolveCountdown finds. Nullopt where none can be made: of other
+// verifiers whose reference is no answer but a task (code, json_schema), a server or a function, or
+// nothing at all, and of answers that hold no answer. `config` is run.reward. Pure.
 std::optional<std::string> GoldResponse(std::string_view verifier, const std::string& answer,
-                                        std::span<const std::string> anchors);
+                                        const RewardConfig& config);
 
-// Returns a spoiled answer that the verifier must call wrong: another digit or sign, letter or
-// word. `turn` chooses among several. Nullopt where none can be made, and where GoldResponse makes
-// none. Pure.
+// Returns a spoiled answer that the verifier must call wrong: another digit, sign, letter, word,
+// operator or number. `turn` chooses among several. Nullopt where none can be made, and where
+// GoldResponse makes none. Pure.
 std::optional<std::string> SpoiledResponse(std::string_view verifier, const std::string& answer,
-                                           std::span<const std::string> anchors,
-                                           std::uint64_t turn);
+                                           const RewardConfig& config, std::uint64_t turn);
 
 }  // namespace buttress

@@ -8,7 +8,6 @@ namespace buttress::controls_test {
 namespace {
 
 const RewardConfig kConfig;
-const std::vector<std::string>& kAnchors = kConfig.math.anchors;
 
 Outcome Judge(std::string_view verifier, const std::string& response, const std::string& answer) {
   const auto made = MakeVerifier(verifier, kConfig);
@@ -32,12 +31,13 @@ TEST(ControlsTest, VerifiersAcceptGoldAndRejectSpoiledAnswers) {
                          {"exact", "Paris"},
                          {"normalized", "The Eiffel-Tower!"},
                          {"choice", "(C)"},
-                         {"choice", "J"}}) {
-    const auto gold = GoldResponse(row.verifier, row.answer, kAnchors);
+                         {"choice", "J"},
+                         {"countdown", "7 7 1 5 > 8"}}) {
+    const auto gold = GoldResponse(row.verifier, row.answer, kConfig);
     ASSERT_TRUE(gold) << row.verifier << ' ' << row.answer;
     EXPECT_EQ(Judge(row.verifier, *gold, row.answer), Outcome::kCorrect) << *gold;
     for (std::uint64_t turn = 0; turn < 20; ++turn) {
-      const auto spoiled = SpoiledResponse(row.verifier, row.answer, kAnchors, turn);
+      const auto spoiled = SpoiledResponse(row.verifier, row.answer, kConfig, turn);
       ASSERT_TRUE(spoiled) << row.verifier << ' ' << row.answer;
       EXPECT_EQ(Judge(row.verifier, *spoiled, row.answer), Outcome::kWrong) << *spoiled;
     }
@@ -45,15 +45,19 @@ TEST(ControlsTest, VerifiersAcceptGoldAndRejectSpoiledAnswers) {
 }
 
 TEST(ControlsTest, OthersHaveNone) {
-  for (const std::string_view verifier :
-       {"python:rewards.py:score", "http", "code", "format", "length", "overlong", "countdown",
-        "json_schema", "instructions"}) {
-    EXPECT_FALSE(GoldResponse(verifier, "12", kAnchors)) << verifier;
-    EXPECT_FALSE(SpoiledResponse(verifier, "12", kAnchors, 0)) << verifier;
+  for (const std::string_view verifier : {"python:rewards.py:score", "http", "code", "format",
+                                          "length", "overlong", "json_schema", "instructions"}) {
+    EXPECT_FALSE(GoldResponse(verifier, "12", kConfig)) << verifier;
+    EXPECT_FALSE(SpoiledResponse(verifier, "12", kConfig, 0)) << verifier;
   }
-  EXPECT_FALSE(GoldResponse("math", "", kAnchors));
-  EXPECT_FALSE(GoldResponse("math", "12", std::vector<std::string>{"answer:"}));
-  EXPECT_FALSE(GoldResponse("normalized", R"(["London", "Paris"])", kAnchors));
+  EXPECT_FALSE(GoldResponse("math", "", kConfig));
+  EXPECT_FALSE(GoldResponse("countdown", "2 3 > 7", kConfig));
+  EXPECT_FALSE(SpoiledResponse("countdown", "2 3 > 7", kConfig, 0));
+  EXPECT_FALSE(GoldResponse("countdown", "12", kConfig));
+  RewardConfig without_boxes;
+  without_boxes.math.anchors = {"answer:"};
+  EXPECT_FALSE(GoldResponse("math", "12", without_boxes));
+  EXPECT_FALSE(GoldResponse("normalized", R"(["London", "Paris"])", kConfig));
 }
 
 }  // namespace
