@@ -130,7 +130,8 @@ VERL = [
     Row("actor_rollout_ref.actor.clip_ratio_c", default="3.0"),
     Row("actor_rollout_ref.actor.policy_loss.loss_mode", "run.algorithm.loss",
         choices="vanilla=ppo gspo=gspo sapo=sapo cispo=cispo geo_mean=gmpo clip_cov=clip_cov "
-                "kl_cov=kl_cov gpg=gpg dppo_tv=dppo_tv dppo_kl=dppo_kl", default="vanilla"),
+                "kl_cov=kl_cov gpg=gpg dppo_tv=dppo_tv dppo_kl=dppo_kl", default="vanilla",
+        changes="there is no such loss here; run.algorithm.loss is ppo instead"),
     Row("actor_rollout_ref.actor.loss_agg_mode", "run.algorithm.aggregation",
         choices="token-mean=token_mean seq-mean-token-mean=seq_mean_token_mean "
                 "seq-mean-token-sum=seq_mean_token_sum "
@@ -290,9 +291,12 @@ TRL = [
     Row("delta", "run.algorithm.dual_clip"),
     Row("importance_sampling_level", "run.algorithm.loss", remark="there is no such level here",
         choices="token=ppo sequence=gspo", default="token"),
-    Row("loss_type", "run.algorithm.aggregation", remark="there is no such loss here",
+    Row("loss_type", "run.algorithm.aggregation",
+        changes="there is no such loss here; run.algorithm.loss is that of "
+                "importance_sampling_level",
         choices="grpo=seq_mean_token_mean dapo=token_mean bnpo=token_mean "
-                "dr_grpo=seq_mean_token_sum_norm cispo=token_mean sapo=seq_mean_token_mean",
+                "dr_grpo=seq_mean_token_sum_norm luspo=seq_mean_token_sum cispo=token_mean "
+                "sapo=seq_mean_token_mean",
         default="dapo"),
     Row("sapo_temperature_pos", "run.algorithm.sapo.tau_positive"),
     Row("sapo_temperature_neg", "run.algorithm.sapo.tau_negative"),

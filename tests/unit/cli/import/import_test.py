@@ -282,6 +282,21 @@ trainer: {critic_warmup: 0, something: False}
         self.assertIn("not carried: odd: 1, strange: x: this setting is not known here\n", notes)
         self.assertNotIn("adamw", notes)
 
+    def test_losses_that_do_not_exist_here_change_the_result(self):
+        why = "there is no such loss here; run.algorithm.loss is"
+        trl, notes = imported("trl", "{loss_type: vespo}")
+        self.expect(trl, {"run.algorithm.loss": "ppo", "run.algorithm.aggregation": None})
+        changed = f"changes the result: loss_type: vespo: {why} that of "
+        self.assertTrue(notes.startswith(changed), notes)
+        mode = "actor_rollout_ref.actor.policy_loss.loss_mode"
+        verl, notes = imported("verl", "algorithm: {adv_estimator: grpo}", f"{mode}=dro")
+        self.expect(verl, {"run.algorithm.loss": None})
+        changed = f"changes the result: {mode}: dro: {why} ppo instead"
+        self.assertTrue(notes.startswith(changed), notes)
+        luspo, _ = imported("trl", "{loss_type: luspo, importance_sampling_level: sequence}")
+        self.expect(luspo, {"run.algorithm.loss": "gspo",
+                            "run.algorithm.aggregation": "seq_mean_token_sum"})
+
     def test_trl_epochs_evaluations_and_checkpoints_are_carried(self):
         ours, notes = imported("trl", """
 {num_train_epochs: 1.5, eval_strategy: steps, eval_steps: 25, num_generations_eval: 4,
