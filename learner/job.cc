@@ -94,7 +94,7 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
                              " next, but the checkpoint is of step ", state.step));
   }
   state.learner_epoch = start->learner_epoch;
-  BUTTRESS_RETURN_IF_ERROR(checkpoints_.PutAsideAfter(state.step));
+  BUTTRESS_RETURN_IF_ERROR(checkpoints_.StartFrom(state.step, state.learner_epoch));
   BUTTRESS_ASSIGN_OR_RETURN(
       const std::vector<StepMeasurements> steps,
       reports_.Replay({state.learner_epoch, static_cast<std::uint64_t>(state.step), ""}));

@@ -47,12 +47,9 @@ Status RemoveParts(const std::string& folder) {
 
 // Whoever has trained the step again after this learner was replaced knows better.
 Status CheckIsNewest(const StoredCheckpoint& checkpoint, const std::string& folder) {
-  const auto text = ReadFile(JoinPath(folder, kCheckpointStateName), kMaxCheckpointStateBytes);
-  if (!text.ok()) return OkStatus();
-  const auto other = ParseCheckpoint(*text);
-  if (!other.ok() || other->state.learner_epoch <= checkpoint.state.learner_epoch)
-    return OkStatus();
-  return FailedPrecondition(c10::str(folder, " is of learner epoch ", other->state.learner_epoch,
+  const auto other = EpochOfWriter(folder);
+  if (!other || *other <= checkpoint.state.learner_epoch) return OkStatus();
+  return FailedPrecondition(c10::str(folder, " is of learner epoch ", *other,
                                      ", which has replaced epoch ", checkpoint.state.learner_epoch,
                                      ": this process must exit"));
 }
@@ -140,7 +137,7 @@ void CheckpointStore::BeforeUpdate() const {
   if (writing() && writing_->shard) writing_->shard->BeforeUpdate();
 }
 
-Result<std::optional<SavedCheckpoint>> CheckpointStore::Finish(bool wait, const Kept& kept) {
+Result<std::optional<SavedCheckpoint>> CheckpointStore::Finish(bool wait) {
   if (!writing()) return std::optional<SavedCheckpoint>();
   std::optional<ShardWriter>& shard = writing_->shard;
   if (!wait) {
@@ -161,7 +158,7 @@ Result<std::optional<SavedCheckpoint>> CheckpointStore::Finish(bool wait, const 
   BUTTRESS_RETURN_IF_ERROR(Agree(status));
   StoredCheckpoint& checkpoint = written->checkpoint;
   BUTTRESS_ASSIGN_OR_RETURN(const double seconds, GatherFiles(own, checkpoint.files));
-  if (leads()) status = Commit(checkpoint, kept);
+  if (leads()) status = Commit(checkpoint);
   BUTTRESS_RETURN_IF_ERROR(Agree(status));
   return std::optional(SavedCheckpoint{std::move(checkpoint.state), seconds});
 }
@@ -193,7 +190,7 @@ Result<double> CheckpointStore::GatherFiles(const std::optional<WrittenShard>& o
 }
 
 // Writes checkpoint.json and makes the folder a checkpoint.
-Status CheckpointStore::Commit(StoredCheckpoint& checkpoint, const Kept& kept) const {
+Status CheckpointStore::Commit(StoredCheckpoint& checkpoint) const {
   const std::string& part = checkpoint.folder;
   const std::string final_folder = CheckpointFolderOf(folder_, checkpoint.state.step);
   const std::string json = CheckpointToJson(checkpoint);
@@ -209,21 +206,19 @@ Status CheckpointStore::Commit(StoredCheckpoint& checkpoint, const Kept& kept) c
   if (error)
     return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
   Failpoint("checkpoint_sync");
-  BUTTRESS_RETURN_IF_ERROR(SyncFolder(folder_));
+  return SyncFolder(folder_);
+}
+
+Status CheckpointStore::Accepted(std::int64_t step, const KeptSteps& kept) {
+  BUTTRESS_RETURN_IF_ERROR(MarkAccepted(folder_, step));
   Failpoint("checkpoint_delete");
-  DeleteOld(kept);
+  DeleteOldCheckpoints(folder_, keep_last_, kept);
   return OkStatus();
 }
 
-// A checkpoint that cannot be deleted costs space only.
-void CheckpointStore::DeleteOld(const Kept& kept) const {
-  const std::vector<std::int64_t> steps = CheckpointSteps(folder_);
-  if (std::ssize(steps) <= keep_last_) return;
-  const std::set<std::int64_t> stay = kept(steps);
-  for (auto step = steps.begin() + keep_last_; step != steps.end(); ++step) {
-    std::error_code error;
-    if (!stay.contains(*step)) fs::remove_all(CheckpointFolderOf(folder_, *step), error);
-  }
+Status CheckpointStore::StartFrom(std::int64_t step, std::uint64_t epoch) {
+  BUTTRESS_RETURN_IF_ERROR(PutCheckpointsAside(folder_, step, epoch, damaged_));
+  return step == 0 ? OkStatus() : MarkAccepted(folder_, step);
 }
 
 Result<std::optional<StoredCheckpoint>> CheckpointStore::Find(std::int64_t before) {
@@ -243,6 +238,7 @@ Result<std::optional<StoredCheckpoint>> CheckpointStore::Find(std::int64_t befor
     if (found.status().code() == StatusCode::kInvalidArgument)
       return found.status().Annotate("the checkpoint " + folder);
     if (leads()) {
+      damaged_.insert(step);
       Log(kWarn, "incomplete checkpoint skipped",
           {{"folder", folder}, {"why", found.status().message()}});
     }
@@ -314,22 +310,6 @@ Status CheckpointStore::GiveValuesToOthers(const std::optional<StoredShards>& sh
     }
   }
   return OkStatus();
-}
-
-Status CheckpointStore::PutAsideAfter(std::int64_t step) {
-  bool any = false;
-  for (const std::int64_t newer : CheckpointSteps(folder_)) {
-    if (newer <= step) break;
-    any = true;
-    const std::string aside = JoinPath(folder_, "aside-step-" + std::to_string(newer));
-    std::error_code error;
-    fs::remove_all(aside, error);
-    if (!error) fs::rename(CheckpointFolderOf(folder_, newer), aside, error);
-    if (error)
-      return Unavailable("cannot rename a checkpoint to " + aside + ": " + error.message());
-    Log(kWarn, "a checkpoint that the run goes on without is put aside", {{"folder", aside}});
-  }
-  return any ? SyncFolder(folder_) : OkStatus();
 }
 
 }  // namespace buttress

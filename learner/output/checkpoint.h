@@ -11,12 +11,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +22,7 @@
 #include "learner/optimizer/optimizer.h"
 #include "learner/output/checkpoint_state.h"
 #include "learner/output/held_values.h"
+#include "learner/output/kept_folders.h"
 #include "learner/output/shard_writer.h"
 #include "lib/base/report/status.h"
 #include "lib/collectives/collective.h"
@@ -40,13 +39,10 @@ struct SavedCheckpoint {
 // other machines, give their values to ranks that do. Not thread-safe.
 class CheckpointStore {
  public:
-  // Returns those of the steps, newest first, whose checkpoints are kept although they are old.
-  using Kept = std::function<std::set<std::int64_t>(std::span<const std::int64_t> steps)>;
-
   static constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
 
-  // Keeps the newest `keep_last` checkpoints. `control` carries bytes on the CPU and must outlive
-  // the store. REQUIRES: keep_last >= 2.
+  // Keeps the newest `keep_last` checkpoints that the coordinator knows. `control` carries bytes on
+  // the CPU and must outlive the store. REQUIRES: keep_last >= 2.
   CheckpointStore(std::string folder, Collective& control, std::chrono::milliseconds timeout,
                   std::int64_t keep_last = 2)
       : folder_(std::move(folder)), control_(control), timeout_(timeout), keep_last_(keep_last) {}
@@ -62,10 +58,14 @@ class CheckpointStore {
   bool writing() const { return writing_ != nullptr; }
 
   // Completes the checkpoint that is being written once all ranks have written their files, for
-  // which it waits if `wait` says so, and deletes then all checkpoints but the newest and those of
-  // `kept`. What it returns survives a crash of the machine; nullopt if files are missing, or
-  // nothing is being written. kFailedPrecondition if a later learner has written the step.
-  Result<std::optional<SavedCheckpoint>> Finish(bool wait, const Kept& kept = KeepNone);
+  // which it waits if `wait` says so. What it returns survives a crash of the machine; nullopt if
+  // files are missing, or nothing is being written. kFailedPrecondition if a later learner has
+  // written the step.
+  Result<std::optional<SavedCheckpoint>> Finish(bool wait);
+
+  // The coordinator has accepted the checkpoint of `step`, which is complete: deletes the older
+  // ones but the newest `keep_last` that it knows and those of `kept`. For rank 0 alone.
+  Status Accepted(std::int64_t step, const KeptSteps& kept);
 
   // Finds the newest complete checkpoint of a step below `before`; rank 0 logs a warning for each
   // incomplete one that is skipped. nullopt if there is none; kInvalidArgument if its format is
@@ -77,19 +77,16 @@ class CheckpointStore {
   Status Read(const StoredCheckpoint& checkpoint, const std::vector<ParameterUnit>& units,
               AdamW& optimizer);
 
-  // Renames the checkpoints after `step` to aside-step-<N>, whether they are damaged or of a
-  // learner that was replaced: a learner that has started from `step` trains these steps again, so
-  // no later one may start from them. Replaces what was put aside under such a name before. For
-  // rank 0 alone.
-  Status PutAsideAfter(std::int64_t step);
+  // The coordinator has accepted that the learner of `epoch` starts from `step`, 0 without a
+  // checkpoint: puts the checkpoints after it aside (kept_folders.h), whether they are damaged or
+  // of a learner that was replaced. For rank 0 alone.
+  Status StartFrom(std::int64_t step, std::uint64_t epoch);
 
  private:
   struct Writing {
     StoredCheckpoint checkpoint;  // its folder is that of the unfinished one
     std::optional<ShardWriter> shard;
   };
-
-  static std::set<std::int64_t> KeepNone(std::span<const std::int64_t>) { return {}; }
 
   bool leads() const { return control_.rank() == 0; }
 
@@ -103,8 +100,7 @@ class CheckpointStore {
   Result<NamedTensors> TakeValuesOfOthers(const std::vector<HeldValues>& held) const;
   Result<double> GatherFiles(const std::optional<WrittenShard>& own,
                              std::vector<WeightFile>& files) const;
-  Status Commit(StoredCheckpoint& checkpoint, const Kept& kept) const;
-  void DeleteOld(const Kept& kept) const;
+  Status Commit(StoredCheckpoint& checkpoint) const;
   Result<StoredCheckpoint> Check(std::int64_t step) const;
   Status GiveValuesToOthers(const std::optional<StoredShards>& shards, const StoredLayout& layout,
                             const std::vector<HeldValues>& held) const;
@@ -114,6 +110,7 @@ class CheckpointStore {
   const std::chrono::milliseconds timeout_;
   const std::int64_t keep_last_;
   std::vector<bool> sees_;  // by rank, whether it sees the folder; empty before the first call
+  std::set<std::int64_t> damaged_;  // steps that Find has skipped; on rank 0
   std::unique_ptr<Writing> writing_;
 };
 

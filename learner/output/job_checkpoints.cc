@@ -205,10 +205,7 @@ void JobCheckpoints::BeforeUpdate() {
 Status JobCheckpoints::Finish(bool wait, const PolicyVersion& version, Publication* publication) {
   if (!store_.writing()) return OkStatus();
   const double started = MonotonicSeconds();
-  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<SavedCheckpoint> saved,
-                            store_.Finish(wait, [this](std::span<const std::int64_t> steps) {
-                              return kept_.Kept(steps);
-                            }));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<SavedCheckpoint> saved, store_.Finish(wait));
   if (saved) {
     step_ = saved->state.step;
     if (leads()) BUTTRESS_RETURN_IF_ERROR(Report(*saved, version, *publication));
@@ -219,13 +216,17 @@ Status JobCheckpoints::Finish(bool wait, const PolicyVersion& version, Publicati
 }
 
 // Reports a checkpoint to the coordinator, which never hands out its groups again. So the workers
-// must know the version that the groups trained first; later ones are published after it.
+// must know the version that the groups trained first; later ones are published after it. Older
+// checkpoints are deleted once the coordinator knows this one: it knows none of a learner that was
+// replaced, which deletes nothing therefore.
 Status JobCheckpoints::Report(const SavedCheckpoint& saved, const PolicyVersion& version,
                               Publication& publication) {
   const CheckpointState& state = saved.state;
   if (state.step == static_cast<std::int64_t>(version.step))
     BUTTRESS_RETURN_IF_ERROR(publication.Drain());
   BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(state.step, state.digest, ""));
+  BUTTRESS_RETURN_IF_ERROR(
+      store_.Accepted(state.step, [this](const auto& steps) { return kept_.Kept(steps); }));
   digest_ = state.digest;
   seconds_write_ = saved.seconds;
   metrics_.AddCheckpoint(saved.seconds, state.bytes);

@@ -79,8 +79,8 @@ class JobCheckpoints {
   // it is of another model.
   Status Load();
 
-  // Renames the checkpoints after `step`, which is trained from. For rank 0.
-  Status PutAsideAfter(std::int64_t step) { return store_.PutAsideAfter(step); }
+  // The coordinator has accepted that the learner of `epoch` starts from `step`. For rank 0.
+  Status StartFrom(std::int64_t step, std::uint64_t epoch) { return store_.StartFrom(step, epoch); }
 
   // Takes the mean reward of the next step (KeptCheckpoints::AddStep). For rank 0.
   void AddStep(std::int64_t step, double raw_reward_mean) { kept_.AddStep(step, raw_reward_mean); }

@@ -11,6 +11,7 @@
 
 #include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
+#include "lib/weights/checkpoint_folder.h"
 #include "tests/support/runs/power_cut.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/learner/local_checkpoints.h"
@@ -230,13 +231,13 @@ TEST_P(CheckpointTest, CheckpointsThatALearnerGoesBackBehindAreKeptUnderAnotherN
   LocalCheckpoints store(folder);
   const Units saved = Model(1);
   AdamW optimizer = Worn(saved);
-  ASSERT_TRUE(store.store().PutAsideAfter(0).ok());
+  ASSERT_TRUE(store.store().StartFrom(0, 4).ok());
   ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
   for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(store.Save(State(6), saved, optimizer).ok());
-    ASSERT_TRUE(store.store().PutAsideAfter(6).ok());
+    ASSERT_TRUE(store.store().StartFrom(6, 4).ok());
     EXPECT_EQ(store.Load(saved, optimizer)->step, 6);
-    ASSERT_TRUE(store.store().PutAsideAfter(5).ok());
+    ASSERT_TRUE(store.store().StartFrom(5, 4).ok());
     EXPECT_EQ(store.Load(saved, optimizer)->step, 5);
     EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "aside-step-6/checkpoint.json")));
   }
@@ -347,6 +348,79 @@ TEST_P(CheckpointTest, SaveKeepsAsManyAsItIsToldAndThoseThatAreNamed) {
   EXPECT_EQ(asked, (std::vector<std::int64_t>{6, 5, 4, 3, 2}));
   for (std::int64_t step = 1; step <= 6; ++step)
     EXPECT_EQ(std::filesystem::exists(Path(step, "checkpoint.json")), step == 2 || step >= 4);
+}
+
+// A learner that hung in its checkpoint completes it after another one has trained on.
+TEST_P(CheckpointTest, WhatAReplacedLearnerWritesTakesThePlaceOfNoCheckpointThatIsKept) {
+  LocalCheckpoints replaced(folder), present(folder);
+  const Units saved = Model(1);
+  AdamW optimizer = Worn(saved);
+  CheckpointState own = State(15);
+  own.learner_epoch = 4;
+  ASSERT_TRUE(replaced.Save(State(10), saved, optimizer).ok());
+  ASSERT_TRUE(present.store().StartFrom(10, 4).ok());
+  ASSERT_TRUE(replaced.SaveLate(State(12), saved, optimizer).ok());
+  ASSERT_TRUE(present.Save(own, saved, optimizer).ok());
+  EXPECT_EQ(CheckpointSteps(folder), (std::vector<std::int64_t>{15, 12, 10}));
+
+  // The newest one is damaged, and the one before it is refused.
+  std::filesystem::resize_file(Path(15, "rank-0.safetensors"), 8);
+  LocalCheckpoints next(folder);
+  EXPECT_EQ((*next.store().Find())->state.step, 12);
+  EXPECT_EQ((*next.store().Find(12))->state.step, 10);
+  ASSERT_TRUE(next.store().StartFrom(10, 5).ok());
+  EXPECT_EQ(CheckpointSteps(folder), (std::vector<std::int64_t>{10}));
+  for (const std::int64_t step : {15, 20}) {
+    own.step = step;
+    own.learner_epoch = 5;
+    ASSERT_TRUE(next.Save(own, saved, optimizer).ok());
+  }
+  EXPECT_EQ(CheckpointSteps(folder), (std::vector<std::int64_t>{20, 15}));
+}
+
+TEST_P(CheckpointTest, OneDamagedAndOneAbandonedCheckpointAreLeftAside) {
+  LocalCheckpoints store(folder, /*keep_last=*/9);
+  const Units saved = Model(1);
+  const AdamW optimizer = Worn(saved);
+  const auto aside = [this] {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("aside-")) names.insert(name);
+    }
+    return names;
+  };
+  for (const int step : {2, 4, 6, 8, 10})
+    ASSERT_TRUE(store.Save(State(step), saved, optimizer).ok());
+  for (const int step : {6, 10}) std::filesystem::remove(Path(step, "rank-0.safetensors"));
+  for (const int before : {11, 8, 5}) ASSERT_TRUE(store.store().Find(before)->has_value());
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(store.store().StartFrom(2, 4).ok());
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(aside(), (std::set<std::string>{"aside-step-10", "aside-step-8"}));
+  EXPECT_NE(log.find("a checkpoint is deleted"), std::string::npos) << log;
+  EXPECT_NE(log.find("aside-step-6"), std::string::npos) << log;
+  ASSERT_TRUE(store.store().StartFrom(2, 5).ok());
+  EXPECT_EQ(aside().size(), 2u);
+  ASSERT_TRUE(store.Save(State(3), saved, optimizer).ok());
+  ASSERT_TRUE(store.store().StartFrom(2, 6).ok());
+  EXPECT_EQ(aside(), (std::set<std::string>{"aside-step-3"}));
+}
+
+TEST_P(CheckpointTest, ALearnerThatWasReplacedWhileItStartedPutsNothingAside) {
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
+  const AdamW optimizer = Worn(saved);
+  ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
+  CheckpointState later = State(6);
+  later.learner_epoch = 5;
+  ASSERT_TRUE(store.Save(later, saved, optimizer).ok());
+  const Status status = store.store().StartFrom(5, 4);
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("is of learner epoch 5, which has replaced epoch 4"),
+            std::string::npos)
+      << status.message();
+  EXPECT_EQ((*store.store().Find())->state.step, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, CheckpointTest, testing::Values(at::kFloat, at::kBFloat16),

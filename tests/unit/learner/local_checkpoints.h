@@ -18,13 +18,22 @@ class LocalCheckpoints {
   explicit LocalCheckpoints(const std::string& folder, std::int64_t keep_last = 2)
       : store_(folder, *group_, std::chrono::seconds(20), keep_last) {}
 
-  Result<CheckpointState> Save(
-      const CheckpointState& state, const std::vector<ParameterUnit>& units, const AdamW& optimizer,
-      const CheckpointStore::Kept& kept = [](auto) { return std::set<std::int64_t>(); }) {
+  // The checkpoint of a learner that was replaced: the coordinator does not accept it.
+  Result<CheckpointState> SaveLate(const CheckpointState& state,
+                                   const std::vector<ParameterUnit>& units,
+                                   const AdamW& optimizer) {
     BUTTRESS_RETURN_IF_ERROR(store_.Begin(state, units, optimizer));
-    BUTTRESS_ASSIGN_OR_RETURN(auto saved, store_.Finish(/*wait=*/true, kept));
+    BUTTRESS_ASSIGN_OR_RETURN(auto saved, store_.Finish(/*wait=*/true));
     EXPECT_TRUE(saved.has_value());
     return std::move(saved->state);
+  }
+
+  Result<CheckpointState> Save(
+      const CheckpointState& state, const std::vector<ParameterUnit>& units, const AdamW& optimizer,
+      const KeptSteps& kept = [](auto) { return std::set<std::int64_t>(); }) {
+    BUTTRESS_ASSIGN_OR_RETURN(CheckpointState saved, SaveLate(state, units, optimizer));
+    BUTTRESS_RETURN_IF_ERROR(store_.Accepted(saved.step, kept));
+    return saved;
   }
 
   std::optional<CheckpointState> Load(const std::vector<ParameterUnit>& units, AdamW& optimizer) {
