@@ -18,6 +18,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/ledger.h"
+#include "lib/ledger/lineage_rows.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/ledger/reader.h"
 #include "lib/ledger/segment_file.h"
@@ -51,13 +52,16 @@ Status HasEnded(const DropRequest& request) {
                   request.group_id, GroupStateName(records[0].group.state)));
 }
 
-// A checkpoint that contains the group settles it when the learner starts.
-Status CheckIsTrainedAgain(const GroupRow& group, const std::string& learner_folder) {
+// A checkpoint that contains the group settles it when the learner starts from it.
+Status CheckIsTrainedAgain(const GroupRow& group, const std::vector<LearnerRow>& learners,
+                           const std::string& learner_folder) {
   if (group.state != GroupState::kTrained) return OkStatus();
   const std::string folder = JoinPath(learner_folder, "checkpoint");
   for (const std::int64_t step : CheckpointSteps(folder)) {
     if (static_cast<std::uint64_t>(step) < group.step) break;
-    if (!VerifyCheckpoint(CheckpointFolderOf(folder, step)).ok()) continue;
+    const auto found = VerifyCheckpoint(CheckpointFolderOf(folder, step));
+    const auto named = static_cast<std::uint64_t>(step);
+    if (!found.ok() || WasReplaced({found->learner_epoch, named, ""}, learners)) continue;
     return InvalidArgument(fmt::format(
         "the checkpoint of step {} contains group {} of step {}, so its payload is not needed; "
         "start the run again",
@@ -140,7 +144,7 @@ Result<DroppedGroup> DropGroup(const DropRequest& request) {
   const auto group = snapshot.groups.find(request.group_id);
   if (group == snapshot.groups.end()) return HasEnded(request);
   DroppedGroup dropped{group->second, ""};
-  BUTTRESS_RETURN_IF_ERROR(CheckIsTrainedAgain(dropped.group, learner_folder));
+  BUTTRESS_RETURN_IF_ERROR(CheckIsTrainedAgain(dropped.group, snapshot.learners, learner_folder));
   const auto accepted = snapshot.accepted.find(request.group_id);
   if (accepted != snapshot.accepted.end()) {
     const PayloadReader payloads(JoinPath(request.folder, "payloads"));
@@ -197,7 +201,9 @@ Result<PrunedPayloads> PrunePayloads(const std::string& folder, bool dry_run) {
   PrunedPayloads pruned;
   for (const auto& [number, segment] : segments) {
     const auto size = sizes.find(number);
-    if (segment.needed || number >= end.segment || size == sizes.end()) continue;
+    if (segment.needed || size == sizes.end()) continue;
+    // A coordinator that runs may be writing to the newest one.
+    if (number >= end.segment || number == sizes.rbegin()->first) continue;
     std::error_code error;
     if (!dry_run) std::filesystem::remove(SegmentPath(payloads, number), error);
     if (error) return Unavailable(SegmentPath(payloads, number) + ": " + error.message());

@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
+#include "lib/ledger/lineage_rows.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/ledger/segment_file.h"
 
@@ -127,14 +128,6 @@ void FindCheckpoint(const std::string& folder, RunAudit& audit) {
   for (const std::string& what : damaged) AddCheckpointFinding(what, accounted, audit);
 }
 
-// Returns whether a later learner started from a checkpoint before this one.
-bool WasReplaced(const CheckpointIdentity& checkpoint, const std::vector<LearnerRow>& learners) {
-  return std::ranges::any_of(learners, [&](const LearnerRow& learner) {
-    return learner.learner_epoch > checkpoint.learner_epoch &&
-           learner.start_step < static_cast<std::uint64_t>(checkpoint.step);
-  });
-}
-
 // Checks that the learner may start from the checkpoint that was found. `audit.run` is older than
 // the checkpoint, and `reader` is newer.
 Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
@@ -158,7 +151,7 @@ Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
     AddCheckpointFinding(
         fmt::format("the newest whole checkpoint is of step {}; step {} is settled", step, settled),
         false, audit);
-  } else if (WasReplaced(found, learners)) {
+  } else if (WasReplaced({found.learner_epoch, step, ""}, learners)) {
     AddCheckpointFinding(
         fmt::format("the newest checkpoint is {}:{} (epoch:step), of a learner that was replaced; "
                     "the next learner passes it over",

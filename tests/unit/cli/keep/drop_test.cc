@@ -42,6 +42,31 @@ TEST(DropTest, AGroupOfALostSegmentIsDroppedWithoutARecord) {
   EXPECT_EQ(dropped->evidence, "");
 }
 
+// The places of payloads are the order in which groups came in.
+TEST(DropTest, WhatComesInAfterADropIsBehindTheGroupThatWasDropped) {
+  RunFolder run;
+  run.StoreConfig(false);
+  const PayloadRef dropped = run.ledger().Load()->accepted.at(3).payload;
+  run.Close();
+  ASSERT_TRUE(DropGroup({run.path(), "", 3, "a bad disk"}).ok());
+  for (int start = 0; start < 2; ++start) {
+    const auto ledger = *Ledger::Open(run.path() + "/ledger.db");
+    const auto payloads = PayloadStore::Open(run.path() + "/payloads", ledger->payload_end(),
+                                             *ledger->EndOfAllPayloads());
+    ASSERT_TRUE(payloads.ok()) << payloads.status().ToString();
+    const auto next = (*payloads)->Append({4, 1}, "bytes", Sha256Of("bytes"));
+    ASSERT_TRUE(next.ok());
+    EXPECT_GT(next->end(), dropped.end());
+  }
+  for (const std::uint64_t id : {1, 2})
+    ASSERT_TRUE(DropGroup({run.path(), "", id, "as well"}).ok());
+  std::filesystem::remove_all(run.path() + "/payloads");
+  const auto ledger = *Ledger::Open(run.path() + "/ledger.db");
+  EXPECT_TRUE(PayloadStore::Open(run.path() + "/payloads", ledger->payload_end(),
+                                 *ledger->EndOfAllPayloads())
+                  .ok());
+}
+
 TEST(DropTest, ARunThatGoesOnOrMustBeRepeatableIsLeftAlone) {
   RunFolder run;
   run.StoreConfig(false);
