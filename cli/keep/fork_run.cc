@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/keep/fork_source.h"
 #include "cli/keep/run_folder.h"
 #include "lib/base/net/secret.h"
 #include "lib/base/os/file.h"
@@ -36,56 +36,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// The run that --from names.
-struct Source {
-  std::string folder;
-  std::int64_t step = 0;  // of the checkpoint to begin with
-  bool newest = false;    // no step was named
-  std::string run_id;     // of the newest checkpoint
-
-  std::string checkpoint() const {
-    return CheckpointFolderOf(JoinPath(folder, "checkpoint"), step);
-  }
-};
-
-Result<ordered_json> ReadState(const std::string& checkpoint) {
-  const std::string path = JoinPath(checkpoint, kCheckpointStateName);
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxCheckpointStateBytes));
-  auto json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("run_id") || !json["run_id"].is_string())
-    return DataLoss(path + " is not the state of a checkpoint");
-  return json;
-}
-
-Result<Source> FindSource(const std::string& from) {
-  Source source;
-  std::string run = from;
-  const std::size_t at = from.rfind('@');
-  const char* end = from.data() + from.size();
-  source.newest =
-      at == std::string::npos || std::from_chars(from.data() + at + 1, end, source.step).ptr != end;
-  if (!source.newest) run.resize(at);
-  std::error_code ignored;
-  source.folder = run;
-  if (!fs::is_directory(run, ignored)) {
-    auto config = LoadRunConfig(run, {});
-    if (!config.ok()) return config.status().Annotate("--from " + from);
-    source.folder = config->local.out;
-  }
-  const std::vector<std::int64_t> steps = CheckpointSteps(JoinPath(source.folder, "checkpoint"));
-  if (steps.empty()) {
-    return InvalidArgument(fmt::format(
-        "--from {}: {}/checkpoint has no checkpoint; name the folder of a run that has one", from,
-        source.folder));
-  }
-  if (source.newest) source.step = steps.front();
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const ordered_json newest,
-      ReadState(CheckpointFolderOf(JoinPath(source.folder, "checkpoint"), steps.front())));
-  source.run_id = newest["run_id"];
-  return source;
-}
-
 // Puts the checkpoint of `source` into the folder of the new run, under its run id: the large files
 // are linked, or copied to another file system. Returns the digests of both states.
 struct CarriedCheckpoint {
@@ -93,7 +43,7 @@ struct CarriedCheckpoint {
   std::string digest;
 };
 
-Result<CarriedCheckpoint> CarryCheckpoint(const Source& source, const std::string& part,
+Result<CarriedCheckpoint> CarryCheckpoint(const ForkSource& source, const std::string& part,
                                           const std::string& run_id, const RunConfig& config) {
   const std::string checkpoints = JoinPath(source.folder, "checkpoint");
   const auto name_others = [&](const std::string& what) {
@@ -105,7 +55,7 @@ Result<CarriedCheckpoint> CarryCheckpoint(const Source& source, const std::strin
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(target));
   std::error_code error;
   fs::directory_iterator files(source.checkpoint(), error);
-  if (error) return name_others(fmt::format("there is no checkpoint of step {}", source.step));
+  if (error) return name_others(fmt::format("the checkpoint of step {} is gone", source.step));
   for (const fs::directory_entry& file : files) {
     const std::string to = JoinPath(target, file.path().filename().string());
     BUTTRESS_RETURN_IF_ERROR(LinkOrCopy(file.path().string(), to));
@@ -115,7 +65,7 @@ Result<CarriedCheckpoint> CarryCheckpoint(const Source& source, const std::strin
     return name_others(fmt::format("the checkpoint of step {} cannot be used: {}", source.step,
                                    identity.status().message()));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(ordered_json state, ReadState(target));
+  BUTTRESS_ASSIGN_OR_RETURN(ordered_json state, ReadCheckpointState(target));
   state["run_id"] = run_id;
   state["learner_epoch"] = 0;
   state["learner_sha256"] = "";
@@ -126,7 +76,8 @@ Result<CarriedCheckpoint> CarryCheckpoint(const Source& source, const std::strin
   return CarriedCheckpoint{identity->digest, Sha256Of(text)};
 }
 
-Status CheckModel(const Source& source, const std::optional<RunConfig>& was, const RunConfig& is) {
+Status CheckModel(const ForkSource& source, const std::optional<RunConfig>& was,
+                  const RunConfig& is) {
   if (!was) return OkStatus();  // a learner refuses tensors of another shape
   BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig now, LoadModelConfig(is.run.model.path));
   const auto then = LoadModelConfig(was->run.model.path);
@@ -164,7 +115,7 @@ Result<std::optional<double>> AcrEmaAfter(LedgerReader& reader, const RunRow& ru
   return next == plans.end() ? std::nullopt : std::optional(next->second.collapse.acr_ema);
 }
 
-Result<Position> FindPosition(const Source& source, const RunConfig& was) {
+Result<Position> FindPosition(const ForkSource& source, const RunConfig& was) {
   const auto step = static_cast<std::uint64_t>(source.step);
   BUTTRESS_ASSIGN_OR_RETURN(const auto reader,
                             LedgerReader::Open(JoinPath(source.folder, "ledger.db")));
@@ -216,7 +167,8 @@ std::string PlacePrompts(const Result<Position>& position, bool same_order, RunR
 }
 
 // Builds the folder of the new run in `part`. Returns where its prompts begin.
-Result<std::string> Build(const Source& source, const RunConfig& config, const std::string& part) {
+Result<std::string> Build(const ForkSource& source, const RunConfig& config,
+                          const std::string& part) {
   const auto stored = LoadRunConfig(StoredConfigPath(source.folder), {});
   const std::optional<RunConfig> was = stored.ok() ? std::optional(*stored) : std::nullopt;
   BUTTRESS_RETURN_IF_ERROR(CheckModel(source, was, config));
@@ -266,7 +218,7 @@ std::optional<OriginRow> OriginOf(const std::string& folder) {
 }  // namespace
 
 Result<std::string> ForkRun(const std::string& from, const RunConfig& config) {
-  BUTTRESS_ASSIGN_OR_RETURN(const Source source, FindSource(from));
+  BUTTRESS_ASSIGN_OR_RETURN(const ForkSource source, FindForkSource(from));
   const std::string& out = config.local.out;
   std::error_code ignored;
   if (fs::exists(out, ignored) && !fs::is_empty(out, ignored)) {
@@ -292,7 +244,8 @@ Result<std::string> ForkRun(const std::string& from, const RunConfig& config) {
     return prompts.status();
   }
   BUTTRESS_RETURN_IF_ERROR(PublishFolder(part, out));
-  return fmt::format("a new run from step {} of {}: {}", source.step, source.folder, *prompts);
+  return fmt::format("a new run from step {} of {}: {}{}{}", source.step, source.folder, *prompts,
+                     source.note.empty() ? "" : "; ", source.note);
 }
 
 }  // namespace buttress

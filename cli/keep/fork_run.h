@@ -16,10 +16,11 @@
 namespace buttress {
 
 // Makes the folder config.local.out of a run that begins with the checkpoint that `from` names: the
-// folder or YAML file of a run, and the step of a checkpoint there, by default the newest. Returns
-// what to print. The folder appears at once and complete, so that the same command may be repeated
-// after a crash; a folder that this command has made before is left as it is. The other run may be
-// at work. kInvalidArgument if there is no such checkpoint, it is damaged or of another model, or
+// folder or YAML file of a run, and the step of a checkpoint there, by default the newest that the
+// ledger of the run knows (fork_source.h). Returns what to print. The folder appears at once and
+// complete, so that the same command may be repeated after a crash; a folder that this command has
+// made before is left as it is. The other run may be at work. kInvalidArgument if there is no such
+// checkpoint, none that the ledger knows, it is damaged or of another model, or
 // run.steps is not beyond it; kFailedPrecondition if the folder has another content.
 Result<std::string> ForkRun(const std::string& from, const RunConfig& config);
 
