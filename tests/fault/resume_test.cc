@@ -241,6 +241,66 @@ TEST(ResumeTest, TheCheckpointOfALearnerThatWasReplacedIsPassedOver) {
   EXPECT_EQ(ToHex(FinalWeights(doubled)), ToHex(FinalWeights(whole)));
 }
 
+// A copy of the checkpoint `step` as one of `late`, under the learner epoch that wrote it.
+void CopyCheckpointAs(const LaunchedRun& run, int step, int late) {
+  const std::string from = CheckpointFolderOf(Checkpoints(run), step);
+  const std::string part = JoinPath(run.out(), "late");
+  std::filesystem::copy(from, part);
+  std::string state = TextOf(JoinPath(from, kCheckpointStateName));
+  Replace(state, "\"step\": " + std::to_string(step), "\"step\": " + std::to_string(late));
+  ASSERT_TRUE(WriteFileAtomic(JoinPath(part, kCheckpointStateName), state).ok());
+  std::filesystem::remove(JoinPath(part, "accepted"));
+  std::filesystem::rename(part, CheckpointFolderOf(Checkpoints(run), late));
+}
+
+// Whether the learner of the epoch has trained a step.
+bool HasTrained(const LaunchedRun& run, std::uint64_t epoch) {
+  const auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
+  const auto commits = reader.ok() ? (*reader)->Commits() : reader.status();
+  return commits.ok() && std::ranges::any_of(*commits, [epoch](const CommitRow& row) {
+           return row.learner_epoch == epoch;
+         });
+}
+
+// The first learner hangs in a checkpoint, which it completes after the second one has started. The
+// next checkpoint of that one is damaged: neither of the two newest can be started from.
+TEST(ResumeTest, ADamagedCheckpointBehindThatOfAReplacedLearnerLeavesTheOneBeforeThem) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  constexpr int kFirst = 2 * kInterval, kLate = kFirst + 1, kDamaged = 3 * kInterval;
+  const Brake brake(kFirst + 2);
+  LaunchedRun whole(kSteps, {"--no-eval"}), doubled(kSteps, brake.With({"--no-eval"}));
+  MakeDeterministic(whole, {});
+  MakeDeterministic(doubled, {});
+  whole.Start();
+  ASSERT_EQ(whole.Wait(kRunMs), 0) << whole.Text();
+
+  const auto has = [&](int step) {
+    return std::filesystem::exists(CheckpointFolderOf(Checkpoints(doubled), step));
+  };
+  doubled.Start();
+  ASSERT_TRUE(doubled.WaitForStep(kFirst + 2, kRunMs)) << doubled.Text();
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return has(kFirst); })) << doubled.Text();
+  KillAfter(doubled, [] {});
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return HasTrained(doubled, 2); })) << doubled.Text();
+  CopyCheckpointAs(doubled, kFirst, kLate);
+  brake.HoldAt(kDamaged + 2);
+  // The oldest one is deleted once the coordinator knows the new one.
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return has(kDamaged) && !has(kInterval); }))
+      << doubled.Text();
+  EXPECT_TRUE(has(kFirst));
+  KillAfter(doubled, [&] {
+    std::filesystem::resize_file(
+        JoinPath(CheckpointFolderOf(Checkpoints(doubled), kDamaged), "rank-0.safetensors"), 8);
+  });
+  brake.Release();
+  ASSERT_EQ(doubled.Wait(kRunMs), 0) << doubled.Text();
+  EXPECT_NE(doubled.Text().find("a checkpoint is passed over"), std::string::npos)
+      << doubled.Text();
+  ExpectStepsInOrder(doubled, kSteps);
+  ExpectAccountsBalance(doubled, kSteps * kGroupsOfAStep);
+  EXPECT_EQ(ToHex(FinalWeights(doubled)), ToHex(FinalWeights(whole)));
+}
+
 TEST(ResumeTest, ARunThatWentBackDrawsThePromptsOfOneThatDidNot) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   const TempDir dir;
