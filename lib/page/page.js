@@ -68,6 +68,9 @@ function number(value, digits = 3) {
   return value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : digits);
 }
 
+// As number, in the width that the axis of a chart has.
+const tick = value => value >= 1e4 && value < 1e6 ? `${number(value / 1e3)}k` : number(value);
+
 function duration(seconds) {
   if (seconds === null || seconds === undefined) return '–';
   let rest = Math.max(0, Math.round(seconds)), parts = [];
@@ -124,7 +127,7 @@ function chart(title, lines, top) {
   for (const share of [0, 0.5, 1]) {
     const value = min + share * (max - min);
     picture.append(svg('line', {class: 'grid', x1: LEFT, x2: WIDTH - 4, y1: y(value), y2: y(value)}),
-      svg('text', {x: LEFT - 4, y: y(value) + 3, 'text-anchor': 'end'}, number(value)));
+      svg('text', {x: LEFT - 4, y: y(value) + 3, 'text-anchor': 'end'}, tick(value)));
   }
   picture.append(svg('text', {x: LEFT, y: HEIGHT - 3}, number(first)),
     svg('text', {x: WIDTH - 4, y: HEIGHT - 3, 'text-anchor': 'end'}, `step ${number(last)}`));
