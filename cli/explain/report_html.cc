@@ -62,7 +62,7 @@ std::string Tiles(const Report& report) {
 std::string CauseTable(const Report& report) {
   std::string html =
       "<table><tr><th>cause</th><th class=\"n\">groups</th><th class=\"n\">share</th><th "
-      "style=\"width:min(30%,calc(30vw - 60px))\"></th><th>meaning</th></tr>\n";
+      "style=\"width:min(300px,calc(30vw - 60px))\"></th><th>meaning</th></tr>\n";
   std::int64_t most = 1;
   for (const std::int64_t count : report.all.causes) most = std::max(most, count);
   for (std::size_t i = 0; i < kCauses; ++i) {
