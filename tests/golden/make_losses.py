@@ -5,8 +5,8 @@ tests/oracles/peers.sh prints:
     PEERS/bin/python make_losses.py PEERS/verl > losses.json
 
 In one batch of five the log-probs of the old policy are up to 6 nats away, so that ratios reach 400
-and every clip and cap acts. Without a counterpart here are the losses dro and reinforce of verl and
-vespo of TRL.
+and every clip and cap acts. cases.WITHOUT_COUNTERPART names the losses of verl and TRL that no
+setting here gives; a loss that has neither a case nor a line there is an error.
 """
 import json
 import pathlib
@@ -72,8 +72,9 @@ def main():
             row[key] = shown(values[keep].tolist())
         recorded.append(json.dumps(row, separators=(",", ":")))
     rows = []
-    for case in cases.verl_cases(core, corr, verl_module.ActorConfig) + cases.trl_cases(
-            GRPOTrainer):
+    table = cases.verl_cases(core, corr, verl_module.ActorConfig) + cases.trl_cases(GRPOTrainer)
+    cases.check_complete(core, GRPOTrainer, table)
+    for case in table:
         losses, gradients = answers(case, drawn)
         rows.append(json.dumps({
             "name": case.name, "settings": batches.settings_of(case), "differs": case.why,

@@ -4,9 +4,10 @@ AVSPO, computed in float64.
     PEERS/bin/python make_peer_advantages.py PEERS/verl A_GRAE AVSPO > peer_advantages.json
 
 PEERS is what tests/oracles/peers.sh prints. A_GRAE is a checkout of github.com/Yu7-code/A-GRAE at
-5f129ef, AVSPO one of github.com/hexixiang/ACR at ca40ccf. Without a counterpart here are remax (a
-greedy completion as baseline), the critics' gae, optimal_token_baseline and its multi-turn form
-(per token) of verl, and TRL's scale_rewards="batch" and normalize_then_sum (per batch).
+5f129ef, AVSPO one of github.com/hexixiang/ACR at ca40ccf. WITHOUT_COUNTERPART names the estimators
+of verl that no setting here gives; one with neither a case nor a line there is an error. Of gae the
+recorded one has a critic that values every token alike. TRL's scale_rewards="batch" and
+normalize_then_sum divide by a deviation over the batch, which no estimator here does.
 """
 
 import ast
@@ -24,6 +25,11 @@ import compare  # noqa: E402
 import peers  # noqa: E402
 
 SEED, BATCHES = 11, 200
+WITHOUT_COUNTERPART = {
+    "remax": "its baseline is the reward of a greedy completion, which is not sampled here",
+    "optimal_token_baseline": "weighs by the sum of squares of a token's whole distribution",
+    "tir_optimal_token_baseline": "the same over several turns",
+}
 
 
 def draw(rng, identity):
@@ -100,6 +106,23 @@ def verl_cases(verl):
         yield name, settings, max(tolerance, 1e-5), why, advantages, whole, False
 
 
+    def gae(batch):
+        scores, mask, _, lengths = verl.tensors(batch, torch.float64)
+        advantages = verl.core.compute_gae_advantage_return(
+            scores, torch.full_like(scores, 0.25), mask, gamma=1.0, lam=1.0)[0]
+        return advantages[torch.arange(len(lengths)), 0].numpy().reshape(batch["rewards"].shape)
+    yield ("verl gae, gamma 1, lambda 1, every value 0.25", ["advantage=reinforce_pp"], 1e-5,
+           "masked_mean divides by tokens + 1e-8", gae, lambda _: True, False)
+
+
+def check_complete(verl):
+    """Fails where verl has an estimator without a case that WITHOUT_COUNTERPART does not name."""
+    used = {f"compute_{row[1]}" for row in compare.GROUPWISE + compare.BATCHWISE}
+    missing = {str(getattr(name, "value", name)) for name, function in
+               verl.core.ADV_ESTIMATOR_REGISTRY.items() if function.__name__ not in used} - {"gae"}
+    assert missing == set(WITHOUT_COUNTERPART), sorted(missing ^ set(WITHOUT_COUNTERPART))
+
+
 def trl_cases(trl):
     for name, scale, settings in compare.TRL:
         def advantages(batch, scale=scale):
@@ -133,7 +156,9 @@ def main():
     torch.set_num_threads(1)
     rng = np.random.default_rng(SEED)
     batches = [draw(rng, identity) for identity in range(BATCHES)]
-    cases = [*verl_cases(compare.Verl(peers.load_verl(sys.argv[1]))), *trl_cases(peers.load_trl()),
+    verl = compare.Verl(peers.load_verl(sys.argv[1]))
+    check_complete(verl)
+    cases = [*verl_cases(verl), *trl_cases(peers.load_trl()),
              *released_cases(load_a_grae(sys.argv[2]), load_avspo(sys.argv[3]))]
     print(json.dumps({"versions": peers.versions(sys.argv[1]), "seed": SEED})[:-1] + ",")
     print('"batches": [' + ",\n".join(json.dumps({

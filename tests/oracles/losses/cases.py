@@ -1,8 +1,19 @@
 """The comparisons: a loss of Buttress and one of verl or TRL, with the settings of both."""
+import ast
 import dataclasses
+import inspect
+import textwrap
 import types
 
 import torch
+
+
+# Losses of verl and TRL that no setting here gives, and why.
+WITHOUT_COUNTERPART = {
+    "verl dro": "-A lp with a quadratic penalty on the log ratio to the old policy",
+    "verl bypass_mode": "is vanilla or reinforce, which have cases of their own",
+    "trl vespo": "-A lp weighted by a gamma density of the ratio of the whole completion",
+}
 
 
 @dataclasses.dataclass
@@ -56,6 +67,15 @@ def verl_cases(core, corr, ActorConfig):
                 return torch.zeros_like(batch.mask)
         return weights
 
+    def reinforce(cap=None):
+        """Its weights are detached, of the current policy against the one that sampled."""
+        def theirs(batch, lp):
+            weights = None if cap is None else corr.compute_rollout_correction_weights(
+                lp - batch.old, batch.mask, "token", cap)[0]
+            return core.compute_policy_loss_reinforce(batch.old, lp, batch.advantages, batch.mask,
+                                                      "seq-mean-token-sum", config(), weights)[0]
+        return theirs
+
     def with_kl(kind):
         def theirs(batch, lp):
             policy = loss("vanilla")(batch, lp)
@@ -86,6 +106,10 @@ def verl_cases(core, corr, ActorConfig):
         Case("verl geo_mean", {"loss": "gmpo", "aggregation": "seq_mean_token_mean"},
              loss("geo_mean")),
         Case("verl gpg", {"loss": "gpg"}, loss("gpg")),
+        Case("verl reinforce", {"loss": "gpg", "aggregation": "seq_mean_token_sum"}, reinforce()),
+        Case("verl reinforce, token weights to 2: clip_low 1, clip_high 1",
+             {"loss": "cispo", "clip_low": 1, "clip_high": 1, "aggregation": "seq_mean_token_sum"},
+             reinforce(2.0)),
         Case("verl dppo_tv",
              {"loss": "dppo_tv", "clip_low": 0.06, "clip_high": 0.08, "dppo.cap": 1.5},
              loss("dppo_tv", clip_ratio_low=0.06, clip_ratio_high=0.08, clip_ratio_c=1.5)),
@@ -158,6 +182,18 @@ def trl_cases(GRPOTrainer):
         Case("trl sapo", {**per_completion, "loss": "sapo"}, loss("sapo")),
         Case("trl dapo, beta", {"kl_coef": 0.3}, loss("dapo", beta=0.3)),
     ]
+
+
+def check_complete(core, GRPOTrainer, table):
+    """Fails where verl or TRL has a loss without a case that WITHOUT_COUNTERPART does not name."""
+    step = ast.parse(textwrap.dedent(inspect.getsource(GRPOTrainer._compute_loss)))
+    compared = [test for test in ast.walk(step) if isinstance(test, ast.Compare) and
+                ast.unparse(test.left) == "self.loss_type"]
+    losses = {f"verl {name}" for name in core.POLICY_LOSS_REGISTRY}
+    losses |= {f"trl {text.value}" for test in compared for text in ast.walk(test)
+               if isinstance(text, ast.Constant)}
+    missing = losses - {case.name.split(",")[0] for case in table}
+    assert missing == set(WITHOUT_COUNTERPART), sorted(missing ^ set(WITHOUT_COUNTERPART))
 
 
 class StandIn(types.SimpleNamespace):

@@ -24,6 +24,7 @@ def main():
     from trl.trainer.grpo_trainer import GRPOTrainer
     core, corr = verl_module.load(WHEEL)
     table = cases.verl_cases(core, corr, verl_module.ActorConfig) + cases.trl_cases(GRPOTrainer)
+    cases.check_complete(core, GRPOTrainer, table)
     rng = random.Random(20260101)
     work = [(case, draw(rng, case)) for case in (table[i % len(table)] for i in range(BATCHES))]
     lines = subprocess.run([PROGRAM],

@@ -43,7 +43,7 @@ TEST(PeerAdvantagesTest, AreThoseOfTheReleasedCode) {
   ASSERT_TRUE(text.ok()) << text.status().message();
   const nlohmann::json recorded = nlohmann::json::parse(*text);
   ASSERT_EQ(recorded["batches"].size(), 200);
-  ASSERT_EQ(recorded["cases"].size(), 15);
+  ASSERT_EQ(recorded["cases"].size(), 16);
   for (const auto& peer : recorded["cases"]) {
     const auto options = ParseAlgorithm(peer["settings"].get<std::vector<std::string>>());
     ASSERT_TRUE(options.ok()) << options.status().message();
