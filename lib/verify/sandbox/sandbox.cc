@@ -30,6 +30,7 @@ using std::chrono::milliseconds;
 constexpr char kBubblewrap[] = "/usr/bin/bwrap";
 constexpr char kSetpriv[] = "/usr/bin/setpriv";
 constexpr char kPrlimit[] = "/usr/bin/prlimit";
+constexpr char kChoom[] = "/usr/bin/choom";
 constexpr int kStatusFd = 3;
 constexpr int kSeccompFd = 4;
 constexpr int kFirstFileFd = 5;
@@ -39,7 +40,9 @@ constexpr std::size_t kStatusBytes = 4096;
 constexpr std::int64_t kDyingMs = 5000;
 // How long bubblewrap may take to make the namespaces, on a machine that is busy.
 constexpr std::int64_t kStartingMs = 30000;
-// How long a program may exceed a total unseen.
+// How long a program may exceed a total unseen. Memory, which grows by GiB a second, is looked at
+// sooner where that takes a tenth of the time at most.
+constexpr std::int64_t kWeighMs = 10;
 constexpr std::int64_t kLookMs = 50;
 // How many times its time a program may take on a busy machine.
 constexpr std::int64_t kPatience = 10;
@@ -61,6 +64,9 @@ std::vector<std::string> CommandLine(const SandboxOptions& options, const Sandbo
   std::vector<std::string> line;
   const SandboxLimits& limits = run.limits;
   const std::string disk = std::to_string(limits.disk_bytes);
+  // Where the memory of the machine or the container runs out, the program shall end and not the
+  // worker. A caller without CAP_SYS_RESOURCE cannot keep the program from undoing it.
+  if (::access(kChoom, X_OK) == 0) Append(line, {kChoom, "-n", "1000", "--"});
   if (::geteuid() == 0)
     Append(line,
            {kSetpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--"});
@@ -152,31 +158,31 @@ std::vector<std::filesystem::path> Processes(const std::string& root) {
   return processes;
 }
 
-// Returns the sum of the lines `first` and `second` of a file of /proc, which are in kB; nullopt if
-// it has no such lines.
-std::optional<std::int64_t> BytesIn(const std::filesystem::path& path, std::string_view first,
-                                    std::string_view second) {
+// Returns the sum of the lines `names` of a file of /proc, which are in kB; nullopt if it has no
+// such lines.
+std::optional<std::int64_t> BytesIn(const std::filesystem::path& path,
+                                    std::initializer_list<std::string_view> names) {
   std::ifstream file(path);
   std::optional<std::int64_t> sum;
   std::string word;
   while (file >> word) {
     std::int64_t kilobytes = 0;
-    if ((word == first || word == second) && file >> kilobytes)
+    if (std::ranges::find(names, word) != names.end() && file >> kilobytes)
       sum = sum.value_or(0) + (kilobytes << 10);
   }
   return sum;
 }
 
-// Returns the resident pages that belong to no file of a disk: private ones, and shared memory.
-// Pages that are shared with another process count as this process's own.
+// Returns the pages that belong to no file of a disk, in memory or swapped out: private ones, and
+// shared memory. Pages that are shared with another process count as this process's own.
 std::int64_t OwnBytes(const std::filesystem::path& process) {
-  return BytesIn(process / "status", "RssAnon:", "RssShmem:").value_or(0);
+  return BytesIn(process / "status", {"RssAnon:", "RssShmem:", "VmSwap:"}).value_or(0);
 }
 
 // Returns the same with each shared page divided among its owners; OwnBytes if the kernel does not
 // say.
 std::int64_t ProportionalBytes(const std::filesystem::path& process) {
-  const auto bytes = BytesIn(process / "smaps_rollup", "Pss_Anon:", "Pss_Shmem:");
+  const auto bytes = BytesIn(process / "smaps_rollup", {"Pss_Anon:", "Pss_Shmem:", "SwapPss:"});
   return bytes ? *bytes : OwnBytes(process);
 }
 
@@ -272,7 +278,7 @@ class Watch {
       if (left_ms <= 0 && (killed_ || !first_)) return false;
       if (left_ms <= 0) Kill(SandboxEnd::kStarved);
       if (::poll(ends_.data(), ends_.size(),
-                 static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, kLookMs))) < 0 &&
+                 static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, kWeighMs))) < 0 &&
           errno != EINTR)
         return false;
       Read();
@@ -334,13 +340,16 @@ class Watch {
 
   void CheckTotals() {
     const std::int64_t now_ms = RealClock().MonotonicMs();
-    if (!first_ || killed_ || now_ms < looked_ms_ + kLookMs) return;
+    if (!first_ || killed_ || now_ms < weigh_at_ms_) return;
+    if (MemoryOf(*first_, limits_.memory_bytes) > limits_.memory_bytes)
+      return Kill(SandboxEnd::kMemory);
+    const std::int64_t took_ms = RealClock().MonotonicMs() - now_ms;
+    weigh_at_ms_ = now_ms + std::clamp(10 * took_ms, kWeighMs, kLookMs);
+    if (now_ms < looked_ms_ + kLookMs) return;
     CountTime(now_ms);
     looked_ms_ = now_ms;
     if (used_ms_ >= total_ms_ || used_ms_ - piece_ms_ >= limits_.wall.count())
       return Kill(SandboxEnd::kWallTime);
-    if (MemoryOf(*first_, limits_.memory_bytes) > limits_.memory_bytes)
-      return Kill(SandboxEnd::kMemory);
     for (const char* folder : {"tmp", "work"}) {
       if (FilesIn(*first_, folder) > limits_.files) return Kill(SandboxEnd::kFiles);
     }
@@ -373,6 +382,7 @@ class Watch {
   std::int64_t deadline_ms_;
   std::optional<pid_t> first_;
   OwnedFd handle_;  // of the first process
+  std::int64_t weigh_at_ms_ = 0;
   std::int64_t looked_ms_ = 0;
   std::int64_t cpu_ms_ = 0;  // at the last look
   std::int64_t used_ms_ = 0;

@@ -135,6 +135,12 @@ TEST_F(SandboxTest, MemoryOfAllProcessesIsBounded) {
   EXPECT_EQ(result.end, SandboxEnd::kMemory);
 }
 
+// So that the kernel ends it, and not the worker, where the machine's memory runs out.
+TEST_F(SandboxTest, IsTheFirstToEndWhereMemoryRunsOut) {
+  if (::access("/usr/bin/choom", X_OK) != 0) GTEST_SKIP() << "no choom";
+  EXPECT_EQ(Python("print(open('/proc/self/oom_score_adj').read())").output, "1000\n\n");
+}
+
 // Its pages would stay, uncounted, when nobody maps them.
 TEST_F(SandboxTest, MemoryIsSharedByFilesAlone) {
   const SandboxResult result = Python(
