@@ -87,6 +87,9 @@ Status ReadResponses(ordered_json& row, const VerifyFields& fields, VerifyRow& r
                            "; --response-field names the field of the response");
   }
   const ordered_json& value = found.value();
+  const auto is_null = [](const ordered_json& response) { return response.is_null(); };
+  if (is_null(value) || (value.is_array() && std::ranges::any_of(value, is_null)))
+    return InvalidArgument("'" + found.name + "' has null; expected the text of the response");
   read.is_group = value.is_array() && !IsMessages(value);
   if (!read.is_group && found.name.ends_with('s') && !fields.response.ends_with('s'))
     return InvalidArgument("'" + fields.response + "s' is not a list");
@@ -105,6 +108,8 @@ Status ReadAnswer(ordered_json& row, const VerifyFields& fields, VerifyRow& read
     return InvalidArgument(DescribeMissing(row, fields.answer) +
                            "; --answer-field names the field of the answer");
   }
+  if (found.value().is_null())
+    return InvalidArgument("'" + found.name + "' is null; expected the reference answer");
   read.answer = Text(found.value());
   return OkStatus();
 }

@@ -89,6 +89,11 @@ TEST(VerifyRows, ErrorsNameTheFieldAndItsOption) {
               HasSubstr("1 labels for 2 responses"));
   EXPECT_THAT(why(R"({"answer": "4", "response": "4", "label": "maybe"})"),
               HasSubstr("label \"maybe\""));
+  EXPECT_THAT(why(R"({"answer": "4", "response": null})"),
+              HasSubstr("'response' has null; expected"));
+  EXPECT_THAT(why(R"({"answer": "4", "responses": ["4", null]})"),
+              HasSubstr("'responses' has null; expected"));
+  EXPECT_THAT(why(R"({"answer": null, "response": "4"})"), HasSubstr("'answer' is null; expected"));
 }
 
 }  // namespace
