@@ -25,7 +25,7 @@ bool Allowed(GroupState from, GroupState to) {
     case kBatched:
       return to == kTrained || to == kDropped;
     case kTrained:
-      return to == kBatched || to == kSettled;
+      return to == kBatched || to == kSettled || to == kDropped;  // by an operator
     case kSettled:
     case kDropped:
       return false;
@@ -86,7 +86,7 @@ bool Checker::Applies(const LedgerChanges& changes) {
 }
 
 void Checker::Written(const LedgerChanges& changes, const Scheduler* scheduler) {
-  unknown_.reset();
+  history_.unknown.reset();
   if (changes.empty() || !Applies(changes)) return;
   CheckMoves(changes);
   for (const std::uint64_t id : changes.returned) {
@@ -147,6 +147,9 @@ void Checker::CheckMoves(const LedgerChanges& changes) {
                               before == state.end() ? "nowhere" : GroupStateName(before->second),
                               GroupStateName(row.state)));
     }
+    Expect(before == state.end() || before->second != GroupState::kTrained ||
+               row.state != GroupState::kDropped || row.reason == DropReason::kDamaged,
+           "(2) a trained group is given up by an operator alone");
     Expect(row.state != GroupState::kLeased || (!row.worker_id.empty() && row.lease_epoch > 0),
            "(1) a lease has a holder");
     std::uint64_t& fence = history_.fences[row.group_id];
@@ -295,12 +298,12 @@ void Checker::CheckPlan(const PlanRow& plan, const Scheduler& scheduler) {
 
 void Checker::Loaded(const LedgerSnapshot& found) {
   if (found == history_.ledger.Load()) {
-    unknown_.reset();
+    history_.unknown.reset();
     return;
   }
-  Expect(unknown_.has_value(), "(I6) a change that was acknowledged is gone");
-  if (!unknown_) return;
-  const LedgerChanges changes = *unknown_;
+  Expect(history_.unknown.has_value(), "(I6) a change that was acknowledged is gone");
+  if (!history_.unknown) return;
+  const LedgerChanges changes = *history_.unknown;
   Written(changes, nullptr);
   Expect(found == history_.ledger.Load(), "(I6) a change is there in part");
   world_.Count("an unacknowledged change was durable");
@@ -310,6 +313,8 @@ void Checker::Restored(const Scheduler& scheduler) {
   const RunRow& run = scheduler.run();
   Expect(!history_.ledger.run || run.coordinator_epoch > history_.ledger.run->coordinator_epoch,
          "(I8) the coordinator epoch rises with every start");
+  Expect(run.coordinator_epoch > history_.started,
+         "(I8) no two starts of the coordinator have one epoch");
 }
 
 void Checker::Granted(const v1::ExchangeResponse& response) {
@@ -362,6 +367,15 @@ void Checker::Answered(const v1::ExchangeRequest& request, const v1::ExchangeRes
 void Checker::Answered(const v1::RegisterLearnerRequest& request,
                        const v1::RegisterLearnerResponse& response) {
   const auto& learners = history_.ledger.learners;
+  const PolicyVersion start = *FromProto(request.checkpoint());
+  // One of the same turn may have registered since.
+  Expect(std::ranges::none_of(learners,
+                              [&](const LearnerRow& other) {
+                                return other.learner_epoch > start.learner_epoch &&
+                                       other.learner_epoch < response.learner_epoch() &&
+                                       other.start_step < start.step;
+                              }),
+         "(I8) no learner starts from a checkpoint that the run went on without");
   const auto row =
       std::ranges::find(learners, response.learner_epoch(), &LearnerRow::learner_epoch);
   Expect(row != learners.end() && row->start_step == request.checkpoint().step() &&
@@ -476,9 +490,6 @@ void Checker::Ended(const std::string& weights) {
   }
 }
 
-void Checker::PutBack(const History& history) {
-  history_ = history;
-  unknown_.reset();
-}
+void Checker::PutBack(const History& history) { history_ = history; }
 
 }  // namespace buttress::simulation

@@ -27,6 +27,8 @@ struct History {
   CollapseCounts accepted;
   CollapseCounts taken_back;                   // of those, of groups that are to be sampled again
   std::int64_t most_age = 0;                   // the largest S so far
+  std::uint64_t started = 0;                   // the epoch of the last coordinator
+  std::optional<LedgerChanges> unknown;        // was begun, and may be durable
   std::map<std::string, std::string> trained;  // weights, by step, groups and weights before
 };
 
@@ -39,13 +41,16 @@ class Checker {
   void Written(const LedgerChanges& changes, const Scheduler* scheduler);
 
   // A transaction was begun, and nobody knows whether it is durable.
-  void Unknown(const LedgerChanges& changes) { unknown_ = changes; }
+  void Unknown(const LedgerChanges& changes) { history_.unknown = changes; }
 
   // A process has read the ledger.
   void Loaded(const LedgerSnapshot& found);
 
   // The scheduler of a process that reads the ledger, beside that of the one before.
   void Restored(const Scheduler& scheduler);
+
+  // A process has written its start.
+  void Started(std::uint64_t coordinator_epoch) { history_.started = coordinator_epoch; }
 
   // The scheduler grants leases, before its turn is durable.
   void Granted(const v1::ExchangeResponse& response);
@@ -109,7 +114,6 @@ class Checker {
   World& world_;
   const SchedulerOptions promised_;
   History history_;
-  std::optional<LedgerChanges> unknown_;
   std::uint64_t written_ = 0;  // transactions
   bool damaged_ = false;
 };

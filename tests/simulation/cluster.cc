@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "lib/ledger/audit.h"
+#include "lib/ledger/checked_files.h"
 #include "lib/ledger/segment_file.h"
+#include "tests/simulation/ledger/ledger_faults.h"
 #include "tests/simulation/plants.h"
 #include "tests/simulation/run_setup.h"
 #include "tests/simulation/seams.h"
@@ -16,7 +19,7 @@ namespace {
 
 FolderDisk::Lies LiesOf() {
   return {Planted(Plant::kDatabaseSyncMissing), Planted(Plant::kPayloadSyncMissing),
-          Planted(Plant::kFolderSyncMissing)};
+          Planted(Plant::kFolderSyncMissing), Planted(Plant::kShortWriteHidden)};
 }
 
 class Cluster {
@@ -53,11 +56,15 @@ class Cluster {
     std::uint64_t at;
   };
 
+  using LearnerStep = std::pair<std::uint64_t, std::uint64_t>;  // its epoch, and a step
+
   struct Copy {
     FolderDisk::Copy files;
     History history;
     LearnerFolder checkpoints;
     std::vector<Flip> flips;
+    LedgerFlips ledger_flips;
+    std::set<LearnerStep> damaged;
   };
 
   void Befall(const ScheduledFault& fault);
@@ -68,13 +75,20 @@ class Cluster {
   void Operate(const ScheduledFault& fault);
   void FillDisk(const ScheduledFault& fault);
   void DamagePayload(const ScheduledFault& fault);
+  void DamageCheckpoint(const ScheduledFault& fault);
+  void DamageLedger(const ScheduledFault& fault);
+  void DropGroup(const ScheduledFault& fault);
   void CopyAndPutBack(const ScheduledFault& fault);
+  Copy CopyFolder() const;
+  void PutBack(const Copy& copy);
   void Order(const std::string& worker, v1::WorkerOrder order);
   void Happened(const ScheduledFault& fault);
   void Heal();
+  void Repair();
   void Watch();
   void StartWorker(Slot& slot);
   void StartLearner();
+  void MendUnseen();
   void Examine();
 
   Slot& WorkerOf(const ScheduledFault& fault) { return slots_[fault.target % slots_.size()]; }
@@ -106,6 +120,9 @@ class Cluster {
   std::vector<std::unique_ptr<WorkerProcess>> old_workers_;
   std::vector<std::unique_ptr<LearnerProcess>> old_learners_;
   std::vector<Flip> flips_;
+  LedgerFlips ledger_flips_;
+  std::optional<Copy> backup_;     // of before the ledger was damaged
+  std::set<LearnerStep> damaged_;  // checkpoints that are gone
   std::uint64_t processes_ = 0;
   bool healed_ = false;
   bool learner_done_ = false;
@@ -175,6 +192,7 @@ void Cluster::Befall(const ScheduledFault& fault) {
     case kLearnerKilled:
     case kLearnerPaused:
     case kLearnerDoubled:
+    case kLearnerHangs:
     case kCheckpointDamaged:
     case kEarlyEnd:
       return BefallLearner(fault);
@@ -183,11 +201,13 @@ void Cluster::Befall(const ScheduledFault& fault) {
     case kPayloadDamaged:
     case kPayloadsAway:
     case kOlderDisk:
+    case kLedgerDamaged:
       return BefallDisk(fault);
     case kCordon:
     case kDrainOrder:
     case kMaxAge:
     case kStop:
+    case kDrop:
       return Operate(fault);
   }
 }
@@ -256,21 +276,37 @@ void Cluster::BefallLearner(const ScheduledFault& fault) {
     case Fault::kLearnerDoubled:
       Happened(fault);
       return StartLearner();
+    case Fault::kLearnerHangs:
+      Happened(fault);
+      return learner_->LeaveAndHang(200 + 2 * fault.amount, [this] { StartLearner(); });
     case Fault::kEarlyEnd:
       Happened(fault);
       return learner_->EndEarly();
-    default: {
-      // The coordinator settles what is before the checkpoint before the newest one.
-      const auto& run = checker_.history().ledger.run;
-      if (!run || checkpoints_.size() < 2) return;
-      const PolicyVersion& before = std::prev(checkpoints_.end(), 2)->second.version;
-      if (before.step < run->settled_step || checker_.Abandoned(before)) return;
-      Happened(fault);
-      checkpoints_.erase(std::prev(checkpoints_.end()));
-      learner_->Kill();
-      return StartLearner();
-    }
+    default:
+      return DamageCheckpoint(fault);
   }
+}
+
+// The coordinator settles what is before the checkpoint before the newest one that it knows. So one
+// of these two may be lost, whatever learners that were replaced have written since.
+void Cluster::DamageCheckpoint(const ScheduledFault& fault) {
+  const MemoryLedger& ledger = checker_.history().ledger;
+  if (!ledger.run || checkpoints_.empty()) return;
+  const PolicyVersion& newest = checkpoints_.rbegin()->second.version;
+  const LearnerStep lost = {newest.learner_epoch, newest.step};
+  const bool another = std::ranges::any_of(ledger.checkpoints, [&](const auto& entry) {
+    const LearnerStep key = entry.first;
+    return key != lost && !damaged_.contains(key) && key.second >= ledger.run->settled_step &&
+           !checker_.Abandoned({key.first, key.second, ""});
+  });
+  if (!another && ledger.run->settled_step > 0) return;
+  Happened(fault);
+  damaged_.insert(lost);
+  checkpoints_.erase(std::prev(checkpoints_.end()));
+  if (!checkpoints_.empty() && checker_.Abandoned(checkpoints_.rbegin()->second.version))
+    world_.Count("the checkpoint before the damaged one was abandoned");
+  learner_->Kill();
+  StartLearner();
 }
 
 void Cluster::BefallDisk(const ScheduledFault& fault) {
@@ -286,6 +322,8 @@ void Cluster::BefallDisk(const ScheduledFault& fault) {
       Happened(fault);
       disk_.SetAway(true);
       return world_.After(500 + 5 * fault.amount, nullptr, [this] { disk_.SetAway(false); });
+    case Fault::kLedgerDamaged:
+      return DamageLedger(fault);
     default:
       return CopyAndPutBack(fault);
   }
@@ -321,20 +359,73 @@ void Cluster::DamagePayload(const ScheduledFault& fault) {
   flips_.push_back({id, path, at});
 }
 
+Cluster::Copy Cluster::CopyFolder() const {
+  return {disk_.Files(), checker_.history(), checkpoints_, flips_, ledger_flips_, damaged_};
+}
+
+void Cluster::PutBack(const Copy& copy) {
+  learner_->Kill();
+  for (const auto& old : old_learners_) old->Kill();
+  checkpoints_ = copy.checkpoints;
+  flips_ = copy.flips;
+  ledger_flips_ = copy.ledger_flips;
+  damaged_ = copy.damaged;
+  node_.PutBack(copy.files, copy.history);
+  StartLearner();
+}
+
 void Cluster::CopyAndPutBack(const ScheduledFault& fault) {
   if (!node_.running() || disk_.away() || healed_) return;
-  auto copy = std::make_shared<Copy>(Copy{disk_.Files(), checker_.history(), checkpoints_, flips_});
+  auto copy = std::make_shared<Copy>(CopyFolder());
   world_.Tell("operator: copies the run folder");
   world_.After(1000 + 8 * fault.amount, nullptr, [this, fault, copy] {
     if (!node_.running() || healed_) return;
     Happened(fault);
-    learner_->Kill();
-    for (const auto& old : old_learners_) old->Kill();
-    checkpoints_ = copy->checkpoints;
-    flips_ = copy->flips;
-    node_.PutBack(copy->files, copy->history);
-    StartLearner();
+    PutBack(*copy);
   });
+}
+
+// A bit flips while the coordinator is down. It must not start on a page that is not what was
+// written; the operator restores the backup of before then.
+void Cluster::DamageLedger(const ScheduledFault& fault) {
+  if (!node_.running() || disk_.away() || healed_ || ledger_flips_.any()) return;
+  backup_ = CopyFolder();
+  world_.Tell("operator: makes a backup");
+  world_.After(500 + 4 * fault.amount, nullptr, [this, fault] {
+    if (!node_.running() || healed_ || ledger_flips_.any()) return;
+    node_.Stop(/*kill=*/fault.target % 2 == 0);
+    const auto at = fault.target * 100003 + static_cast<std::uint64_t>(fault.amount) * 4099;
+    if (ledger_flips_.Flip(disk_, /*log=*/true, at)) Happened(fault);
+    node_.StartSoon();
+  });
+}
+
+// What an operator does with the group that a damaged file belongs to, as the run's log tells him.
+void Cluster::DropGroup(const ScheduledFault& fault) {
+  if (!node_.running() || disk_.away() || setup_.options.deterministic || node_.core().finished())
+    return;
+  // Open: what a restart makes of a drop after the last step is committed differs from the ledger.
+  if (checker_.history().ledger.run->committed_step == setup_.options.steps) return;
+  const std::uint64_t newest = checkpoints_.empty() ? 0 : checkpoints_.rbegin()->first;
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, group] : checker_.history().ledger.groups) {
+    const bool ended = group.state == GroupState::kSettled || group.state == GroupState::kDropped;
+    if (!ended && (group.step == 0 || group.step > newest)) ids.push_back(id);
+  }
+  if (ids.empty()) return;
+  Happened(fault);
+  learner_->Kill();
+  node_.Stop(/*kill=*/false);
+  checker_.ExpectDamage();
+  const auto dropped = DropByOperator(disk_.folder(), ids[fault.target % ids.size()]);
+  world_.Tell("operator: {}",
+              dropped.ok() ? fmt::format("drops group {}, which was {}", dropped->group.group_id,
+                                         GroupStateName(dropped->group.state))
+                           : dropped.status().ToString());
+  world_.Count(dropped.ok() ? "a group was dropped by the operator" : "no group was dropped");
+  disk_.disk().Restart();
+  node_.StartSoon();
+  StartLearner();
 }
 
 void Cluster::Order(const std::string& worker, v1::WorkerOrder order) {
@@ -349,6 +440,7 @@ void Cluster::Order(const std::string& worker, v1::WorkerOrder order) {
 }
 
 void Cluster::Operate(const ScheduledFault& fault) {
+  if (fault.fault == Fault::kDrop) return DropGroup(fault);
   Happened(fault);
   if (fault.fault == Fault::kStop) {
     v1::StopRunRequest request;
@@ -380,6 +472,7 @@ void Cluster::Heal() {
   disk_.disk().FailSyncAfter(std::uint64_t{1} << 60);
   if (!disk_.disk().killed()) disk_.disk().KillAfter(std::uint64_t{1} << 60);
   node_.SetFreeBytes(std::uint64_t{1} << 40);
+  ledger_flips_.Mend(disk_);
   for (const Flip& flip : flips_) {
     const auto group = checker_.history().ledger.groups.find(flip.group_id);
     if (group == checker_.history().ledger.groups.end()) continue;
@@ -390,6 +483,14 @@ void Cluster::Heal() {
     slot.process->Kill();
     StartWorker(slot);
   }
+}
+
+// What an operator does whose coordinator refuses the ledger.
+void Cluster::Repair() {
+  if (!backup_ || healed_) return node_.StartSoon();
+  world_.Tell("operator: restores the backup");
+  world_.Count("a backup was restored");
+  PutBack(*backup_);
 }
 
 // What an operator does who looks now and then.
@@ -418,6 +519,7 @@ void Cluster::Watch() {
 RunOutcome Cluster::Run(const std::vector<ScheduledFault>& schedule) {
   slots_.resize(WorkersOf(world_.seed()));
   for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].id = "w" + std::to_string(i);
+  node_.OnDamage([this] { Repair(); });
   node_.Start();
   for (Slot& slot : slots_) StartWorker(slot);
   StartLearner();
@@ -446,10 +548,23 @@ RunOutcome Cluster::Run(const std::vector<ScheduledFault>& schedule) {
   return outcome;
 }
 
+// A run may end without a read of the page that is damaged; whoever reads it is told.
+void Cluster::MendUnseen() {
+  {
+    const auto ledger = Ledger::Open(disk_.folder() + "/ledger.db");
+    const auto audit = ledger.ok() ? AuditLedger(**ledger) : ledger.status();
+    world_.Expect(audit.ok() || audit.status().message().find(kLedgerMend) != std::string::npos,
+                  "whoever finds damage of the ledger names the mend");
+    world_.Count(audit.ok() ? "damage of the ledger was not read" : "an audit found damage");
+  }
+  ledger_flips_.Mend(disk_);
+}
+
 void Cluster::Examine() {
   world_.Tell("the run is finished");
   checker_.Ended(Weights());
   node_.Kill();
+  if (ledger_flips_.any()) MendUnseen();
   const auto ledger = Ledger::Open(disk_.folder() + "/ledger.db");
   if (!ledger.ok()) return world_.Fail("the ledger does not open: " + ledger.status().ToString());
   const auto snapshot = (*ledger)->Load();

@@ -4,6 +4,7 @@
 
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
+#include "lib/ledger/checked_files.h"
 #include "tests/simulation/plants.h"
 #include "tests/simulation/seams.h"
 
@@ -93,7 +94,7 @@ void CoordinatorNode::Start() {
     core_.reset();
     Close();
     disk_.Restart();
-    return StartLater();
+    return StartAfter(status);
   }
   world_.Tell("coordinator: started, epoch {}", core_->scheduler().run().coordinator_epoch);
   world_.Count("coordinator started");
@@ -106,7 +107,11 @@ Status CoordinatorNode::Open() {
   registry_ = std::make_unique<Metrics>("coordinator");
   metrics_ = std::make_unique<CoordinatorMetrics>(*registry_, RunConfig(), "", disk_.folder());
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(disk_.folder() + "/ledger.db"));
-  BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
+  BUTTRESS_ASSIGN_OR_RETURN(LedgerSnapshot snapshot, ledger_->Load());
+  if (Planted(Plant::kSnapshotStale)) {
+    if (!first_snapshot_ && snapshot.run) first_snapshot_ = snapshot;
+    if (first_snapshot_) snapshot = *first_snapshot_;
+  }
   checker_.Loaded(snapshot);
   SchedulerOptions options = setup_.options;
   if (Planted(Plant::kStalenessOffByOne)) ++options.max_age;
@@ -124,6 +129,7 @@ Status CoordinatorNode::Open() {
   PromptMix mix(*setup_.prompts, setup_.run);
   BUTTRESS_RETURN_IF_ERROR(mix.Resume(scheduler.sources()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
+  checker_.Started(scheduler.run().coordinator_epoch);
   const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   RunTerms terms = setup_.terms;
@@ -152,10 +158,26 @@ void CoordinatorNode::Close() {
   registry_.reset();
 }
 
-void CoordinatorNode::StartLater() {
+void CoordinatorNode::StartSoon() {
   world_.After(dice_.Between(100, 1500), nullptr, [this] {
     if (!running()) Start();
   });
+}
+
+// Damage of the ledger is for an operator, who must be told what to do.
+void CoordinatorNode::StartAfter(const Status& why) {
+  const bool damaged = why.code() == StatusCode::kDataLoss;
+  if (!damaged || !repair_) return StartSoon();
+  world_.Count("a damaged ledger was refused");
+  world_.Expect(why.message().find(kLedgerMend) != std::string::npos,
+                "(I6) whoever refuses a damaged ledger names the mend");
+  repair_();
+}
+
+void CoordinatorNode::Stop(bool kill) {
+  if (kill && !disk_.disk().killed()) disk_.disk().KillAfter(0);
+  Bury();
+  disk_.Restart();
 }
 
 void CoordinatorNode::Bury() {
@@ -168,26 +190,22 @@ void CoordinatorNode::Bury() {
 }
 
 void CoordinatorNode::Kill() {
-  if (!disk_.disk().killed()) disk_.disk().KillAfter(0);
-  Bury();
-  disk_.Restart();
-  StartLater();
+  Stop(/*kill=*/true);
+  StartSoon();
 }
 
 void CoordinatorNode::FailPower() {
   if (!disk_.disk().killed()) disk_.disk().KillAfter(0);
   Bury();
   disk_.FailPower();
-  StartLater();
+  StartSoon();
 }
 
 void CoordinatorNode::PutBack(const FolderDisk::Copy& copy, const History& history) {
-  if (!disk_.disk().killed()) disk_.disk().KillAfter(0);
-  Bury();
-  disk_.Restart();
+  Stop(/*kill=*/true);
   disk_.PutBack(copy);
   checker_.PutBack(history);
-  StartLater();
+  StartSoon();
 }
 
 void CoordinatorNode::Drain() {
@@ -196,9 +214,8 @@ void CoordinatorNode::Drain() {
   PlanTurn(0);
   world_.After(dice_.Between(50, 500), process_, [this] {
     world_.Tell("coordinator: closed");
-    Bury();
-    disk_.Restart();
-    StartLater();
+    Stop(/*kill=*/false);
+    StartSoon();
   });
 }
 
@@ -244,9 +261,9 @@ void CoordinatorNode::RunTurn() {
   if (!core_->failed().ok()) {
     world_.Tell("coordinator: ends: {}", core_->failed().ToString());
     world_.Count("coordinator ended by an error");
-    Bury();
-    disk_.Restart();
-    return StartLater();
+    const Status failed = core_->failed();
+    Stop(/*kill=*/false);
+    return StartAfter(failed);
   }
   const std::int64_t wait_ms = core_->WaitMs();
   overdue_turns_ = wait_ms == 0 ? overdue_turns_ + 1 : 0;
@@ -282,6 +299,11 @@ Status CoordinatorNode::WriteLedger(Ledger& ledger, const LedgerChanges& changes
   if (Planted(Plant::kCommitRowLost)) written.commits.clear();
   if (Planted(Plant::kReturnedRowLost)) written.returned.clear();
   if (Planted(Plant::kOrderLost)) written.orders.clear();
+  if (Planted(Plant::kCheckpointRowLost)) written.checkpoints.clear();
+  if (Planted(Plant::kAccountLost)) written.ended_tokens.reset();
+  if (Planted(Plant::kLeaseRowLost))
+    std::erase_if(written.groups,
+                  [](const GroupRow& group) { return group.state == GroupState::kLeased; });
   if (Planted(Plant::kSecretLost))
     for (LearnerRow& learner : written.learners) learner.secret_sha256.clear();
   checker_.Unknown(changes);

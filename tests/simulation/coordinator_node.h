@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +76,13 @@ class CoordinatorNode final : public Inbox {
   // SIGTERM: answers what waits, closes, and starts again.
   void Drain();
 
+  // The process ends and does not start again before StartSoon: by itself, or killed.
+  void Stop(bool kill);
+  void StartSoon();
+
+  // Is called instead of another start when the ledger is found to be damaged.
+  void OnDamage(std::function<void()> repair) { repair_ = std::move(repair); }
+
   // The process stops for a while and goes on.
   void Pause(std::int64_t ms);
 
@@ -114,7 +123,9 @@ class CoordinatorNode final : public Inbox {
 
   bool in_turn() const { return in_turn_; }
 
-  std::string newest_secret;  // of the learner that registered last; for a planted fault
+  // For planted faults: of the learner that registered last, and first answers by step.
+  std::string newest_secret;
+  std::map<std::uint64_t, v1::Plan> first_plans;
 
   // A leap of the machine's time, of which leases must not notice.
   void ExpectNoExpiry() { leapt_ = true; }
@@ -122,7 +133,8 @@ class CoordinatorNode final : public Inbox {
  private:
   Status Open();
   void Close();
-  void StartLater();
+  // The process has ended for this reason.
+  void StartAfter(const Status& why);
   // What is left of a process that has died.
   void Bury();
   void RunTurn();
@@ -154,6 +166,8 @@ class CoordinatorNode final : public Inbox {
   std::vector<LoopRequest*> inbox_;
   std::vector<std::pair<std::uint64_t, Status>> outbox_;
   Quota arriving_{4096, std::uint64_t{1} << 30};
+  std::function<void()> repair_;
+  std::optional<LedgerSnapshot> first_snapshot_;  // planted
   std::uint64_t next_call_ = 1;
   std::uint64_t starts_ = 0;
   std::uint64_t turn_number_ = 0;  // of the turn that is planned

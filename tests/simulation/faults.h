@@ -31,6 +31,7 @@ enum class Fault : std::uint8_t {
   kLearnerKilled,
   kLearnerPaused,
   kLearnerDoubled,  // a second learner starts while the first one lives
+  kLearnerHangs,    // in its last checkpoint, which it completes after another one has started
   // Disks.
   kPowerFailed,
   kSyncFailed,
@@ -39,6 +40,7 @@ enum class Fault : std::uint8_t {
   kPayloadsAway,       // the mount of the payloads is gone for a while
   kOlderDisk,          // the run folder is put back from a copy
   kCheckpointDamaged,  // the newest one
+  kLedgerDamaged,      // a bit of the database or of its log flips
   // Clocks.
   kClockLeaps,
   kClockSet,
@@ -53,9 +55,10 @@ enum class Fault : std::uint8_t {
   kMaxAge,
   kStop,
   kEarlyEnd,  // the learner ends the run, and it is taken up again
+  kDrop,      // stops the run and gives up a group
 };
 
-inline constexpr std::array<std::string_view, 36> kFaultNames = {
+inline constexpr std::array<std::string_view, 39> kFaultNames = {
     "request lost",
     "answer lost",
     "call doubled",
@@ -74,6 +77,7 @@ inline constexpr std::array<std::string_view, 36> kFaultNames = {
     "learner killed",
     "learner paused",
     "learner doubled",
+    "learner hangs",
     "power failed",
     "sync failed",
     "disk full",
@@ -81,6 +85,7 @@ inline constexpr std::array<std::string_view, 36> kFaultNames = {
     "payloads away",
     "older disk",
     "checkpoint damaged",
+    "ledger damaged",
     "clock leaps",
     "clock set",
     "worker slow",
@@ -92,6 +97,7 @@ inline constexpr std::array<std::string_view, 36> kFaultNames = {
     "max age ordered",
     "stop",
     "early end",
+    "ledger drop",
 };
 
 inline std::string_view NameOf(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }

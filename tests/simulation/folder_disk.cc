@@ -122,7 +122,8 @@ long FolderDisk::Write(int descriptor, const std::string& bytes, std::int64_t of
   const SimulatedDisk::Change change = {static_cast<std::uint64_t>(offset), bytes.substr(0, size),
                                         false};
   if (Answer(disk_.Apply(disk_.files()[path], change)) != 0) return -1;
-  return ::pwrite(descriptor, change.bytes.data(), size, offset);
+  const long written = ::pwrite(descriptor, change.bytes.data(), size, offset);
+  return lies_.short_writes && written > 0 ? static_cast<long>(bytes.size()) : written;
 }
 
 int FolderDisk::Truncate(int descriptor, std::int64_t size) {

@@ -26,6 +26,7 @@ class FolderDisk {
     bool syncs = false;          // of the database
     bool payload_syncs = false;  // of segments
     bool folder_syncs = false;
+    bool short_writes = false;  // a part is written, and all of it is said to be
   };
 
   // The run folder is `folder`, which is empty.

@@ -7,6 +7,7 @@
 #include "lib/experience/codec.h"
 #include "lib/experience/group.h"
 #include "lib/weights/manifest.h"
+#include "tests/simulation/plants.h"
 
 namespace buttress::simulation {
 namespace {
@@ -76,11 +77,34 @@ void LearnerProcess::Register(std::uint64_t before) {
         epoch_ = response->learner_epoch();
         secret_ = response->learner_secret();
         run_id_ = response->run_id();
-        folder_.erase(folder_.upper_bound(step_), folder_.end());
+        StartFrom();
+        if (!alive()) return;
         world_.Count("learner registered");
         world_.Tell("learner {}: registered, from step {}", epoch_, step_);
         Announce([this] { GoOn(); });
       });
+}
+
+// As PutCheckpointsAside and MarkAccepted.
+void LearnerProcess::StartFrom() {
+  const auto newer = folder_.upper_bound(step_);
+  for (auto later = newer; later != folder_.end(); ++later) {
+    if (later->second.version.learner_epoch > epoch_)
+      return End(false, "a later learner has written a newer checkpoint");
+  }
+  folder_.erase(newer, folder_.end());
+  if (const auto start = folder_.find(step_); start != folder_.end()) start->second.accepted = true;
+}
+
+// As DeleteOldCheckpoints.
+void LearnerProcess::DeleteOld() {
+  std::size_t accepted = 0;
+  for (auto next = folder_.rbegin(); next != folder_.rend(); ++next) {
+    accepted += next->second.accepted || Planted(Plant::kCheckpointsCounted) ? 1 : 0;
+    if (accepted < kKeepLast) continue;
+    folder_.erase(folder_.begin(), folder_.find(next->first));
+    return;
+  }
 }
 
 void LearnerProcess::Plan() {
@@ -148,8 +172,9 @@ void LearnerProcess::GoOn() {
   const bool last = step_ == setup_.options.steps;
   const bool due =
       step_ >= last_checkpoint_ + static_cast<std::uint64_t>(setup_.checkpoint_interval);
-  if ((last || due || ends_early_) && step_ > last_checkpoint_) {
+  if ((last || due || ends_early_ || hung_) && step_ > last_checkpoint_) {
     return WriteCheckpoint([this] {
+      if (hang_ms_ > 0) return End(false, "it leaves on request");
       if (ends_early_) return End(true, "it ends the run early");
       Plan();
     });
@@ -173,7 +198,8 @@ void LearnerProcess::Announce(std::function<void()> then) {
 
 // The checkpoint is durable some time before the coordinator learns of it.
 void LearnerProcess::WriteCheckpoint(std::function<void()> then) {
-  world_.After(dice_.Between(20, 400), process_, [this, then = std::move(then)] {
+  if (hung_) world_.After(0, nullptr, std::exchange(hung_, nullptr));
+  world_.After(hang_ms_ + dice_.Between(20, 400), process_, [this, then = std::move(then)] {
     if (step_ == last_checkpoint_) return then();
     const auto found = folder_.find(step_);
     if (found != folder_.end() && found->second.version.learner_epoch > epoch_)
@@ -181,7 +207,7 @@ void LearnerProcess::WriteCheckpoint(std::function<void()> then) {
     const PolicyVersion version = {epoch_, step_,
                                    Sha256Of(fmt::format("checkpoint {} {}", epoch_, weights_))};
     folder_[step_] = {version, run_id_, Sha256Of(secret_), weights_};
-    while (folder_.size() > kKeepLast) folder_.erase(folder_.begin());
+    if (Planted(Plant::kCheckpointsCounted)) DeleteOld();
     last_checkpoint_ = step_;
     auto request = Named<v1::CheckpointedRequest>();
     request.set_step(step_);
@@ -190,6 +216,9 @@ void LearnerProcess::WriteCheckpoint(std::function<void()> then) {
     Call<v1::CheckpointedRequest, v1::CheckpointedResponse>(
         request, 0, [this, then](const v1::CheckpointedResponse&) {
           world_.Tell("learner {}: checkpoint of step {}", epoch_, step_);
+          if (const auto own = folder_.find(step_); own != folder_.end())
+            own->second.accepted = true;
+          DeleteOld();
           then();
         });
   });

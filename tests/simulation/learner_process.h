@@ -17,6 +17,7 @@ struct Checkpoint {
   std::string run_id;
   std::string learner_sha256;  // of the secret of the learner that wrote it
   std::string weights;
+  bool accepted = false;  // by the coordinator (learner/output/kept_folders.h)
 };
 
 // What is durable of the learner, by step; all processes of the job have it.
@@ -45,6 +46,13 @@ class LearnerProcess {
   // Ends the run with the next checkpoint.
   void EndEarly() { ends_early_ = true; }
 
+  // SIGTERM: the process leaves with a checkpoint of its step, in which it hangs for so long. Calls
+  // `hung` when it does.
+  void LeaveAndHang(std::int64_t ms, std::function<void()> hung) {
+    hang_ms_ = ms;
+    hung_ = std::move(hung);
+  }
+
  private:
   static constexpr std::int64_t kGiveUpMs = 45000;
 
@@ -57,6 +65,8 @@ class LearnerProcess {
   void Commit();
   void Announce(std::function<void()> then);
   void WriteCheckpoint(std::function<void()> then);
+  void StartFrom();
+  void DeleteOld();
   void GoOn();
 
   // Fills in who calls.
@@ -96,6 +106,8 @@ class LearnerProcess {
   std::vector<std::uint64_t> planned_;
   std::uint64_t last_checkpoint_ = 0;
   bool ends_early_ = false;
+  std::int64_t hang_ms_ = 0;
+  std::function<void()> hung_;
 };
 
 }  // namespace buttress::simulation

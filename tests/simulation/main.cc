@@ -7,11 +7,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,8 @@ namespace {
 
 // In so many seeds, everything happens.
 constexpr std::uint64_t kSeedsOfAll = 100;
+constexpr std::array<std::string_view, 3> kMustHappen = {
+    "a damaged ledger was refused", "a backup was restored", "a group was dropped by the operator"};
 
 struct Flags {
   SweepOptions sweep;
@@ -43,6 +47,7 @@ void PrintCoverage(const SweepResult& result) {
 bool HasAll(const SweepResult& result) {
   std::vector<std::string> names(kFaultNames.begin(), kFaultNames.end());
   names.insert(names.end(), kSeamNames.begin(), kSeamNames.end());
+  names.insert(names.end(), kMustHappen.begin(), kMustHappen.end());
   for (const auto& name : kDiskFaultNames) names.push_back(fmt::format("disk: {}", name));
   bool all = true;
   for (const std::string& name : names) {

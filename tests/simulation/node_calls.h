@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "coordinator/rpc/arriving_group.h"
 #include "coordinator/rpc/plan_reader.h"
+#include "lib/base/text/digest.h"
 #include "lib/rpc/run_state.h"
 #include "tests/simulation/coordinator_node.h"
 #include "tests/simulation/plants.h"
@@ -39,7 +41,7 @@ class UnaryNodeCall final : public NodeCall {
       epoch = request_.learner_epoch();
       if (Planted(Plant::kLearnerFenceLost)) PassFence(turn);
     }
-    const std::optional<Status> status = buttress::Apply(turn, request_, response_, last);
+    const std::optional<Status> status = ApplyOnce(turn, last);
     if constexpr (kOfLearner) {
       if (status && status->ok()) {
         node_.world().Expect(epoch == turn.scheduler.run().learner_epoch,
@@ -48,7 +50,7 @@ class UnaryNodeCall final : public NodeCall {
       request_.set_learner_epoch(epoch);
     }
     if constexpr (std::is_same_v<Response, v1::ExchangeResponse>)
-      if (status && status->ok()) node_.checker().Granted(response_);
+      if (status && status->ok()) TakeGranted();
     if (status && Planted(Plant::kEarlyAnswer)) Send(*status);
     return status;
   }
@@ -69,6 +71,8 @@ class UnaryNodeCall final : public NodeCall {
   void Send(const Status& status) {
     if (std::exchange(sent_, true)) return;
     if (!status.ok()) return reply_(status);
+    if constexpr (std::is_same_v<Response, v1::PlanBatchResponse>)
+      if (Planted(Plant::kPlanStale)) TakeFirstPlan();
     node_.checker().Answered(request_, response_);
     if constexpr (requires(Response r) { r.learner_secret(); })
       node_.newest_secret = response_.learner_secret();
@@ -78,6 +82,38 @@ class UnaryNodeCall final : public NodeCall {
   void PassFence(const Turn& turn) {
     request_.set_learner_epoch(turn.scheduler.run().learner_epoch);
     request_.set_learner_secret(node_.newest_secret);
+  }
+
+  std::optional<Status> ApplyOnce(Turn& turn, bool last) {
+    if constexpr (std::is_same_v<Request, v1::RegisterLearnerRequest>) {
+      Request passed = request_;
+      if (Planted(Plant::kLineageLost)) PassLineage(turn, passed);
+      return buttress::Apply(turn, passed, response_, last);
+    }
+    return buttress::Apply(turn, request_, response_, last);
+  }
+
+  // Planted: the checkpoint is taken for one of the present learner.
+  void PassLineage(const Turn& turn, v1::RegisterLearnerRequest& request) {
+    v1::PolicyVersion& version = *request.mutable_checkpoint();
+    const RunRow& run = turn.scheduler.run();
+    if (version.step() <= run.settled_step || version.step() > run.committed_step) return;
+    version.set_learner_epoch(run.learner_epoch);
+    request.set_checkpoint_learner(Sha256Of(node_.newest_secret));
+  }
+
+  void TakeGranted() {
+    node_.checker().Granted(response_);
+    if (!Planted(Plant::kVersionAhead)) return;
+    for (v1::Lease& lease : *response_.mutable_leases())
+      lease.mutable_min_version()->set_step(lease.min_version().step() + 1);
+  }
+
+  // Planted: an answer is kept for the next that asks.
+  void TakeFirstPlan() {
+    if (!response_.has_plan()) return;
+    *response_.mutable_plan() =
+        node_.first_plans.try_emplace(request_.step(), response_.plan()).first->second;
   }
 
   Request request_;
@@ -94,13 +130,11 @@ class SubmitNodeCall final : public NodeCall {
                  simulation::Reply<v1::SubmitGroupsResponse> reply, Gone gone)
       : NodeCall(node, {}),
         header_(parts.front().header()),
+        parts_(Planted(Plant::kSubmitFenceLost) ? parts : std::vector<v1::SubmitGroupsRequest>()),
         reply_(std::move(reply)),
-        gone_(std::move(gone)),
-        group_(node.arriving(), limits_, node.metrics()) {
-    for (v1::SubmitGroupsRequest part : parts) {
-      if (next_ == ArrivingGroup::Next::kPart) next_ = group_.Add(part, answer_);
-    }
-    if (next_ == ArrivingGroup::Next::kPart) answer_ = group_.LeftEarly();
+        gone_(std::move(gone)) {
+    Arrive(parts);
+    if (next_ == ArrivingGroup::Next::kPart) answer_ = group_->LeftEarly();
   }
 
   std::optional<Status> Apply(Turn& turn, bool last) override;
@@ -116,11 +150,23 @@ class SubmitNodeCall final : public NodeCall {
   void Drop() override { reply_(Unavailable("the connection was reset")); }
 
  private:
+  void Arrive(const std::vector<v1::SubmitGroupsRequest>& parts) {
+    group_.emplace(node_.arriving(), limits_, node_.metrics());
+    next_ = ArrivingGroup::Next::kPart;
+    for (v1::SubmitGroupsRequest part : parts) {
+      if (next_ == ArrivingGroup::Next::kPart) next_ = group_->Add(part, answer_);
+    }
+  }
+
+  // Planted: whoever submits a leased group has its lease.
+  void PassFence(Turn& turn);
+
   const v1::SubmitHeader header_;
+  const std::vector<v1::SubmitGroupsRequest> parts_;
   const simulation::Reply<v1::SubmitGroupsResponse> reply_;
   const Gone gone_;
   const GroupLimits limits_;
-  ArrivingGroup group_;
+  std::optional<ArrivingGroup> group_;
   ArrivingGroup::Next next_ = ArrivingGroup::Next::kPart;
   Status answer_;
   v1::SubmitGroupsResponse response_;

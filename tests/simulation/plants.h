@@ -1,6 +1,7 @@
 // Faults planted on purpose, by name, so that a sweep shows that it would find them. Each is at a
 // seam of the simulation: the disk, the transactions of the ledger, the calls between the loop and
-// the scheduler, the network. None is in the code under test.
+// the scheduler, the network, what the simulation models of the learner. None is in the code under
+// test.
 #pragma once
 
 #include <array>
@@ -32,9 +33,21 @@ enum class Plant : std::uint8_t {
   kWindowOffByOne,
   kPayloadDeletedEarly,
   kStallRuleLost,
+  kSnapshotStale,
+  kPlanStale,
+  kPayloadStale,
+  kSubmitFenceLost,
+  kLineageLost,
+  kVersionAhead,
+  kShortWriteHidden,
+  kLeaseRowLost,
+  kCheckpointRowLost,
+  kAccountLost,
+  kLedgerDamageUnseen,
+  kCheckpointsCounted,
 };
 
-inline constexpr std::array<std::string_view, 21> kPlantNames = {
+inline constexpr std::array<std::string_view, 33> kPlantNames = {
     "nothing",
     "database-sync-missing",
     "payload-sync-missing",
@@ -56,6 +69,18 @@ inline constexpr std::array<std::string_view, 21> kPlantNames = {
     "window-off-by-one",
     "payload-deleted-early",
     "stall-rule-lost",
+    "snapshot-stale",
+    "plan-stale",
+    "payload-stale",
+    "submit-fence-lost",
+    "lineage-lost",
+    "version-ahead",
+    "short-write-hidden",
+    "lease-row-lost",
+    "checkpoint-row-lost",
+    "account-lost",
+    "ledger-damage-unseen",
+    "checkpoints-counted",
 };
 
 std::optional<Plant> PlantOf(std::string_view name);
