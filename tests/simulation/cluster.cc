@@ -73,6 +73,7 @@ class Cluster {
   void BefallLearner(const ScheduledFault& fault);
   void BefallDisk(const ScheduledFault& fault);
   void Operate(const ScheduledFault& fault);
+  bool NeedsPayloads() const;
   void FillDisk(const ScheduledFault& fault);
   void DamagePayload(const ScheduledFault& fault);
   void DamageCheckpoint(const ScheduledFault& fault);
@@ -294,6 +295,8 @@ void Cluster::DamageCheckpoint(const ScheduledFault& fault) {
   if (!ledger.run || checkpoints_.empty()) return;
   const PolicyVersion& newest = checkpoints_.rbegin()->second.version;
   const LearnerStep lost = {newest.learner_epoch, newest.step};
+  // The last step settles all groups, and its checkpoint is needed until the model is written.
+  if (newest.step == setup_.options.steps) return;
   const bool another = std::ranges::any_of(ledger.checkpoints, [&](const auto& entry) {
     const LearnerStep key = entry.first;
     return key != lost && !damaged_.contains(key) && key.second >= ledger.run->settled_step &&
@@ -318,7 +321,7 @@ void Cluster::BefallDisk(const ScheduledFault& fault) {
     case Fault::kPayloadDamaged:
       return DamagePayload(fault);
     case Fault::kPayloadsAway:
-      if (checker_.history().ledger.accepted.empty() || disk_.away()) return;
+      if (!NeedsPayloads() || disk_.away()) return;
       Happened(fault);
       disk_.SetAway(true);
       return world_.After(500 + 5 * fault.amount, nullptr, [this] { disk_.SetAway(false); });
@@ -327,6 +330,14 @@ void Cluster::BefallDisk(const ScheduledFault& fault) {
     default:
       return CopyAndPutBack(fault);
   }
+}
+
+// A start that needs nothing of the folder makes one of its own.
+bool Cluster::NeedsPayloads() const {
+  const MemoryLedger& ledger = checker_.history().ledger;
+  return std::ranges::any_of(ledger.accepted, [&](const auto& entry) {
+    return ledger.groups.at(entry.first).reason != DropReason::kDamaged;
+  });
 }
 
 void Cluster::FillDisk(const ScheduledFault& fault) {
