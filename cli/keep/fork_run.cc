@@ -55,7 +55,7 @@ Result<CarriedCheckpoint> CarryCheckpoint(const ForkSource& source, const std::s
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(target));
   std::error_code error;
   fs::directory_iterator files(source.checkpoint(), error);
-  if (error) return name_others(fmt::format("the checkpoint of step {} is gone", source.step));
+  if (error) return name_others(fmt::format("there is no checkpoint of step {}", source.step));
   for (const fs::directory_entry& file : files) {
     const std::string to = JoinPath(target, file.path().filename().string());
     BUTTRESS_RETURN_IF_ERROR(LinkOrCopy(file.path().string(), to));
