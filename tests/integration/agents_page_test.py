@@ -3,9 +3,11 @@
 agents_page_test.py BUTTRESS
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import socket
 import subprocess
@@ -16,9 +18,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Below the ports that the system gives to programs, of which one may ask meanwhile."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def steps_of(folder, out):
