@@ -147,7 +147,9 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
   // run.steps may have changed since the last start, in either direction.
   scheduler.run_.finished =
       snapshot.run && scheduler.run_.settled_step == options.steps && options.steps > 0;
-  if (snapshot.run && scheduler.run_.committed_step == options.steps) scheduler.EndRun(out);
+  // Where an operator has given up a group of a plan, another one takes its place, and is trained.
+  if (snapshot.run && scheduler.run_.committed_step == options.steps && scheduler.missing_ == 0)
+    scheduler.EndRun(out);
   for (const std::uint64_t id : scheduler.groups_.InState(GroupState::kLeased)) {
     const GroupRow& group = *scheduler.groups_.Find(id);
     scheduler.leases_.Grant({{id, group.lease_epoch}, group.worker_id, group.incarnation, now_ms});
