@@ -117,13 +117,14 @@ void Checker::Written(const LedgerChanges& changes, const Scheduler* scheduler) 
         changes.starts.back().coordinator_epoch > history_.ledger.starts.back().coordinator_epoch,
         "every start of the coordinator has an epoch of its own");
   }
+  orders_before_ = history_.ledger.orders;
   history_.ledger.Write(changes);
   for (const GroupRow& row : changes.groups)
     if (row.state == GroupState::kDropped)
       world_.Count(fmt::format("dropped: {}", DropReasonName(row.reason)));
   if (scheduler == nullptr) return;
   history_.most_age = std::max(history_.most_age, scheduler->max_age());
-  for (const PlanRow& plan : changes.plans) CheckPlan(plan, *scheduler);
+  for (const PlanRow& plan : changes.plans) CheckPlan(plan, *scheduler, !changes.learners.empty());
   if (!changes.plans.empty() || !changes.refills.empty()) CheckWindow(*scheduler);
   if (!changes.accepted.empty() || !changes.returned.empty()) CheckCollapse(*scheduler);
   if (!changes.records.empty()) CheckRecords();
@@ -264,7 +265,7 @@ void Checker::CheckWindow(const Scheduler& scheduler) {
   }
 }
 
-void Checker::CheckPlan(const PlanRow& plan, const Scheduler& scheduler) {
+void Checker::CheckPlan(const PlanRow& plan, const Scheduler& scheduler, bool went_back) {
   Expect(static_cast<std::int64_t>(plan.group_ids.size()) == promised_.prompts,
          "(5) a plan has P groups");
   CollapseCounts counts;
@@ -280,7 +281,8 @@ void Checker::CheckPlan(const PlanRow& plan, const Scheduler& scheduler) {
     const std::int64_t bound =
         MaxAge(promised_.prompts, scheduler.run().ordered_max_age.value_or(promised_.max_age),
                promised_.window);
-    Expect(!Abandoned(OldestOf(head)), "no group of an abandoned version gets into a new plan");
+    Expect(went_back || !Abandoned(OldestOf(head)),
+           "no group of an abandoned version gets into a new plan");
     Expect(age >= 0 && (age <= bound || promised_.old_tokens == OldTokens::kTrain),
            "(4) no group is too old");
     Expect(history_.ledger.groups.at(id).step == plan.step, "(5) a group is in one plan");
@@ -355,6 +357,7 @@ void Checker::Answered(const v1::ExchangeRequest& request, const v1::ExchangeRes
     Expect(!lease.exact_version() || promised_.deterministic, "only exact runs name one version");
     Expect(!promised_.deterministic || lease.exact_version(), "exact runs name one version");
     Expect(!history_.ledger.orders.contains(request.worker_id()) ||
+               !orders_before_.contains(request.worker_id()) ||
                std::ranges::any_of(request.held(),
                                    [&](const v1::LeaseRef& ref) {
                                      return ref.group_id() == lease.ref().group_id();

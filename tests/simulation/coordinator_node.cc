@@ -245,6 +245,7 @@ void CoordinatorNode::RunTurn() {
   turn_at_ms_ = -1;
   const std::int64_t expired = core_->scheduler().events().leases_expired;
   in_turn_ = true;
+  sync_left_ = false;
   if (Planted(Plant::kStallRuleLost)) RunTurnsOfTheStall();
   core_->RunTurn();
   in_turn_ = false;
@@ -315,7 +316,11 @@ Status CoordinatorNode::WriteLedger(Ledger& ledger, const LedgerChanges& changes
   }
   const bool lost = Planted(Plant::kTransactionLost) && dice_.Chance(2);
   if (status.ok() && !lost) status = RealWrite(&ledger, written);
-  if (status.ok() && std::exchange(sync_left_, false)) status = RealSync(payloads_.get());
+  if (status.ok() && std::exchange(sync_left_, false)) {
+    // A death just here is rare otherwise.
+    if (dice_.Chance(10)) disk_.disk().KillAfter(0);
+    status = RealSync(payloads_.get());
+  }
   if (status.ok()) checker_.Written(changes, core_ ? &core_->scheduler() : nullptr);
   return status;
 }

@@ -100,7 +100,7 @@ void LearnerProcess::StartFrom() {
 void LearnerProcess::DeleteOld() {
   std::size_t accepted = 0;
   for (auto next = folder_.rbegin(); next != folder_.rend(); ++next) {
-    accepted += next->second.accepted || Planted(Plant::kCheckpointsCounted) ? 1 : 0;
+    accepted += next->second.accepted ? 1 : 0;
     if (accepted < kKeepLast) continue;
     folder_.erase(folder_.begin(), folder_.find(next->first));
     return;
@@ -207,7 +207,6 @@ void LearnerProcess::WriteCheckpoint(std::function<void()> then) {
     const PolicyVersion version = {epoch_, step_,
                                    Sha256Of(fmt::format("checkpoint {} {}", epoch_, weights_))};
     folder_[step_] = {version, run_id_, Sha256Of(secret_), weights_};
-    if (Planted(Plant::kCheckpointsCounted)) DeleteOld();
     last_checkpoint_ = step_;
     auto request = Named<v1::CheckpointedRequest>();
     request.set_step(step_);

@@ -44,10 +44,9 @@ enum class Plant : std::uint8_t {
   kCheckpointRowLost,
   kAccountLost,
   kLedgerDamageUnseen,
-  kCheckpointsCounted,
 };
 
-inline constexpr std::array<std::string_view, 33> kPlantNames = {
+inline constexpr std::array<std::string_view, 32> kPlantNames = {
     "nothing",
     "database-sync-missing",
     "payload-sync-missing",
@@ -80,7 +79,6 @@ inline constexpr std::array<std::string_view, 33> kPlantNames = {
     "checkpoint-row-lost",
     "account-lost",
     "ledger-damage-unseen",
-    "checkpoints-counted",
 };
 
 std::optional<Plant> PlantOf(std::string_view name);
