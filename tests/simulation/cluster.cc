@@ -302,7 +302,8 @@ void Cluster::DamageCheckpoint(const ScheduledFault& fault) {
     return key != lost && !damaged_.contains(key) && key.second >= ledger.run->settled_step &&
            !checker_.Abandoned({key.first, key.second, ""});
   });
-  if (!another && ledger.run->settled_step > 0) return;
+  // The report of one that is gone may still be on its way, and settles what is before it.
+  if (!another && (ledger.run->settled_step > 0 || !damaged_.empty())) return;
   Happened(fault);
   damaged_.insert(lost);
   checkpoints_.erase(std::prev(checkpoints_.end()));
