@@ -16,7 +16,7 @@ from harm import Failed, make_task, require, wait_for
 from kinds import FAULTS
 from launched import LaunchedRun
 
-STEPS_PER_FAULT = 25
+STEPS_PER_FAULT = 60
 MOST_STEPS_BETWEEN = 6
 
 
@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--out", default="runs/with-faults", type=pathlib.Path)
     parser.add_argument("--faults", type=int, default=200, help="of all runs together")
     parser.add_argument("--zero", default="0,3", help="values of local.learner.zero, a run each")
-    parser.add_argument("--steps", type=int, default=0, help="of each run; 0: 25 per fault")
+    parser.add_argument("--steps", type=int, default=0, help="of each run; 0: 60 per fault")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="keep the run folders")
     parser.add_argument("--verbose", action="store_true")
