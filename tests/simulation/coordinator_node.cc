@@ -221,7 +221,7 @@ void CoordinatorNode::Drain() {
 
 void CoordinatorNode::Pause(std::int64_t ms) {
   if (!running()) return;
-  process_->paused_until_ms = world_.now_ms() + ms;
+  process_->paused_until_ms = std::max(process_->paused_until_ms, world_.now_ms() + ms);
   if (ms > kLongestStallMs) ExpectNoExpiry();
 }
 
