@@ -54,6 +54,7 @@ class Cluster {
     std::uint64_t group_id;
     std::string path;
     std::uint64_t at;
+    std::string content_sha256;  // of the group
   };
 
   using LearnerStep = std::pair<std::uint64_t, std::uint64_t>;  // its epoch, and a step
@@ -368,7 +369,7 @@ void Cluster::DamagePayload(const ScheduledFault& fault) {
   if (!disk_.Flip(path, at)) return;
   Happened(fault);
   checker_.ExpectDamage();
-  flips_.push_back({id, path, at});
+  flips_.push_back({id, path, at, checker_.history().ledger.accepted.at(id).content_sha256});
 }
 
 Cluster::Copy Cluster::CopyFolder() const {
@@ -489,9 +490,12 @@ void Cluster::Heal() {
   node_.SetFreeBytes(std::uint64_t{1} << 40);
   ledger_flips_.Mend(disk_);
   for (const Flip& flip : flips_) {
-    const auto group = checker_.history().ledger.groups.find(flip.group_id);
-    if (group == checker_.history().ledger.groups.end()) continue;
-    if (group->second.reason == DropReason::kNone) disk_.Flip(flip.path, flip.at);
+    const MemoryLedger& ledger = checker_.history().ledger;
+    // A group that was sampled again has another payload, perhaps at this place.
+    const auto accepted = ledger.accepted.find(flip.group_id);
+    if (accepted == ledger.accepted.end() || accepted->second.content_sha256 != flip.content_sha256)
+      continue;
+    if (ledger.groups.at(flip.group_id).reason == DropReason::kNone) disk_.Flip(flip.path, flip.at);
   }
   for (Slot& slot : slots_) {
     slot.flaws = {};
