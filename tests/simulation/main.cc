@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +23,7 @@
 #include "tests/simulation/seams.h"
 #include "tests/simulation/sweep.h"
 #include "tests/support/fakes/simulated_disk.h"
+#include "tests/support/temp_dir.h"
 
 namespace buttress::simulation {
 namespace {
@@ -123,6 +125,9 @@ int RunStory(const Flags& flags) {
 }
 
 int Main(int argc, char** argv) {
+  // The processes of a sweep that has found its seed are killed, and leave their folders here.
+  const TempDir folder;
+  ::setenv("TMPDIR", folder.path().c_str(), 1);
   Flags flags;
   flags.sweep.processes = std::max(1U, std::thread::hardware_concurrency());
   CLI::App app("Runs simulated clusters through the faults of their seeds.", "buttress-sim");
