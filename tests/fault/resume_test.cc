@@ -209,6 +209,14 @@ void KillAfter(const LaunchedRun& run, const std::function<void()>& change) {
   Signal(ranks, SIGKILL);
 }
 
+// The run took no checkpoint of a replaced learner, and ended with the weights of `whole`.
+void ExpectPassedOverAndEndedAs(const LaunchedRun& whole, const LaunchedRun& run) {
+  EXPECT_NE(run.Text().find("a checkpoint is passed over"), std::string::npos) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  EXPECT_EQ(ToHex(FinalWeights(run)), ToHex(FinalWeights(whole)));
+}
+
 // What the learner of the first epoch wrote turns up after the second one has started from the
 // checkpoint before, as if the first had hung in the middle of it.
 TEST(ResumeTest, TheCheckpointOfALearnerThatWasReplacedIsPassedOver) {
@@ -234,11 +242,7 @@ TEST(ResumeTest, TheCheckpointOfALearnerThatWasReplacedIsPassedOver) {
   });
   brake.Release();
   ASSERT_EQ(doubled.Wait(kRunMs), 0) << doubled.Text();
-  EXPECT_NE(doubled.Text().find("a checkpoint is passed over"), std::string::npos)
-      << doubled.Text();
-  ExpectStepsInOrder(doubled, kSteps);
-  ExpectAccountsBalance(doubled, kSteps * kGroupsOfAStep);
-  EXPECT_EQ(ToHex(FinalWeights(doubled)), ToHex(FinalWeights(whole)));
+  ExpectPassedOverAndEndedAs(whole, doubled);
 }
 
 // A copy of the checkpoint `step` as one of `late`, under the learner epoch that wrote it.
@@ -294,11 +298,7 @@ TEST(ResumeTest, ADamagedCheckpointBehindThatOfAReplacedLearnerLeavesTheOneBefor
   });
   brake.Release();
   ASSERT_EQ(doubled.Wait(kRunMs), 0) << doubled.Text();
-  EXPECT_NE(doubled.Text().find("a checkpoint is passed over"), std::string::npos)
-      << doubled.Text();
-  ExpectStepsInOrder(doubled, kSteps);
-  ExpectAccountsBalance(doubled, kSteps * kGroupsOfAStep);
-  EXPECT_EQ(ToHex(FinalWeights(doubled)), ToHex(FinalWeights(whole)));
+  ExpectPassedOverAndEndedAs(whole, doubled);
 }
 
 TEST(ResumeTest, ARunThatWentBackDrawsThePromptsOfOneThatDidNot) {
