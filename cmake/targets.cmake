@@ -176,6 +176,8 @@ function(buttress_process_tests name)
       list(JOIN lines ":" filter)
       _buttress_test_of_ctest(
         ${test} ${ARG_LABEL} ${ARG_TIMEOUT} ${name} --gtest_filter=${filter})
+    elseif(test MATCHES "_test$")
+      message(FATAL_ERROR "${source} has no line that begins with TEST(, TEST_F( or TEST_P(")
     endif()
   endforeach()
 endfunction()
