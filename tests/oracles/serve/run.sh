@@ -9,16 +9,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
-env=${BUTTRESS_ORACLES:-${XDG_CACHE_HOME:-$HOME/.cache}/buttress/oracles}/serve
-if ! cmp -s "$here/packages.txt" "$env/.complete"; then
-  rm -rf "$env"
-  python3 -m venv "$env"
-  "$env/bin/pip" install -q --disable-pip-version-check -r "$here/packages.txt" >&2 || {
-    echo "serve: pip could not install packages.txt; check the network or pip's index" >&2
-    exit 3
-  }
-  cp "$here/packages.txt" "$env/.complete"
-fi
+env=$("$here/../venv.sh" serve "$here/packages.txt")
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner
 cd "$root"
 export HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1
