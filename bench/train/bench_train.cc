@@ -319,7 +319,6 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddChoice(app, "--zero", learner.zero, "what a rank holds a part of");
   AddChoice(app, "--recompute", learner.recompute, "what the backward pass computes again");
   app.add_flag("--share-gpu", learner.share_gpu, "ranks may share a GPU");
-  app.add_option("--entropy-coef", run.algorithm.entropy_coef, "weight of the entropy bonus");
   count("--threads", learner.threads, "torch threads of a rank");
   count("--context-parallel", learner.context_parallel, "ranks that divide the rows of a pass");
   count("--micro-batch-tokens", learner.micro_batch_tokens, "of a forward and backward pass");
