@@ -10,6 +10,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner
 cd "$root"
-export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/oracles
+export PYTHONDONTWRITEBYTECODE=1
 exec unshare -m -n python3 "$here/faults.py" \
   --bin "$root/build/release/bin" "$@"

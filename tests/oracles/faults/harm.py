@@ -1,4 +1,4 @@
-"""What the proofs by damage and by faults share: a task, waits, and harm to files."""
+"""A task, waits, and harm to files."""
 
 import subprocess
 import time
