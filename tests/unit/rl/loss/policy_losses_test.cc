@@ -7,7 +7,6 @@
 #include <limits>
 #include <string>
 
-#include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/weight_statistics.h"
 #include "tests/unit/rl/loss/loss_cases.h"
 
@@ -35,88 +34,6 @@ TokenLosses Losses(const LossInput& input, const AlgorithmConfig& options) {
       {input.logprobs_M, input.old_logprobs_M, input.logprobs_M - input.old_logprobs_M,
        input.advantages_M, input.marked_M, completions},
       options);
-}
-
-struct Golden {
-  const char* name;
-  AlgorithmConfig options;
-  std::vector<double> tokens;
-  double seq_mean_token_mean;
-  double token_mean;
-};
-
-constexpr double kUnspecified = std::numeric_limits<double>::infinity();
-
-const std::vector<Golden>& Goldens() {
-  const double unspecified = kUnspecified;
-  const auto options = [](PolicyLoss policy, double low, double high) {
-    return AlgorithmConfig{.loss = policy, .clip_low = low, .clip_high = high};
-  };
-  AlgorithmConfig dual = options(PolicyLoss::kPpo, .2, .28);
-  dual.dual_clip = 3;
-  const auto by_completion = [](double first, double second) {
-    return std::vector<double>{first, first, first, second, second, second, second, second};
-  };
-  static const std::vector<Golden> goldens = {
-      {"ppo",
-       dual,
-       {-1.326205, -.888982, -1.536, .898818, .56, 2.1, .735890, .665861},
-       -.129141,
-       .151173},
-      {"gspo, the paper's bounds", options(PolicyLoss::kGspo, 3e-4, 4e-4),
-       by_completion(-1.200480, .944901), -.127789, unspecified},
-      {"gspo, wide", options(PolicyLoss::kGspo, .2, .28), by_completion(-1.282727, .944901),
-       -.168913, unspecified},
-      {"gspo_token", options(PolicyLoss::kGspoToken, .2, .28), by_completion(-1.282727, .944901),
-       -.168913, unspecified},
-      {"gmpo .4", options(PolicyLoss::kGmpo, .4, .4), by_completion(-1.2 * 1.068939, .7 * 1.349859),
-       -.168913, unspecified},
-      {"gmpo .2", options(PolicyLoss::kGmpo, .2, .2), by_completion(-1.2, .954398), -.122801,
-       unspecified},
-      {"cispo of verl",
-       options(PolicyLoss::kCispo, .2, .28),
-       {.663103, 1.152, .1536, -.1792, -1.12, -.6272, -.220767, -.732447},
-       unspecified,
-       -.113864},
-      {"cispo of TRL: cap 5, no lower bound",
-       options(PolicyLoss::kCispo, 1, 4),
-       {.663103, 1.066778, .179019, -.179764, -1.090321, -2.196028, -.220767, -.732447},
-       unspecified,
-       -.313803},
-      {"sapo",
-       options(PolicyLoss::kSapo, .2, .2),
-       {-2.526089, -2.090711, -2.978574, 1.530691, 1.179186, 2.599492, 1.369214, 1.299201},
-       -.468117,
-       unspecified},
-  };
-  return goldens;
-}
-
-TEST(PolicyLossesTest, GiveTheTabulatedValues) {
-  const std::vector<std::int32_t> lengths = {3, 5};
-  const std::vector<std::int32_t> groups = {0, 2};
-  for (const Golden& golden : Goldens()) {
-    SCOPED_TRACE(golden.name);
-    LossCase c = Specified();
-    const auto tokens = DoublesOf(Losses(InputOf(c), golden.options).loss_M);
-    ASSERT_EQ(tokens.size(), golden.tokens.size());
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-      EXPECT_NEAR(tokens[i], golden.tokens[i], kTolerance) << "token " << i;
-    const auto aggregated = [&](Aggregation aggregation) {
-      const auto weights =
-          TokenWeights(aggregation, lengths, groups, CountDenominators(lengths, groups), 0);
-      c.weights = {weights[0], weights[0], weights[0], weights[1],
-                   weights[1], weights[1], weights[1], weights[1]};
-      return ComputeLoss(InputOf(c), golden.options).loss_sum.item<double>();
-    };
-    if (golden.seq_mean_token_mean != kUnspecified) {
-      EXPECT_NEAR(aggregated(Aggregation::kSeqMeanTokenMean), golden.seq_mean_token_mean,
-                  kTolerance);
-    }
-    if (golden.token_mean != kUnspecified) {
-      EXPECT_NEAR(aggregated(Aggregation::kTokenMean), golden.token_mean, kTolerance);
-    }
-  }
 }
 
 TEST(SapoLossTest, HasTheTabulatedGate) {
