@@ -197,10 +197,11 @@ TEST(KillTest, ACoordinatorKilledWhileItDrawsFromTwoSourcesLosesAndRepeatsNothin
   }
 }
 
-void CrashTheCoordinatorAt(const char* failpoint) {
+// A sync that fails is not repeated: the coordinator ends and starts again from what is durable, as
+// often as the groups arrive.
+TEST(KillTest, ACoordinatorWhosePayloadSyncFailsAcknowledgesNothingOfThatTurn) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  ::setenv("BUTTRESS_FAILPOINTS", failpoint, 1);
-  // The restarted coordinator crashes at the same point again, as often as the groups arrive.
+  ::setenv("BUTTRESS_FAILPOINTS", "payload_sync:fail:7", 1);
   LaunchedRun run(kSteps, {"--no-eval", "--set", "local.launch.max_restarts=50"});
   run.Start();
   ::unsetenv("BUTTRESS_FAILPOINTS");
@@ -209,21 +210,6 @@ void CrashTheCoordinatorAt(const char* failpoint) {
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
   const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
   EXPECT_GE(summary["restarts"], 1);
-}
-
-// At most 16 groups are in work, so the run's 112 groups take at least 7 turns; the plans and the
-// commits of its 14 steps take another 28.
-TEST(KillTest, ACoordinatorKilledBetweenPayloadSyncAndCommitLosesAndRepeatsNothing) {
-  CrashTheCoordinatorAt("before_commit:crash:20");
-}
-
-TEST(KillTest, ACoordinatorKilledBetweenCommitAndAcknowledgementLosesAndRepeatsNothing) {
-  CrashTheCoordinatorAt("after_commit:crash:40");
-}
-
-// A sync that fails is not repeated: the coordinator ends and starts again from what is durable.
-TEST(KillTest, ACoordinatorWhosePayloadSyncFailsAcknowledgesNothingOfThatTurn) {
-  CrashTheCoordinatorAt("payload_sync:fail:7");
 }
 
 // `launch`, which is held up meanwhile, finds learner and coordinator dead at once.

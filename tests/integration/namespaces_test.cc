@@ -318,13 +318,6 @@ constexpr char kLeaves[] =
     "leaves: DEADLINE_EXCEEDED: MPI all-reduce: not done after 1500 ms; another rank is dead or "
     "stuck";
 
-TEST_F(NamespacesTest, ARankWhosePeerIsGoneExitsWithOneClearLine) {
-  for (const char* mode : {"dead", "stuck"}) {
-    TwoRanks ranks(std::string("--stuck-rank ") + mode);
-    EXPECT_TRUE(ranks.Says("l0", kLeaves)) << mode << ": " << ranks.Said("l0");
-  }
-}
-
 TEST_F(NamespacesTest, RanksThatLoseTheirConnectionBothExit) {
   TwoRanks ranks("--until-failure");
   ASSERT_TRUE(ranks.Says("l0", "rank 0 is there") && ranks.Says("l1", "rank 1 is there"))

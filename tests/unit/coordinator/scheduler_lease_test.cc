@@ -181,25 +181,6 @@ TEST(SchedulerLease, APromptThatKillsItsWorkersCostsNoOtherGroupAnAttempt) {
   }
 }
 
-TEST(SchedulerLease, AGroupBeyondItsLimitIsAtFaultWhateverElseItsWorkerHolds) {
-  SchedulerOptions options = SmallRun();
-  options.lease_limit_ms = 250;
-  options.max_attempts = 1;
-  auto rig = SchedulerRig::Started(options);
-  rig.Admit();
-  const LeaseRef wedged = rig.Exchange(1).leases.front().ref;
-  for (const std::int64_t passed_ms : {90, 80}) {
-    rig.now_ms += passed_ms;
-    rig.Exchange(0, {wedged});
-  }
-  const LeaseRef other = rig.Exchange(1, {wedged}).leases.front().ref;
-  rig.now_ms += 80;
-  rig.scheduler.Expire(rig.now_ms, rig.changes);
-  rig.Commit();
-  EXPECT_EQ(rig.ReasonOf(wedged.group_id), DropReason::kPoison);
-  EXPECT_EQ(rig.StateOf(other.group_id), GroupState::kLeased);
-}
-
 TEST(SchedulerLease, OfTwoProcessesWithOneIdTheNewerStays) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Register("a", 2);

@@ -955,10 +955,6 @@ TEST_F(ServiceTest, WeightsThatNoWorkerCouldLoadAreNotAnnounced) {
   EXPECT_EQ(client_.GetRunStatus()->version().step(), 1U);
 }
 
-TEST_F(ServiceTest, AnUnknownWorkerMustRegister) {
-  EXPECT_EQ(client_.Exchange(ExchangeOf("stranger", 1)).status().code(), StatusCode::kNotFound);
-}
-
 TEST_F(ServiceTest, AnOrderIsToldToItsWorkerShownAndKept) {
   Begin();
   v1::OrderWorkerRequest order;

@@ -69,23 +69,6 @@ void ExpectEndWithItsCheckpoint(const LedgerSnapshot& snapshot) {
   EXPECT_EQ(snapshot.early_end->reason, "nothing left to learn");
 }
 
-TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
-  TempDir folder;
-  std::int64_t acknowledged = 0;
-  for (std::int64_t round = 0; round < 6; ++round) {
-    acknowledged += WriteAndKill(folder.path(), 1 + 13 * round);
-    const std::unique_ptr<Ledger> ledger = *Ledger::Open(folder.path() + "/ledger.db");
-    const LedgerSnapshot snapshot = *ledger->Load();
-    const auto durable = static_cast<std::int64_t>(snapshot.accepted.size());
-    ASSERT_GE(durable, acknowledged);
-    // In each round the groups of one turn may be durable without their acknowledgement.
-    ASSERT_LE(durable, acknowledged + kGroupsOfATurn * (1 + round));
-    ASSERT_EQ(snapshot.collapse.at("s").groups, durable);
-    ExpectPayloads(folder.path(), snapshot);
-    ExpectEndWithItsCheckpoint(snapshot);
-  }
-}
-
 // The writer is killed at each of its writes and syncs, and the power fails at once: what was not
 // synced is gone, also of SQLite's files (tests/support/fakes/volatile_vfs.h).
 TEST(LedgerKill, EveryAcknowledgedGroupSurvivesAPowerFailureAtEveryPoint) {

@@ -26,24 +26,6 @@ std::string NewFolder(const std::string& name) {
 
 class GoldenTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(GoldenTest, LogitsEqualThoseOfTransformers) {
-  const at::NoGradGuard no_grad;
-  const auto model = GoldenModel(GetParam());
-  double worst = 0;
-  const nlohmann::json numbers = GoldenNumbers();
-  for (const auto& row : numbers[GetParam()]["sequences"]) {
-    const auto tokens = row["tokens"].get<std::vector<std::int64_t>>();
-    const std::int64_t length = static_cast<std::int64_t>(tokens.size());
-    const at::Tensor hidden = model->Hidden(TokensOf(tokens), std::span(&length, 1));
-    const at::Tensor logits = model->Logits(hidden.narrow(0, length - 1, 1)).squeeze(0);
-    const auto expected = row["last_logits"].get<std::vector<double>>();
-    worst = std::max(worst,
-                     MaxDifference(logits.to(at::kDouble), torch::tensor(expected, at::kDouble)));
-  }
-  RecordProperty("worst_logit_difference", std::to_string(worst));
-  EXPECT_LT(worst, 1e-4);
-}
-
 TEST_P(GoldenTest, PackedSequencesEqualSeparateOnes) {
   const at::NoGradGuard no_grad;
   const auto model = GoldenModel(GetParam());
