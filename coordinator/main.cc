@@ -141,17 +141,16 @@ class DatasetCheck {
   const std::shared_future<Status> result_;
 };
 
-void WaitForStop(const Coordinator& coordinator, const DatasetCheck& check,
-                 bool exit_when_finished) {
+void WaitForStop(const Coordinator& coordinator, const DatasetCheck& check) {
   while (!WaitForShutdown(kTick)) {
     if (!check.status().ok() || coordinator.failed()) return;
-    if (!coordinator.stopped() && !(exit_when_finished && coordinator.finished())) continue;
+    if (!coordinator.stopped()) continue;
     WaitForShutdown(kFinishedTime);
     return;
   }
 }
 
-Status Serve(RunConfig config, bool exit_when_finished) {
+Status Serve(RunConfig config) {
   BUTTRESS_RETURN_IF_ERROR(ArmFailpoints());
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
                             LoadCredentials(config.local.security, Program::kCoordinator));
@@ -183,7 +182,7 @@ Status Serve(RunConfig config, bool exit_when_finished) {
        {"prompts", prompts.size()},
        {"out", config.local.out}});
   auto page = ServePage(config, credentials, *tokenizer, *coordinator);
-  WaitForStop(*coordinator, check, exit_when_finished);
+  WaitForStop(*coordinator, check);
   page.reset();  // it asks the coordinator
   const Status status = coordinator->Stop();
   Log(kInfo, "stopped");
@@ -203,9 +202,6 @@ int Run(int argc, char** argv) {
   CLI::App app("The coordinator of a Buttress run");
   ConfigFlags flags;
   flags.AddTo(app);
-  bool exit_when_finished = false;
-  app.add_flag("--exit-when-finished", exit_when_finished,
-               "exit ten seconds after the run has ended; otherwise report it until SIGTERM");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {  // --help throws as well
@@ -221,7 +217,7 @@ int Run(int argc, char** argv) {
   if (config.ok() && flags.check) {
     status = ReportProgramChecks(RunChecks(*config, CheckScope::kCoordinator, {}), flags, *config);
   } else if (config.ok()) {
-    status = Serve(*config, exit_when_finished);
+    status = Serve(*config);
   }
   if (!status.ok()) std::fprintf(stderr, "coordinator: %s\n", status.ToString().c_str());
   return ExitCode(status);

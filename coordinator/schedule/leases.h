@@ -71,8 +71,6 @@ class Leases {
   // Counts the leases by worker; workers without leases are missing.
   std::map<std::string, std::int64_t> Counts() const;
 
-  bool HasAny(const std::string& worker_id) const { return workers_.contains(worker_id); }
-
   // Ends a lease. Returns whether the group has others.
   bool End(const LeaseRef& ref);
 

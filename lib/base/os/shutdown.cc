@@ -15,14 +15,10 @@ std::atomic<bool> checkpoint_requested{false};
 // Its bytes are never read, so that the read end stays readable for every waiter after a request.
 int wake_pipe[2] = {-1, -1};
 
-void Wake() {
-  if (wake_pipe[1] >= 0) [[maybe_unused]]
-    const ssize_t n = ::write(wake_pipe[1], "x", 1);
-}
-
 void OnStop(int) {
   shutdown_requested = true;
-  Wake();
+  if (wake_pipe[1] >= 0) [[maybe_unused]]
+    const ssize_t n = ::write(wake_pipe[1], "x", 1);
 }
 
 void OnCheckpoint(int) { checkpoint_requested = true; }
@@ -46,11 +42,6 @@ void InstallShutdownHandlers() {
 bool ShutdownRequested() { return shutdown_requested; }
 
 bool CheckpointRequested() { return checkpoint_requested; }
-
-void RequestShutdown() {
-  shutdown_requested = true;
-  Wake();
-}
 
 int CommandExitCode(const Status& status) {
   constexpr int kInterrupted = 130;

@@ -11,15 +11,12 @@ namespace buttress {
 // Installs the handlers. Called once, at the start of main, before any thread.
 void InstallShutdownHandlers();
 
-// Returns whether SIGINT or SIGTERM was received or RequestShutdown was called. Thread-safe.
+// Returns whether SIGINT or SIGTERM was received. Thread-safe.
 bool ShutdownRequested();
 
 // Returns whether SIGUSR1 was received: the learner finishes the step, writes a checkpoint and
 // ends. Thread-safe.
 bool CheckpointRequested();
-
-// Requests a shutdown as SIGTERM does. Thread-safe.
-void RequestShutdown();
 
 // Returns the exit code of a command that a user runs: ExitCode(status), or 130 for kCancelled, by
 // which shells say that SIGINT ended a program.
