@@ -21,9 +21,10 @@ def difference(before, after):
     for key in before["endpoints"]:
         if before["endpoints"][key] != after["endpoints"].get(key):
             return f"{key} {before['endpoints'][key]!r} -> {after['endpoints'].get(key)!r}"
-    for old, new in zip(before["curve"], after["curve"]):
-        if old != new:
-            return f"the evaluation of step {old['step']}"
+    for key, column in before["curve"].items():
+        for step, old, new in zip(before["curve"]["step"], column, after["curve"][key]):
+            if old != new:
+                return f"{key} at step {step} {old!r} -> {new!r}"
     return None
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import inference
 import schedule
 from page import study_page
-from trial import chosen_value, fresh_trials
+from results import chosen_value, finished
+from trial import fresh_trials
 from verdict import findings_of, promised_by, results_of
 
 HEAD = ("claim", "source", "verdict", "effect", "95 % interval", "p", "seeds", "command")
@@ -16,7 +17,7 @@ BEGIN = f"""# Evidence
 
 Claims about the methods that this program has, and what its own runs say about them.
 [Studies]({GUIDE}) describes how they are made and judged; each row's runs are in the folder of
-its study, one file for each. `buttress study report FILE... --out PAGE` writes this page.
+its study, one line for each. `buttress study report FILE... --out PAGE` writes this page.
 
 An effect above 0 is an improvement: the difference of the two arms, or with % the difference as a
 share of the second arm. The tasks and models are small enough for many seeds on two cores, so a
@@ -59,7 +60,7 @@ def results_for(study):
     """The results of stage two, checked."""
     first = schedule.check_unchanged(study)
     schedule.check_not_fewer(study)
-    results = schedule.finished(study, fresh_trials(study))
+    results = finished(study, fresh_trials(study))
     schedule.check_results(study, first, results)
     schedule.check_no_gap(study, results)
     return results

@@ -14,8 +14,9 @@ import time
 import yaml
 
 from failure import Failure
+from results import add_result, chosen_value, rounded
 from study_file import Evaluation, flat
-from trial import Trial, chosen_value, endpoints_of, write_json
+from trial import Trial, endpoints_of, write_json
 
 # A collapsed run is what a study measures, so none ends before its last step. Nothing of it is
 # needed when its measurements are read.
@@ -194,15 +195,17 @@ class Executor:
         start = json.loads((folder / "out/versions.json").read_text())["starts"][-1]
         return {
             "study": self.study.name, "study_sha256": self.study.sha256, "task": trial.task,
-            "arm": trial.arm, "seed": trial.seed, "settings": own,
-            "build": {"programs": self.programs.sha256, "commit": start["buttress"]["commit"]},
-            "seconds": round(time.monotonic() - begin, 1), "endpoints": endpoints, "curve": curve,
-        }, folder
+            "arm": trial.arm, "seed": trial.seed,
+            **({} if trial.value is None else {"value": trial.value}), "settings": own,
+            "build": {"programs": self.programs.sha256,
+                      "commit": start["buttress"]["commit"][:12]},
+            "seconds": round(time.monotonic() - begin, 1), "endpoints": rounded(endpoints),
+            "curve": rounded(curve)}, folder
 
     def run(self, trial: Trial):
         """Makes the run, writes its result and returns it."""
         result, folder = self.measure(trial, self.data_of(trial.task, trial.seed))
-        write_json(trial.path(self.study), result)
+        add_result(self.study, trial, result)
         if self.keep_runs:
             kept = self.work / "runs" / trial.title.replace(" ", "-")
             kept.parent.mkdir(exist_ok=True)

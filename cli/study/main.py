@@ -46,7 +46,7 @@ def run(options, programs_folder):
 
     study = read_study(options.file)
     work = options.work or pathlib.Path("runs/studies") / study.path.stem
-    with schedule.work_folder(work) as folder:
+    with schedule.owned(study.folder), schedule.work_folder(work) as folder:
         programs = Programs(programs_folder, options.nice)
         executor = Executor(study, programs, folder, options.keep_runs)
         jobs = options.jobs or schedule.cores()

@@ -89,10 +89,9 @@ def dots(arms, key):
 
 def curves(arms, key):
     """The mean of each arm over its runs, and the middle half of them as a band."""
-    drawn = {arm: np.array([[p[key] for p in r["curve"]] for r in results.values()])
+    drawn = {arm: np.array([r["curve"][key] for r in results.values()])
              for arm, results in arms.items()}
-    steps = {arm: [p["step"] for p in next(iter(results.values()))["curve"]]
-             for arm, results in arms.items()}
+    steps = {arm: next(iter(results.values()))["curve"]["step"] for arm, results in arms.items()}
     bands = {arm: np.quantile(values, (0.25, 0.75), axis=0) for arm, values in drawn.items()}
     plot = Plot([x for xs in steps.values() for x in xs],
                 [y for band in bands.values() for y in band.flat], "step", key)

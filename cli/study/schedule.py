@@ -1,6 +1,6 @@
 """Runs what a study lacks, several runs at once, and says how far it is.
 
-Finished runs are files of results, so that any interruption costs the runs under way alone.
+Finished runs are lines of results, so that any interruption costs the runs under way alone.
 """
 
 import concurrent.futures
@@ -13,8 +13,9 @@ import time
 
 from builds import admit_build
 from failure import Failure
+from results import file_of, finished, read_results
 from study_file import flat
-from trial import fresh_trials, read_json, read_result, tuning_trials
+from trial import fresh_trials, read_json, tuning_trials
 
 MOST_FAILURES = 3  # in a row: what fails each time does not get better
 
@@ -40,19 +41,19 @@ def check_unchanged(study):
 def check_results(study, first, results):
     """Refuses results of another study file, and of builds that were not found equal."""
     for trial, result in results.items():
+        where = f"{file_of(study, trial)}: seed {trial.seed}"
         if result["study_sha256"] != study.sha256:
-            raise Failure(f"{trial.path(study)} is of another study file "
-                          f"({result['study_sha256'][:12]}, this one is {study.sha256[:12]}); "
-                          "delete it, and its run is repeated")
+            raise Failure(f"{where} is of another study file ({result['study_sha256'][:12]}, this "
+                          f"one is {study.sha256[:12]}); delete its line, and its run is repeated")
         if first is None or result["build"]["programs"] not in first["builds"]:
-            raise Failure(f"{trial.path(study)} is of build {result['build']['programs']}, which "
-                          f"{study.folder}/study.json does not name; delete it, and its run is "
-                          "repeated")
+            raise Failure(f"{where} is of build {result['build']['programs']}, which "
+                          f"{study.folder}/study.json does not name; delete its line, and its run "
+                          "is repeated")
 
 
 def check_not_fewer(study):
     """Refuses a file that asks for fewer seeds than have results."""
-    seeds = [int(path.stem) for path in study.folder.glob("results/*/*/*.json")]
+    seeds = [trial.seed for trial in read_results(study) if trial.value is None]
     if max(seeds, default=0) > study.fresh_seeds:
         raise Failure(f"{study.path}: seeds.fresh is {study.fresh_seeds}, and seed {max(seeds)} "
                       "has results; which seeds count may not depend on them: put the number back, "
@@ -74,22 +75,26 @@ def check_no_gap(study, results):
                               f"run {study.path}` makes the missing ones")
 
 
-def finished(study, trials):
-    """{trial: its result} of those that have one."""
-    found = {trial: read_result(study, trial) for trial in trials}
-    return {trial: result for trial, result in found.items() if result is not None}
-
-
 @contextlib.contextmanager
-def work_folder(path):
-    """One `study run` has a folder at a time; what an earlier one left unfinished is removed."""
-    path = pathlib.Path(path)
+def owned(path):
+    """One `study run` has a folder at a time."""
     path.mkdir(parents=True, exist_ok=True)
-    with open(path / "lock", "w", encoding="utf-8") as lock:
+    lock = os.open(path, os.O_RDONLY)
+    try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Failure(f"{path}: another `buttress study run` works in it", 3) from error
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def work_folder(path):
+    """What an earlier run of the study left unfinished is removed."""
+    path = pathlib.Path(path)
+    with owned(path):
         for left in path.glob("unfinished-*"):
             shutil.rmtree(left, ignore_errors=True)  # programs of a killed study may still end
         yield path

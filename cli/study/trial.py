@@ -1,4 +1,4 @@
-"""The runs of a study: which there are, what each of them measured, and their files."""
+"""The runs of a study: which there are, and what each of them measured."""
 
 import dataclasses
 import json
@@ -23,12 +23,6 @@ class Trial:
         tried = "" if self.value is None else f" tuning {self.value}"
         return f"{self.task} {self.arm}{tried} seed {self.seed}"
 
-    def path(self, study):
-        folder = study.folder / "results" / self.task / self.arm
-        if self.value is not None:
-            folder = folder / f"tuning-{self.value}"
-        return folder / f"{self.seed}.json"
-
 
 def tuning_trials(study):
     seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + study.tuning_seeds)
@@ -49,41 +43,22 @@ def read_json(path):
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise Failure(f"{path}: no JSON ({error}); delete it, and its run is repeated",
-                      4) from error
+        raise Failure(f"{path}: no JSON ({error}); put it back", 4) from error
 
 
-def read_result(study, trial):
-    """The result of a trial; None if it has not run."""
-    return read_json(trial.path(study))
-
-
-def write_json(path, value):
+def replace_file(path, text):
     """Replaces the file at once: a reader or a crash finds the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".unfinished")
     with open(unfinished, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
-        file.write("\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, path)
 
 
-def chosen_value(study, task, arm):
-    """The value of stage one with the highest mean of the primary endpoint; the first of equals.
-    One that only a pair has is accuracy there."""
-    key = "accuracy" if study.primary == "accuracy_at_equal_tokens" else study.primary
-
-    def mean(value):
-        results = [read_result(study, t) for t in tuning_trials(study)
-                   if (t.task, t.arm, t.value) == (task, arm, value)]
-        if None in results:
-            raise Failure(f"stage one of arm {arm} on task {task} has not finished; run `buttress "
-                          f"study run {study.path}`", 3)
-        return statistics.fmean(r["endpoints"][key] for r in results)
-
-    return max(study.grid, key=mean)
+def write_json(path, value):
+    replace_file(path, json.dumps(value, indent=1) + "\n")
 
 
 def json_lines(path):
@@ -103,13 +78,16 @@ def mean_of(rows, key):
 
 
 def curve_of(steps, evaluations):
-    """A point for each evaluation: means over the steps since the one before."""
-    curve, begin, tokens = [], 0, 0
+    """Columns with a number for each evaluation: means over the steps since the one before."""
+    curve = {key: [] for key in ("step", "tokens", "accuracy", "acr", "entropy")}
+    begin, tokens = 0, 0
     for row in evaluations:
         span = steps[begin:row["step"]]
         tokens += sum(step["drawn"]["tokens"] for step in span)
-        curve.append({"step": row["step"], "tokens": tokens, "accuracy": row["accuracy"],
-                      "acr": mean_of(span, "acr"), "entropy": mean_of(span, "entropy")})
+        point = {"step": row["step"], "tokens": tokens, "accuracy": row["accuracy"],
+                 "acr": mean_of(span, "acr"), "entropy": mean_of(span, "entropy")}
+        for key, column in curve.items():
+            column.append(point[key])
         begin = row["step"]
     return curve
 

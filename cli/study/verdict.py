@@ -50,8 +50,8 @@ def mean_share(arm, against, axis=-1):
 def accuracy_at(result, tokens):
     """The mean accuracy over the last quarter of a number of generated tokens, by straight lines
     between the start model and the evaluations."""
-    known = [0, *(point["tokens"] for point in result["curve"])]
-    accuracy = [result["endpoints"]["cold"], *(point["accuracy"] for point in result["curve"])]
+    known = [0, *result["curve"]["tokens"]]
+    accuracy = [result["endpoints"]["cold"], *result["curve"]["accuracy"]]
     return float(np.interp(np.linspace(0.75 * tokens, tokens, 65), known, accuracy).mean())
 
 

@@ -159,8 +159,8 @@ class VerdictTest(unittest.TestCase):
         results = synthetic.results_of(np.random.default_rng(1), 12, {"arm": 0.0}, deviation=0)
         for trial, result in results.items():
             rate = 2 if trial.arm == "arm" else 1  # the arm generates twice the tokens
-            result["curve"] = [{"step": s, "tokens": 100 * s * rate, "accuracy": 0.1 * s}
-                               for s in range(1, 11)]
+            result["curve"] = {"tokens": [100 * s * rate for s in range(1, 11)],
+                               "accuracy": [0.1 * s for s in range(1, 11)]}
             result["endpoints"]["tokens"] = 1000 * rate
         study = synthetic.study_of([comparison(endpoint="accuracy_at_equal_tokens")])
         found = verdict.findings_of(study, results)[0]

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import pathlib
 import tempfile
 import unittest
@@ -11,6 +12,7 @@ import synthetic
 import yaml
 
 import main as study_main
+import results
 import study_file
 import trial
 
@@ -38,16 +40,23 @@ class ReportTest(unittest.TestCase):
         self.study = study_file.read_study(self.path)
 
     def write(self, task, effect, seed=1):
-        results = synthetic.results_of(np.random.default_rng(seed), 12, {"arm": effect},
-                                       deviation=0.01)
-        for made, result in results.items():
-            result.update(study_sha256=self.study.sha256, task=task)
-            for point in result["curve"]:
-                point.update(acr=0.5, entropy=1.0)
-            where = trial.Trial(task, made.arm, made.seed)
-            trial.write_json(where.path(self.study), result)
+        made = synthetic.results_of(np.random.default_rng(seed), 12, {"arm": effect},
+                                    deviation=0.01)
+        for of, result in made.items():
+            result.update(study="toy", study_sha256=self.study.sha256, task=task, arm=of.arm,
+                          seed=of.seed, settings={})
+            results.add_result(self.study, trial.Trial(task, of.arm, of.seed), result)
         trial.write_json(self.study.folder / "study.json", {
             "sha256": self.study.sha256, "study": self.study.fixed, "builds": ["p"]})
+
+    def change(self, seed, **keys):
+        """Changes the result of a seed of the arm; without keys, removes it."""
+        path = self.study.folder / "results/t/arm.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines = [{**line, **keys} if line["seed"] == seed else line for line in lines
+                 if keys or line["seed"] != seed]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
 
     def report(self, *more):
         out = io.StringIO()
@@ -87,13 +96,12 @@ class ReportTest(unittest.TestCase):
 
     def test_a_missing_seed_is_refused(self):
         self.write("t", 0.06)
-        where = trial.Trial("t", "arm", 7).path(self.study)
-        where.unlink()
+        self.change(7)
         status, text = self.report()
         self.assertEqual(status, 2)
         self.assertIn("seed 7 of task t has no result of arm, and seed 8 is whole", text)
         for seed in range(8, 13):  # those before it are whole, and are judged
-            trial.Trial("t", "arm", seed).path(self.study).unlink()
+            self.change(seed)
         status, text = self.report()
         self.assertEqual(status, 0, text)
         self.assertIn("| 6 |", text)
@@ -107,20 +115,17 @@ class ReportTest(unittest.TestCase):
 
     def test_results_of_another_file_are_refused(self):
         self.write("t", 0.06)
-        where = trial.Trial("t", "arm", 3).path(self.study)
-        trial.write_json(where, {**trial.read_json(where), "study_sha256": "other"})
+        self.change(3, study_sha256="other")
         status, text = self.report()
         self.assertEqual(status, 2)
         self.assertIn("is of another study file", text)
 
     def test_results_of_an_unknown_build_are_refused(self):
         self.write("t", 0.06)
-        where = trial.Trial("t", "arm", 3).path(self.study)
-        trial.write_json(where, {**trial.read_json(where), "build": {"programs": "q",
-                                                                     "commit": "d"}})
+        where = self.change(3, build={"programs": "q", "commit": "d"})
         status, text = self.report()
         self.assertEqual(status, 2)
-        self.assertIn(f"{where} is of build q", text)
+        self.assertIn(f"{where}: seed 3 is of build q", text)
 
 
 if __name__ == "__main__":

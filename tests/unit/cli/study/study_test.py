@@ -35,12 +35,18 @@ STUDY = {
 }
 
 
+def lines_of(folder):
+    """All results, as (file, line), with the numbers of their lines."""
+    return {(str(path.relative_to(folder)), number): line
+            for path in sorted(folder.rglob("results/*/*.jsonl"))
+            for number, line in enumerate(path.read_text().splitlines())}
+
+
 def without_time(folder):
-    """All results by their path, but for how long they took."""
-    results = {str(path.relative_to(folder)): json.loads(path.read_text())
-               for path in folder.rglob("results/**/*.json")}
-    return {path: {k: v for k, v in result.items() if k != "seconds"}
-            for path, result in results.items()}
+    """All results by their place, but for how long they took."""
+    results = {place: json.loads(line) for place, line in lines_of(folder).items()}
+    return {place: {k: v for k, v in result.items() if k != "seconds"}
+            for place, result in results.items()}
 
 
 class StudyTest(unittest.TestCase):
@@ -89,14 +95,23 @@ class StudyTest(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertIn("study: 8 of 8: ", out)
         self.assertIn("left", out)
-        result = json.loads((self.folder / "toy/results/easy/other/2.json").read_text())
+        files = {path.name: path.read_text().splitlines()
+                 for path in self.folder.glob("toy/results/easy/*")}
+        self.assertEqual({name: len(lines) for name, lines in files.items()},
+                         {"plain.jsonl": 2, "plain.tuning.jsonl": 2, "other.jsonl": 2,
+                          "other.tuning.jsonl": 2})
+        self.assertEqual([json.loads(line)["seed"] for line in files["plain.jsonl"]], [1, 2])
+        self.assertEqual([json.loads(line)["value"] for line in files["plain.tuning.jsonl"]],
+                         ["1e-4", "2e-4"])
+        self.assertLess(len(files["other.jsonl"][1]), 1500)
+        result = json.loads(files["other.jsonl"][1])
         self.assertEqual(result["settings"]["run.optim.lr"], "2e-4")  # the better one
         self.assertEqual(result["endpoints"]["far"], 0.25)
         self.assertEqual(result["endpoints"]["tokens"], 2000)
         self.assertAlmostEqual(
             result["endpoints"]["accuracy"],
-            sum(point["accuracy"] for point in result["curve"][-5:]) / 5)
-        self.assertEqual(result["curve"][3]["tokens"], 800)
+            sum(result["curve"]["accuracy"][-5:]) / 5, delta=1e-6)
+        self.assertEqual(result["curve"]["tokens"][3], 800)
         self.assertEqual(list((self.folder / "work-toy").glob("unfinished-*")), [])
         _, out, _ = self.call("status", path)
         self.assertIn("easy other: tuning 2 of 2, seeds 2 of 2", out)
@@ -128,11 +143,43 @@ class StudyTest(unittest.TestCase):
 
     def test_finished_runs_are_not_repeated_and_seeds_may_be_added(self):
         self.run_study(self.write())
-        before = {path: path.stat().st_mtime_ns for path in self.folder.rglob("results/**/*.json")}
+        before = lines_of(self.folder)  # with the time that each took
         status, out, _ = self.run_study(self.write(seeds={"tuning": 1, "fresh": 3}))
         self.assertEqual(status, 0)
         self.assertIn("10 of 10", out)
-        self.assertEqual({path: path.stat().st_mtime_ns for path in before}, before)
+        after = lines_of(self.folder)
+        self.assertEqual({place: after[place] for place in before}, before)
+
+    def test_a_run_whose_line_is_deleted_is_repeated_identically(self):
+        path = self.write()
+        self.run_study(path)
+        before = without_time(self.folder)
+        file = self.folder / "toy/results/easy/plain.jsonl"
+        file.write_text(file.read_text().splitlines()[1] + "\n")
+        self.assertEqual(len(without_time(self.folder)), 7)
+        self.assertIn("study: 8 of 8: easy plain seed 1: ", self.run_study(path)[1])
+        self.assertEqual(without_time(self.folder), before)
+
+    def test_lines_that_are_no_results_are_refused_with_their_place(self):
+        path = self.write()
+        self.run_study(path)
+        file = self.folder / "toy/results/easy/plain.jsonl"
+        whole = file.read_text()
+        first, second = whole.splitlines()
+        foreign = second.replace('"arm":"plain"', '"arm":"other"')
+        for text, expected in (
+            (whole[:-30], ":2: no JSON ("),
+            (whole + '{"seed":3}\n', ":3: no result of a study, which has arm, build, curve"),
+            (whole + "3\n", ":3: no result of a study"),
+            (f"{first}\n{foreign}\n", ":2: a foreign line: it is of study toy, easy other seed 2"),
+            (whole + first, ":3: easy plain seed 1 has a result above already"),
+        ):
+            with self.subTest(expected):
+                file.write_text(text)
+                for command in ("status", "report"):
+                    status, _, errors = self.call(command, path)
+                    self.assertEqual(status, 4)
+                    self.assertIn(f"{file}{expected}", errors)
 
     def test_a_changed_file_is_refused_with_what_differs(self):
         self.run_study(self.write())
@@ -160,7 +207,7 @@ class StudyTest(unittest.TestCase):
         path = self.write()
         self.run_study(path)
         (self.build / "learner").write_text("another")
-        fake_build.write_build(self.build, bias=1e-15)
+        fake_build.write_build(self.build, bias=1e-4)
         status, _, errors = self.run_study(path)
         self.assertEqual(status, 2)
         self.assertIn("another build, other results: easy other seed 1 differs: accuracy ", errors)
@@ -169,12 +216,12 @@ class StudyTest(unittest.TestCase):
     def test_results_of_an_unknown_build_are_refused(self):
         path = self.write()
         self.run_study(path)
-        result = self.folder / "toy/results/easy/plain/1.json"
-        result.write_text(result.read_text().replace('"programs": "', '"programs": "0'))
+        result = self.folder / "toy/results/easy/plain.jsonl"
+        result.write_text(result.read_text().replace('"programs":"', '"programs":"0', 1))
         for command in (lambda: self.run_study(path), lambda: self.call("report", path)):
             status, _, errors = command()
             self.assertEqual(status, 2)
-            self.assertIn(f"{result} is of build 0", errors)
+            self.assertIn(f"{result}: seed 1 is of build 0", errors)
 
     def test_failed_runs_are_named_and_tried_again(self):
         path = self.write(run={**STUDY["run"], "fails": True})

@@ -34,8 +34,8 @@ def results_of(rng, seeds, effects, deviation=0.095, shape="normal", base=0.5, c
     results = {}
     for name, values in arms.items():
         for seed in range(seeds):
-            curve = [{"step": s, "tokens": 100 * s, "accuracy": values[seed], "acr": 0.5,
-                      "entropy": 1.0} for s in (1, 2)]
+            curve = {"step": [1, 2], "tokens": [100, 200], "accuracy": [values[seed]] * 2,
+                     "acr": [0.5, 0.5], "entropy": [1.0, 1.0]}
             results[Trial("t", name, seed + 1)] = {
                 "endpoints": {"accuracy": values[seed], "acr": values[seed], "cold": cold[seed]},
                 "curve": curve, "seconds": 1.0,
