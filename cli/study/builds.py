@@ -1,11 +1,36 @@
-"""Which builds a study's results may be of: those that make the same numbers.
+"""Which builds, and kinds of CPU, results may be of: those that make the same numbers.
 
-A deterministic run depends on the code alone, so another build continues a study if it repeats
-finished runs exactly.
+A deterministic run depends on the code and on the instructions that it finds. Kernels for AVX-512
+add in another order than those for AVX2, and a run multiplies such a difference. Another build or
+kind of CPU continues a study if it repeats finished runs exactly.
 """
+
+import pathlib
+import platform
 
 from failure import Failure
 from trial import write_json
+
+AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl"}
+
+
+def cpu_kind(text, machine):
+    """What libtorch and its libraries choose their kernels by, of the text of /proc/cpuinfo."""
+    rows = [row.partition(":") for row in text.splitlines()]
+    found = {key.strip(): value.strip() for key, _, value in reversed(rows)}
+    flags = set(found.get("flags", "").split())
+    level = "avx512" if AVX512 <= flags else "avx2" if {"avx2", "fma"} <= flags else "other"
+    return " ".join(filter(None, (machine, found.get("vendor_id", ""), level)))
+
+
+def this_cpu():
+    return cpu_kind(pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"),
+                    platform.machine())
+
+
+def identity(build):
+    """Of the build of a result, what study.json names."""
+    return {"programs": build["programs"], "cpu": build["cpu"]}
 
 
 def samples_of(results):
@@ -28,31 +53,36 @@ def difference(before, after):
     return None
 
 
+def refusal(title, found, before, here):
+    """Says whether the CPU differs, the programs, or both."""
+    kinds = {"another build": before["programs"] != here["programs"],
+             "another kind of CPU": before["cpu"] != here["cpu"]}
+    return (f"{' and '.join(kind for kind, other in kinds.items() if other)}, other results: "
+            f"{title} differs: {found}; it was made by build {before['programs']} (commit "
+            f"{before['commit']}) on CPU {before['cpu']}, and this is build {here['programs']} on "
+            f"CPU {here['cpu']}; use that build on that kind of CPU, or copy the file to a new "
+            "name and begin anew")
+
+
 def repeat(results, executor):
-    """Refuses a build that does not repeat results exactly."""
+    """Refuses a build or a kind of CPU that does not repeat results exactly."""
     samples = samples_of(results)
-    programs = executor.programs
-    print(f"study: results are of another build; {len(samples)} of them are repeated with this one",
-          flush=True)
+    print("study: results are of another build or kind of CPU; "
+          f"{len(samples)} of them are repeated with this one", flush=True)
     for trial in samples:
         before = results[trial]
         found = difference(before, executor.repeat(trial))
         if found:
-            raise Failure(
-                f"another build, other results: {trial.title} differs: {found}; coordinator, "
-                f"learner and rollout_worker are {before['build']['programs']} there (commit "
-                f"{before['build']['commit']}) and {programs.sha256} here; use that build, or copy "
-                "the file to a new name and begin anew")
+            raise Failure(refusal(trial.title, found, before["build"], executor.identity))
         print(f"study: {trial.title}: the same", flush=True)
 
 
 def admit_build(study, first, results, executor):
-    """Enters this build in study.json, after proof where there are results of another one."""
+    """Enters this build and CPU in study.json, after proof where there are results of others."""
     builds = first["builds"] if first else []
-    programs = executor.programs.sha256
-    if programs in builds:
+    if executor.identity in builds:
         return
     if results:
         repeat(results, executor)
     write_json(study.folder / "study.json", {"sha256": study.sha256, "study": study.fixed,
-                                             "builds": [*builds, programs]})
+                                             "builds": [*builds, executor.identity]})

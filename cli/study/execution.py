@@ -13,6 +13,7 @@ import time
 
 import yaml
 
+from builds import this_cpu
 from failure import Failure
 from results import add_result, chosen_value, rounded
 from study_file import Evaluation, flat
@@ -36,6 +37,11 @@ class Programs:
 
     def __init__(self, folder, niceness):
         self.folder, self.niceness = pathlib.Path(folder), niceness
+        self.sha256 = self.digest()
+        self.running, self.stopped, self.lock = set(), False, threading.Lock()
+
+    def digest(self):
+        """Of the programs that make the numbers."""
         digest = hashlib.sha256()
         for name in ("coordinator", "learner", "rollout_worker"):
             try:
@@ -43,8 +49,7 @@ class Programs:
             except OSError as error:
                 raise Failure(f"{error.filename}: cannot be read: {error.strerror}; a study needs "
                               "the full build of deploy/build.sh", 3) from error
-        self.sha256 = digest.hexdigest()[:16]
-        self.running, self.stopped, self.lock = set(), False, threading.Lock()
+        return digest.hexdigest()[:16]
 
     def stop(self):
         """Ends every command under way; none begins afterwards."""
@@ -115,6 +120,7 @@ class Executor:
     def __init__(self, study, programs, work, keep_runs):
         self.study, self.programs, self.keep_runs = study, programs, keep_runs
         self.work = pathlib.Path(work).resolve()
+        self.identity = {"programs": programs.sha256, "cpu": this_cpu()}
         self.locks, self.locks_lock = {}, threading.Lock()
 
     def lock_of(self, key):
@@ -197,8 +203,7 @@ class Executor:
             "study": self.study.name, "study_sha256": self.study.sha256, "task": trial.task,
             "arm": trial.arm, "seed": trial.seed,
             **({} if trial.value is None else {"value": trial.value}), "settings": own,
-            "build": {"programs": self.programs.sha256,
-                      "commit": start["buttress"]["commit"][:12]},
+            "build": {**self.identity, "commit": start["buttress"]["commit"][:12]},
             "seconds": round(time.monotonic() - begin, 1), "endpoints": rounded(endpoints),
             "curve": rounded(curve)}, folder
 

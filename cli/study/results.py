@@ -45,6 +45,8 @@ def read_line(study, path, number, line):
     lacking = KEYS - result.keys() if isinstance(result, dict) else KEYS
     if lacking:
         fail(f"no result of a study, which has {', '.join(sorted(lacking))}")
+    if {"programs", "cpu", "commit"} - result["build"].keys():
+        fail("its build does not name programs, cpu and commit")
     trial = Trial(result["task"], result["arm"], result["seed"], result.get("value"))
     if result["study"] != study.name or file_of(study, trial) != path:
         fail(f"a foreign line: it is of study {result['study']}, {trial.title}")

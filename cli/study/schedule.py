@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import time
 
-from builds import admit_build
+from builds import admit_build, identity
 from failure import Failure
 from results import file_of, finished, read_results
 from study_file import flat
@@ -45,10 +45,10 @@ def check_results(study, first, results):
         if result["study_sha256"] != study.sha256:
             raise Failure(f"{where} is of another study file ({result['study_sha256'][:12]}, this "
                           f"one is {study.sha256[:12]}); delete its line, and its run is repeated")
-        if first is None or result["build"]["programs"] not in first["builds"]:
-            raise Failure(f"{where} is of build {result['build']['programs']}, which "
-                          f"{study.folder}/study.json does not name; delete its line, and its run "
-                          "is repeated")
+        if first is None or identity(result["build"]) not in first["builds"]:
+            raise Failure(f"{where} is of build {result['build']['programs']} on CPU "
+                          f"{result['build']['cpu']}, which {study.folder}/study.json does not "
+                          "name; delete its line, and its run is repeated")
 
 
 def check_not_fewer(study):

@@ -47,7 +47,8 @@ class ReportTest(unittest.TestCase):
                           seed=of.seed, settings={})
             results.add_result(self.study, trial.Trial(task, of.arm, of.seed), result)
         trial.write_json(self.study.folder / "study.json", {
-            "sha256": self.study.sha256, "study": self.study.fixed, "builds": ["p"]})
+            "sha256": self.study.sha256, "study": self.study.fixed,
+            "builds": [{"programs": "p", "cpu": "x"}]})
 
     def change(self, seed, **keys):
         """Changes the result of a seed of the arm; without keys, removes it."""
@@ -122,10 +123,10 @@ class ReportTest(unittest.TestCase):
 
     def test_results_of_an_unknown_build_are_refused(self):
         self.write("t", 0.06)
-        where = self.change(3, build={"programs": "q", "commit": "d"})
+        where = self.change(3, build={"programs": "q", "cpu": "x", "commit": "d"})
         status, text = self.report()
         self.assertEqual(status, 2)
-        self.assertIn(f"{where}: seed 3 is of build q", text)
+        self.assertIn(f"{where}: seed 3 is of build q on CPU x, which", text)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import fake_build
 import yaml
@@ -17,6 +18,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 CLI = ROOT / "cli"
 sys.path.insert(0, str(CLI / "study"))
+import builds  # noqa: E402
 import main as study_main  # noqa: E402
 import study_file  # noqa: E402
 import trial  # noqa: E402
@@ -171,6 +173,7 @@ class StudyTest(unittest.TestCase):
             (whole[:-30], ":2: no JSON ("),
             (whole + '{"seed":3}\n', ":3: no result of a study, which has arm, build, curve"),
             (whole + "3\n", ":3: no result of a study"),
+            (whole.replace('"cpu"', '"c"'), ":1: its build does not name programs, cpu and"),
             (f"{first}\n{foreign}\n", ":2: a foreign line: it is of study toy, easy other seed 2"),
             (whole + first, ":3: easy plain seed 1 has a result above already"),
         ):
@@ -199,7 +202,8 @@ class StudyTest(unittest.TestCase):
         self.assertEqual(out.count(": the same\n"), 2)  # one for each arm
         builds = json.loads((self.folder / "toy/study.json").read_text())["builds"]
         results = without_time(self.folder)
-        self.assertEqual({result["build"]["programs"] for result in results.values()}, {*builds})
+        self.assertEqual({result["build"]["programs"] for result in results.values()},
+                         {build["programs"] for build in builds})
         self.assertEqual({p: results[p] for p in before}, before)
         self.assertNotIn("the same", self.run_study(path)[1])
 
@@ -212,6 +216,34 @@ class StudyTest(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("another build, other results: easy other seed 1 differs: accuracy ", errors)
         self.assertIn("(commit abc)", errors)
+
+    def test_another_kind_of_cpu_continues_with_the_same_numbers_alone(self):
+        path = self.write()
+        with unittest.mock.patch("execution.this_cpu", lambda: "x86_64 avx512"):
+            self.run_study(path)
+        with unittest.mock.patch("execution.this_cpu", lambda: "x86_64 avx2"):
+            status, out, _ = self.run_study(self.write(seeds={"tuning": 1, "fresh": 3}))
+            self.assertEqual((status, out.count(": the same\n")), (0, 2))
+            last = (self.folder / "toy/results/easy/plain.jsonl").read_text().splitlines()[-1]
+            self.assertEqual(json.loads(last)["build"]["cpu"], "x86_64 avx2")
+        fake_build.write_build(self.build, bias=1e-4)
+        programs = json.loads((self.folder / "toy/study.json").read_text())["builds"][0]["programs"]
+        with unittest.mock.patch("execution.this_cpu", lambda: "aarch64 other"), \
+                unittest.mock.patch("execution.Programs.digest", lambda _: programs):
+            status, _, errors = self.run_study(path)
+        self.assertEqual(status, 2)
+        self.assertIn("another kind of CPU, other results: easy other seed 1 differs", errors)
+        self.assertIn("on CPU x86_64 avx512, and this is build", errors)
+        self.assertIn("on CPU aarch64 other; use that build on that kind of CPU", errors)
+
+    def test_the_kind_of_a_cpu_is_its_kernels(self):
+        text = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu fma avx2{}\n\n"
+        for more, expected in (("", "avx2"), (" avx512f", "avx2"),
+                               (" avx512f avx512dq avx512bw avx512vl", "avx512")):
+            self.assertEqual(builds.cpu_kind(text.format(more) * 2, "x86_64"),
+                             f"x86_64 GenuineIntel {expected}")
+        self.assertEqual(builds.cpu_kind("processor\t: 0\nFeatures\t: asimd\n", "aarch64"),
+                         "aarch64 other")
 
     def test_results_of_an_unknown_build_are_refused(self):
         path = self.write()

@@ -39,5 +39,5 @@ def results_of(rng, seeds, effects, deviation=0.095, shape="normal", base=0.5, c
             results[Trial("t", name, seed + 1)] = {
                 "endpoints": {"accuracy": values[seed], "acr": values[seed], "cold": cold[seed]},
                 "curve": curve, "seconds": 1.0,
-                "build": {"programs": "p", "commit": "c"}}
+                "build": {"programs": "p", "cpu": "x", "commit": "c"}}
     return results
