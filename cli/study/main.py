@@ -2,6 +2,7 @@
 
     buttress study run FILE        make the runs that are missing
     buttress study status FILE     how many there are, and the time left
+    buttress study size FILE       how many seeds each comparison needs, by the spread alone
     buttress study report FILE...  verdicts, a page of each study, and a table of all claims
 """
 
@@ -29,6 +30,9 @@ def parse(arguments):
     run.add_argument("--keep-runs", action="store_true", help="keep the folders of finished runs")
     status = commands.add_parser("status", help="how many runs there are, and the time left")
     status.add_argument("file")
+    size = commands.add_parser("size", help="how many seeds each comparison needs, by the spread "
+                               "of its pairs and without a look at effects")
+    size.add_argument("file")
     report = commands.add_parser("report", help="verdicts, and a page next to the results")
     report.add_argument("file", nargs="+")
     report.add_argument("--out", type=pathlib.Path, help="write the table of all claims to this "
@@ -60,6 +64,15 @@ def status(options):
     print(schedule.status_text(read_study(options.file)))
 
 
+def size(options):
+    from study_file import read_study
+    import evidence
+    import sizing
+
+    study = read_study(options.file)
+    print(sizing.size_text(study, evidence.results_for(study)))
+
+
 def report(options):
     from study_file import read_study
     import evidence
@@ -74,10 +87,8 @@ def main(programs_folder, *arguments):
     try:
         if options.command == "run":
             run(options, programs_folder)
-        elif options.command == "status":
-            status(options)
         else:
-            report(options)
+            {"status": status, "size": size, "report": report}[options.command](options)
     except ImportError as error:
         if error.name not in PACKAGES:
             raise

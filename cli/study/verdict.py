@@ -83,6 +83,13 @@ def promised_by(comparison):
     return comparison.at_least or comparison.margin
 
 
+def family_of(study, comparison):
+    """The number of comparisons that Holm's method adjusts together with this one."""
+    if comparison.endpoint != study.primary:
+        return 1
+    return sum(c.endpoint == study.primary for c in study.comparisons)
+
+
 def seeds_wanted(row, deviation, family):
     """Seeds with which, each with a power of 80 %, an effect of the size of the claim would be
     reproduced in a family of so many comparisons, and no effect refuted. Where there are as many
@@ -155,10 +162,9 @@ def findings_of(study, results):
     rows = [row for row in (measure(c, results) for c in study.comparisons) if row]
     primary = [row for row in rows if row["comparison"].endpoint == study.primary]
     others = [row for row in rows if row["comparison"].endpoint != study.primary]
-    family = max(1, sum(c.endpoint == study.primary for c in study.comparisons))
+    family = max((family_of(study, row["comparison"]) for row in primary), default=0)
     lacking = [1.0] * (family - len(primary))  # comparisons without a pair are in the family too
     p_values = [*inference.holm([row["p"] for row in primary] + lacking)[:len(primary)],
                 *inference.fixed_sequence([row["p"] for row in others])]
     adjusted = {id(row): p for row, p in zip([*primary, *others], p_values)}
-    return [conclude(row, adjusted[id(row)], family if any(row is one for one in primary) else 1)
-            for row in rows]
+    return [conclude(row, adjusted[id(row)], family_of(study, row["comparison"])) for row in rows]

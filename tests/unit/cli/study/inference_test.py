@@ -12,6 +12,7 @@ from scipy import stats
 from study_file import Comparison
 
 import inference
+import sizing
 import verdict
 
 
@@ -179,6 +180,31 @@ class VerdictTest(unittest.TestCase):
         two = synthetic.study_of([comparison(), comparison("absent")])
         p = verdict.findings_of(one, results)[0].adjusted_p
         self.assertAlmostEqual(verdict.findings_of(two, results)[0].adjusted_p, min(1, 2 * p))
+
+
+class SizeTest(unittest.TestCase):
+    def lines(self, shift=0.0, seeds=12, **keys):
+        results = synthetic.results_of(np.random.default_rng(2), seeds, {"arm": 0.05})
+        for trial, result in results.items():
+            if trial.arm == "arm":
+                result["endpoints"]["accuracy"] += shift
+        study = synthetic.study_of([comparison(**keys), comparison(at_least=0.05)])
+        return sizing.size_text(study, results).splitlines()
+
+    def test_nothing_that_is_printed_tells_the_effect(self):
+        for keys in ({"at_least": 0.04}, {"relative": True, "at_least": 0.2}, {"lower": True}):
+            with self.subTest(**keys):
+                expected = self.lines(**keys)
+                for shift in (-0.3, -0.05, 0.4):
+                    self.assertEqual(self.lines(shift, **keys), expected)
+
+    def test_the_seeds_are_those_of_the_power(self):
+        deviation = float(self.lines()[1].split("spread ")[1].split(";")[0])
+        wanted = inference.pairs_for(0.05, deviation, 0.05 / 2)
+        self.assertTrue(self.lines()[1].startswith("arm against control on t, accuracy: 12 pairs"))
+        self.assertIn(f"; {wanted} seeds for 0.05 with 80 % power", self.lines()[1])
+        self.assertIn("more than 1000 seeds for 1e-06", self.lines(margin=1e-6)[0])
+        self.assertIn("2 pairs; the spread needs 3", self.lines(seeds=2)[0])
 
 
 def print_tables():

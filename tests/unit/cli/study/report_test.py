@@ -59,11 +59,14 @@ class ReportTest(unittest.TestCase):
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return path
 
-    def report(self, *more):
+    def call(self, *arguments):
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            status = study_main.main("", "report", str(self.path), *map(str, more))
+            status = study_main.main("", *map(str, arguments))
         return status, out.getvalue()
+
+    def report(self, *more):
+        return self.call("report", self.path, *more)
 
     def test_table_and_page(self):
         self.write("t", 0.06)
@@ -81,6 +84,13 @@ class ReportTest(unittest.TestCase):
         self.assertIn("Is &lt;arm&gt; better?", page)
         self.assertNotIn("<script", page)
         self.assertIn("24 runs, 0.0 hours one after the other, of c;", page)
+
+    def test_the_size_is_said_without_a_page(self):
+        self.write("t", 0.06)
+        status, text = self.call("size", self.path)
+        self.assertEqual((status, text.count("\n")), (0, 3))
+        self.assertIn("arm against control on u, accuracy: 0 pairs; the spread needs 3", text)
+        self.assertFalse((self.study.folder / "page.html").exists())
 
     def test_a_study_without_results_has_no_page(self):
         status, text = self.report()
