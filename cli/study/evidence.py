@@ -66,20 +66,6 @@ def results_for(study):
     return results
 
 
-def pooled_notes(findings):
-    """The effect over all tasks of each pair of arms that several tasks compare."""
-    groups = {}
-    for finding in findings:
-        c = finding.comparison
-        if not c.relative:
-            groups.setdefault((c.arm, c.against, c.endpoint), []).append(finding)
-    for (arm, against, endpoint), of in groups.items():
-        if len(of) > 1:
-            mean, low, high = inference.pooled([f.differences for f in of])
-            yield (f"{arm} against {against}, {endpoint}, mean of {len(of)} tasks: {mean:+.3f} "
-                   f"({low:+.3f} to {high:+.3f})")
-
-
 def notes_of(study, findings, results):
     hours = sum(r["seconds"] for r in results.values()) / 3600
     builds = {r["build"]["commit"] for r in results.values()}
@@ -97,7 +83,6 @@ def notes_of(study, findings, results):
         words.append(f"power for an effect of {promised_by(comparison):g} at this spread of "
                      f"{finding.deviation:.3f}: {finding.power:.2f}")
         yield f"{what(comparison)}: {'; '.join(words)}."
-    yield from pooled_notes(findings)
     if study.tuned:
         for task in study.tasks:
             chosen = {arm: chosen_value(study, task, arm) for arm in study.arms}

@@ -115,19 +115,3 @@ def pairs_for(effect, deviation, alpha, sides=2, wanted=0.8):
         else:
             low = middle + 1
     return low
-
-
-def pooled(groups, level=0.95):
-    """(mean, low, high) over tasks of the mean difference, tasks weighing alike: the fixed effect
-    of a mixed model with an effect for each task and a random one for each seed. The degrees of
-    freedom are Satterthwaite's."""
-    groups = [np.asarray(group, float) for group in groups]
-    mean = float(np.mean([group.mean() for group in groups]))
-    if min(len(group) for group in groups) < 2:
-        return mean, -np.inf, np.inf
-    parts = np.array([group.var(ddof=1) / len(group) for group in groups]) / len(groups) ** 2
-    if parts.sum() < DIFFERENCE ** 2:
-        return mean, mean, mean
-    freedom = parts.sum() ** 2 / sum(p * p / (len(g) - 1) for p, g in zip(parts, groups))
-    width = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(parts.sum())
-    return mean, float(mean - width), float(mean + width)

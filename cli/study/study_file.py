@@ -38,11 +38,11 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """`arm` against `against` on `task`: the mean over seeds of the difference of `endpoint`, or
-    with `relative` of its mean as a share of the mean of `against`. `lower` turns the sign, so that
-    an effect above 0 is always an improvement."""
+    """`arm` against `against`: the mean over seeds of the difference of `endpoint`, or with
+    `relative` of its mean as a share of the mean of `against`. Of several tasks a seed's number is
+    the mean over them. `lower` turns the sign, so that an effect above 0 is an improvement."""
 
-    task: str
+    tasks: tuple
     arm: str
     against: str
     claim: str
@@ -52,6 +52,11 @@ class Comparison:
     margin: float = 0.03  # of equivalence (TOST)
     lower: bool = False
     relative: bool = False
+
+    @property
+    def task(self):
+        """In words."""
+        return ", ".join(self.tasks)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,12 +153,29 @@ def read_task(path, name, value):
     return Task(name, make, settings, evaluations)
 
 
+def tasks_of(reader, tasks):
+    """`task: NAME`, `task: all` or `tasks: [NAME, ...]`."""
+    if "tasks" in reader.left:
+        chosen = reader.take("tasks", list)
+    else:
+        task = reader.take("task", str)
+        chosen = [*tasks] if task == "all" else [task]
+    for name in chosen:
+        if name not in tasks:
+            reader.fail("task", f"{name!r} is none of {', '.join(tasks)}, all")
+    if not chosen or len({*chosen}) < len(chosen):
+        reader.fail("tasks", "expected one task or more, each once")
+    return tuple(chosen)
+
+
 def read_comparison(path, number, value, tasks, arms):
     reader = Reader(path, f"comparisons[{number}]", value)
-    task = reader.choice("task", tuple(tasks))
-    endpoints = (*BUILT_IN, *tasks[task].evaluations)
+    chosen = tasks_of(reader, tasks)
+    shared = [key for key in tasks[chosen[0]].evaluations
+              if all(key in tasks[name].evaluations for name in chosen)]
+    endpoints = (*BUILT_IN, *shared)
     comparison = Comparison(
-        task, reader.choice("arm", tuple(arms)), reader.choice("against", tuple(arms)),
+        chosen, reader.choice("arm", tuple(arms)), reader.choice("against", tuple(arms)),
         reader.take("claim", str), reader.take("source", str, ""),
         reader.choice("endpoint", endpoints, "accuracy"), reader.take("at_least", float, 0.0),
         reader.take("margin", float, 0.03), reader.take("lower", bool, False),

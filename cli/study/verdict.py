@@ -60,22 +60,25 @@ def results_of(results, task, arm):
     return {t.seed: r for t, r in results.items() if (t.task, t.arm, t.value) == (task, arm, None)}
 
 
+def values_of(endpoint, pair):
+    """The endpoint of both results of a pair."""
+    if endpoint != "accuracy_at_equal_tokens":
+        return [result["endpoints"][endpoint] for result in pair]
+    tokens = min(result["endpoints"]["tokens"] for result in pair)
+    return [accuracy_at(result, tokens) for result in pair]
+
+
 def pairs_of(comparison, results):
-    """(seeds, arm, against, cold) of the seeds that both arms have."""
-    one = results_of(results, comparison.task, comparison.arm)
-    other = results_of(results, comparison.task, comparison.against)
-    seeds = sorted(one.keys() & other.keys())
-    if comparison.endpoint == "accuracy_at_equal_tokens":
-        values = []
-        for seed in seeds:
-            pair = one[seed], other[seed]
-            tokens = min(result["endpoints"]["tokens"] for result in pair)
-            values.append([accuracy_at(result, tokens) for result in pair])
-    else:
-        values = [[by[seed]["endpoints"][comparison.endpoint] for by in (one, other)]
-                  for seed in seeds]
-    arm, against = np.array(values, float).reshape(-1, 2).T
-    return seeds, arm, against, np.array([one[seed]["endpoints"]["cold"] for seed in seeds])
+    """(seeds, arm, against, cold) of the seeds that both arms have on every task: the mean over
+    tasks. Its paired test is that of the mixed model arm x task with random effects of the seed
+    and of seed x arm, as each seed has each arm on each task once (docs/studies.md)."""
+    sides = [[results_of(results, task, arm) for arm in (comparison.arm, comparison.against)]
+             for task in comparison.tasks]
+    seeds = sorted(set.intersection(*({*side} for pair in sides for side in pair)))
+    values = np.array([[[*values_of(comparison.endpoint, (one[seed], other[seed])),
+                         one[seed]["endpoints"]["cold"]] for one, other in sides]
+                       for seed in seeds], float).reshape(len(seeds), len(sides), 3)
+    return seeds, *values.mean(axis=1).T
 
 
 def promised_by(comparison):

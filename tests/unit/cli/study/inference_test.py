@@ -17,7 +17,7 @@ import verdict
 
 
 def comparison(arm="arm", **keys):
-    return Comparison("t", arm, "control", "claim", **keys)
+    return Comparison(("t",), arm, "control", "claim", **keys)
 
 
 def findings(rng, seeds, effects, keys=None, **shape):
@@ -98,13 +98,6 @@ class TestsTest(unittest.TestCase):
         self.assertTrue(low < values.mean() < high)
         self.assertEqual(inference.adjusted(values[:3], cold[:3]), (-np.inf, np.inf))
 
-    def test_pooled_tasks_weigh_alike(self):
-        mean, low, high = inference.pooled([[1.0, 3.0], [5.0, 7.0, 6.0, 6.0]])
-        self.assertEqual(mean, 4.0)
-        error = np.sqrt((2 / 2 + (2 / 3) / 4) / 4)
-        self.assertGreater(high - mean, error * stats.t.ppf(0.975, 4))
-        self.assertLess(low, mean)
-
     def test_intervals_of_degenerate_data(self):
         self.assertEqual(inference.interval(np.mean, [[2.0, 2.0, 2.0]]), (2.0, 2.0))
         self.assertEqual(inference.interval(np.mean, [[2.0]]), (-np.inf, np.inf))
@@ -180,6 +173,40 @@ class VerdictTest(unittest.TestCase):
         two = synthetic.study_of([comparison(), comparison("absent")])
         p = verdict.findings_of(one, results)[0].adjusted_p
         self.assertAlmostEqual(verdict.findings_of(two, results)[0].adjusted_p, min(1, 2 * p))
+
+
+class TasksTest(unittest.TestCase):
+    """Twenty-four seeds with every arm on every task, effects of 2, 5 and 8 points."""
+
+    def setUp(self):
+        rng = np.random.default_rng(11)
+        sides = np.array([-0.5, 0.5])
+        self.values = (rng.normal(0, 0.05, (24, 1, 1)) + rng.normal(0, 0.04, (24, 1, 1)) * sides +
+                       np.array([[[0.2], [0.5], [0.7]]]) +
+                       np.array([[[0.02], [0.05], [0.08]]]) * sides +
+                       rng.normal(0, 0.03, (24, 3, 2)))
+        self.results = {
+            synthetic.Trial(task, arm, seed + 1): {"endpoints": {
+                "accuracy": self.values[seed, i, j], "cold": 0.0}}
+            for seed in range(24) for i, task in enumerate("abc")
+            for j, arm in enumerate(("control", "arm"))}
+
+    def found(self, tasks):
+        study = synthetic.study_of([Comparison(tasks, "arm", "control", "claim")])
+        return verdict.findings_of(study, self.results)[0]
+
+    def test_several_tasks_are_judged_as_by_the_mixed_model(self):
+        found = self.found(("a", "b", "c"))
+        # statsmodels 0.15, of the same numbers as a table with arms -0.5 and 0.5, by REML:
+        # mixedlm("y ~ arm * C(task, Sum)", table, groups="seed", re_formula="~arm")
+        self.assertAlmostEqual(found.effect, 0.0383669, delta=1e-7)
+        self.assertAlmostEqual(found.deviation / np.sqrt(24), 0.0075794, delta=1e-7)
+        self.assertEqual((len(found.seeds), found.comparison.task), (24, "a, b, c"))
+
+    def test_a_seed_that_lacks_a_task_does_not_count(self):
+        self.results.pop(synthetic.Trial("b", "arm", 3))
+        self.assertEqual(len(self.found(("a", "b")).seeds), 23)
+        self.assertEqual(len(self.found(("a", "c")).seeds), 24)
 
 
 class SizeTest(unittest.TestCase):

@@ -1,95 +1,20 @@
-"""`buttress study` with a stand-in for the programs: what is run, refused and resumed."""
+"""`buttress study`: what is run, refused and resumed."""
 
-import contextlib
-import io
 import json
 import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
-import unittest.mock
 
-import fake_build
-import yaml
+from study_case import ROOT, STUDY, StudyCase, lines_of, without_time
 
-ROOT = pathlib.Path(__file__).resolve().parents[4]
-CLI = ROOT / "cli"
-sys.path.insert(0, str(CLI / "study"))
-import builds  # noqa: E402
-import main as study_main  # noqa: E402
-import study_file  # noqa: E402
-import trial  # noqa: E402
-
-STUDY = {
-    "name": "toy",
-    "run": {"steps": 20, "eval": {"every": 2}, "model": {"path": "{data}/cold"},
-            "data": {"held_out": "{data}/held_out.jsonl"}, "algorithm": {}},
-    "tasks": {"easy": {"make": ["buttress start {data}/cold {seed}"]}},
-    "arms": {"plain": {"run.algorithm.advantage": "grpo"},
-             "other": {"run.algorithm.advantage": "avspo", "run.gain": 0.1}},
-    "tuning": {"run.optim.lr": ["1e-4", "2e-4"]},
-    "seeds": {"tuning": 1, "fresh": 2},
-    "comparisons": [{"claim": "other gains", "task": "easy", "arm": "other", "against": "plain",
-                     "at_least": 0.05}],
-}
+import study_file
+import trial
 
 
-def lines_of(folder):
-    """All results, as (file, line), with the numbers of their lines."""
-    return {(str(path.relative_to(folder)), number): line
-            for path in sorted(folder.rglob("results/*/*.jsonl"))
-            for number, line in enumerate(path.read_text().splitlines())}
-
-
-def without_time(folder):
-    """All results by their place, but for how long they took."""
-    results = {place: json.loads(line) for place, line in lines_of(folder).items()}
-    return {place: {k: v for k, v in result.items() if k != "seconds"}
-            for place, result in results.items()}
-
-
-class StudyTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.build = self.folder / "bin"
-        fake_build.write_build(self.build)
-
-    def write(self, stem="toy", **changes):
-        path = self.folder / f"{stem}.yaml"
-        path.write_text(yaml.safe_dump({**STUDY, **changes}))
-        return path
-
-    def call(self, *arguments):
-        """(status, output, errors) of the command in this process."""
-        out, errors = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-            status = study_main.main(str(self.build), *map(str, arguments))
-        return status, out.getvalue(), errors.getvalue()
-
-    def run_study(self, path, *more):
-        return self.call("run", path, "--work", self.folder / f"work-{path.stem}", "--nice",
-                         0, *more)
-
-    def process(self, path):
-        return subprocess.Popen(
-            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(CLI / 'study')!r}); "
-             "import main; sys.exit(main.main(*sys.argv[1:]))", self.build, "run", path, "--work",
-             self.folder / f"work-{path.stem}", "--nice", "0"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))  # as behind `&`
-
-    def wait(self, condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
-
-    def under_way(self):
-        return list((self.folder / "work-toy").glob("unfinished-*/out"))
-
+class StudyTest(StudyCase):
     def test_runs_both_stages_and_says_the_time_left(self):
         path = self.write(tasks={"easy": {
             **STUDY["tasks"]["easy"], "evaluations": {"far": {"prompts": "{data}/far.jsonl"}}}})
@@ -152,38 +77,6 @@ class StudyTest(unittest.TestCase):
         after = lines_of(self.folder)
         self.assertEqual({place: after[place] for place in before}, before)
 
-    def test_a_run_whose_line_is_deleted_is_repeated_identically(self):
-        path = self.write()
-        self.run_study(path)
-        before = without_time(self.folder)
-        file = self.folder / "toy/results/easy/plain.jsonl"
-        file.write_text(file.read_text().splitlines()[1] + "\n")
-        self.assertEqual(len(without_time(self.folder)), 7)
-        self.assertIn("study: 8 of 8: easy plain seed 1: ", self.run_study(path)[1])
-        self.assertEqual(without_time(self.folder), before)
-
-    def test_lines_that_are_no_results_are_refused_with_their_place(self):
-        path = self.write()
-        self.run_study(path)
-        file = self.folder / "toy/results/easy/plain.jsonl"
-        whole = file.read_text()
-        first, second = whole.splitlines()
-        foreign = second.replace('"arm":"plain"', '"arm":"other"')
-        for text, expected in (
-            (whole[:-30], ":2: no JSON ("),
-            (whole + '{"seed":3}\n', ":3: no result of a study, which has arm, build, curve"),
-            (whole + "3\n", ":3: no result of a study"),
-            (whole.replace('"cpu"', '"c"'), ":1: its build does not name programs, cpu and"),
-            (f"{first}\n{foreign}\n", ":2: a foreign line: it is of study toy, easy other seed 2"),
-            (whole + first, ":3: easy plain seed 1 has a result above already"),
-        ):
-            with self.subTest(expected):
-                file.write_text(text)
-                for command in ("status", "report"):
-                    status, _, errors = self.call(command, path)
-                    self.assertEqual(status, 4)
-                    self.assertIn(f"{file}{expected}", errors)
-
     def test_a_changed_file_is_refused_with_what_differs(self):
         self.run_study(self.write())
         status, _, errors = self.run_study(self.write(arms={
@@ -191,69 +84,6 @@ class StudyTest(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("arms.other.run.algorithm.advantage: 'avspo' -> 'rloo'", errors)
         self.assertIn("arms.other.run.gain: 0.1 -> '(not set)'", errors)
-
-    def test_another_build_with_the_same_numbers_continues(self):
-        path = self.write()
-        self.run_study(path)
-        before = without_time(self.folder)
-        (self.build / "learner").write_text("another")
-        status, out, _ = self.run_study(self.write(seeds={"tuning": 1, "fresh": 3}))
-        self.assertEqual(status, 0)
-        self.assertEqual(out.count(": the same\n"), 2)  # one for each arm
-        builds = json.loads((self.folder / "toy/study.json").read_text())["builds"]
-        results = without_time(self.folder)
-        self.assertEqual({result["build"]["programs"] for result in results.values()},
-                         {build["programs"] for build in builds})
-        self.assertEqual({p: results[p] for p in before}, before)
-        self.assertNotIn("the same", self.run_study(path)[1])
-
-    def test_another_build_with_other_numbers_is_refused(self):
-        path = self.write()
-        self.run_study(path)
-        (self.build / "learner").write_text("another")
-        fake_build.write_build(self.build, bias=1e-4)
-        status, _, errors = self.run_study(path)
-        self.assertEqual(status, 2)
-        self.assertIn("another build, other results: easy other seed 1 differs: accuracy ", errors)
-        self.assertIn("(commit abc)", errors)
-
-    def test_another_kind_of_cpu_continues_with_the_same_numbers_alone(self):
-        path = self.write()
-        with unittest.mock.patch("execution.this_cpu", lambda: "x86_64 avx512"):
-            self.run_study(path)
-        with unittest.mock.patch("execution.this_cpu", lambda: "x86_64 avx2"):
-            status, out, _ = self.run_study(self.write(seeds={"tuning": 1, "fresh": 3}))
-            self.assertEqual((status, out.count(": the same\n")), (0, 2))
-            last = (self.folder / "toy/results/easy/plain.jsonl").read_text().splitlines()[-1]
-            self.assertEqual(json.loads(last)["build"]["cpu"], "x86_64 avx2")
-        fake_build.write_build(self.build, bias=1e-4)
-        programs = json.loads((self.folder / "toy/study.json").read_text())["builds"][0]["programs"]
-        with unittest.mock.patch("execution.this_cpu", lambda: "aarch64 other"), \
-                unittest.mock.patch("execution.Programs.digest", lambda _: programs):
-            status, _, errors = self.run_study(path)
-        self.assertEqual(status, 2)
-        self.assertIn("another kind of CPU, other results: easy other seed 1 differs", errors)
-        self.assertIn("on CPU x86_64 avx512, and this is build", errors)
-        self.assertIn("on CPU aarch64 other; use that build on that kind of CPU", errors)
-
-    def test_the_kind_of_a_cpu_is_its_kernels(self):
-        text = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu fma avx2{}\n\n"
-        for more, expected in (("", "avx2"), (" avx512f", "avx2"),
-                               (" avx512f avx512dq avx512bw avx512vl", "avx512")):
-            self.assertEqual(builds.cpu_kind(text.format(more) * 2, "x86_64"),
-                             f"x86_64 GenuineIntel {expected}")
-        self.assertEqual(builds.cpu_kind("processor\t: 0\nFeatures\t: asimd\n", "aarch64"),
-                         "aarch64 other")
-
-    def test_results_of_an_unknown_build_are_refused(self):
-        path = self.write()
-        self.run_study(path)
-        result = self.folder / "toy/results/easy/plain.jsonl"
-        result.write_text(result.read_text().replace('"programs":"', '"programs":"0', 1))
-        for command in (lambda: self.run_study(path), lambda: self.call("report", path)):
-            status, _, errors = command()
-            self.assertEqual(status, 2)
-            self.assertIn(f"{result}: seed 1 is of build 0", errors)
 
     def test_failed_runs_are_named_and_tried_again(self):
         path = self.write(run={**STUDY["run"], "fails": True})
@@ -300,6 +130,8 @@ class StudyTest(unittest.TestCase):
             ({"seeds": {"tuning": 0, "fresh": 3}}, "seeds: expected fresh: 1 or more"),
             ({"run": {**STUDY["run"], "eval": {"every": 3}}}, "run.eval.every is 3"),
             ({"comparisons": [{**comparison, "arm": "third"}]}, "'third' is none of other, plain"),
+            ({"comparisons": [{**comparison, "task": "hard"}]}, "'hard' is none of easy, all"),
+            ({"comparisons": [{**comparison, "tasks": []}]}, "tasks: expected one task"),
             ({"comparisons": [{**comparison, "against": "other"}]}, "is the arm itself"),
             ({"comparisons": [{**comparison, "at_least": "much"}]}, "expected a number"),
             ({"tuning": {"run.optim.lr": 3}}, "tuning: expected one setting with a list"),
