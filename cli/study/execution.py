@@ -13,6 +13,7 @@ import time
 
 import yaml
 
+import stems
 from builds import this_cpu
 from failure import Failure
 from results import add_result, chosen_value, rounded
@@ -166,7 +167,8 @@ class Executor:
             own[self.study.tuned] = chosen_value(self.study, trial.task, trial.arm) \
                 if value is None else value
         return {**flat(self.study.base), **self.study.tasks[trial.task].settings, **own,
-                **RUN_SETTINGS, "run.name": self.study.name, "run.seed": trial.seed}, own
+                **RUN_SETTINGS, **stems.checkpoints(self.study, trial),
+                "run.name": self.study.name, "run.seed": trial.seed}, own
 
     def cold_accuracy(self, config, settings, data):
         """Of the start model, which the arms of a seed share."""
@@ -181,8 +183,27 @@ class Executor:
                 write_json(path, value)
         return json.loads(path.read_text())
 
+    def stem_folder(self, trial: Trial):
+        name = trial.title.replace(" ", "-")
+        return self.work / "stems" / f"{name}-{self.study.sha256[:12]}-{self.programs.sha256}"
+
+    def stem_of(self, trial: Trial):
+        """(result, folder) of a run that forks begin with."""
+        folder = self.stem_folder(trial)
+        with self.lock_of(folder):
+            if not folder.exists():
+                result, made = self.measure(trial, self.data_of(trial.task, trial.seed))
+                write_json(made / "result.json", result)
+                folder.parent.mkdir(exist_ok=True)
+                made.rename(folder)
+        return json.loads((folder / "result.json").read_text()), folder
+
     def measure(self, trial: Trial, data):
         """Makes the run from the data and cold start in a folder; returns (its result, folder)."""
+        fork, stem, origin = self.study.forks.get(trial.arm), None, []
+        if fork:
+            stem = self.stem_of(stems.stem_trial(self.study, trial))[1] / "out", fork.step
+            origin = ["--from", f"{stem[0]}@{fork.step}"]
         begin = time.monotonic()
         settings, own = self.settings(trial)
         places = self.places(data, trial.seed)
@@ -190,9 +211,9 @@ class Executor:
         settings = filled({**settings, "local.out": str(folder / "out")}, places)
         config = folder / "run.yaml"
         config.write_text(yaml.safe_dump(nested(settings), sort_keys=False))
-        self.programs.run(["buttress", "launch", config, "--no-eval"], self.work)
+        self.programs.run(["buttress", "launch", config, "--no-eval", *origin], self.work)
         endpoints, curve = endpoints_of(folder / "out", int(settings["run.steps"]),
-                                        int(settings["run.eval.every"]))
+                                        int(settings["run.eval.every"]), stem)
         endpoints["cold"] = self.cold_accuracy(config, settings, data)
         for name, evaluation in self.study.tasks[trial.task].evaluations.items():
             evaluation = Evaluation(**filled(vars(evaluation), places))
@@ -202,15 +223,14 @@ class Executor:
         return {
             "study": self.study.name, "study_sha256": self.study.sha256, "task": trial.task,
             "arm": trial.arm, "seed": trial.seed,
-            **({} if trial.value is None else {"value": trial.value}), "settings": own,
+            **({} if trial.value is None else {"value": trial.value}),
+            **({"from": vars(fork)} if fork else {}), "settings": own,
             "build": {**self.identity, "commit": start["buttress"]["commit"][:12]},
             "seconds": round(time.monotonic() - begin, 1), "endpoints": rounded(endpoints),
             "curve": rounded(curve)}, folder
 
-    def run(self, trial: Trial):
-        """Makes the run, writes its result and returns it."""
-        result, folder = self.measure(trial, self.data_of(trial.task, trial.seed))
-        add_result(self.study, trial, result)
+    def put_away(self, trial: Trial, folder):
+        """A run whose result is known is deleted, or kept as the user wants it."""
         if self.keep_runs:
             kept = self.work / "runs" / trial.title.replace(" ", "-")
             kept.parent.mkdir(exist_ok=True)
@@ -218,6 +238,26 @@ class Executor:
             folder.rename(kept)
         else:
             shutil.rmtree(folder)
+
+    def put_away_stem(self, trial: Trial):
+        """Once no fork needs it any more."""
+        stem = stems.stem_trial(self.study, trial)
+        if stem and stems.is_done(self.study, stem):
+            folder = self.stem_folder(stem)
+            with self.lock_of(folder):
+                if folder.exists():
+                    self.put_away(stem, folder)
+
+    def run(self, trial: Trial):
+        """Makes the run, writes its result and returns it."""
+        if stems.is_stem(self.study, trial):
+            result, _ = self.stem_of(trial)
+            add_result(self.study, trial, result)
+        else:
+            result, folder = self.measure(trial, self.data_of(trial.task, trial.seed))
+            add_result(self.study, trial, result)
+            self.put_away(trial, folder)
+        self.put_away_stem(trial)
         return result
 
     def repeat(self, trial: Trial):
@@ -225,4 +265,5 @@ class Executor:
         shutil.rmtree(self.data_folder(trial.task, trial.seed), ignore_errors=True)
         result, folder = self.measure(trial, self.data_of(trial.task, trial.seed))
         shutil.rmtree(folder)
+        self.put_away_stem(trial)
         return result

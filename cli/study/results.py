@@ -95,7 +95,8 @@ def add_result(study, trial, result):
 
 def chosen_value(study, task, arm):
     """The value of stage one with the highest mean of the primary endpoint; the first of equals.
-    One that only a pair has is accuracy there."""
+    An endpoint that only a pair has is accuracy there; a fork has the value of its parent."""
+    arm = study.forks[arm].arm if arm in study.forks else arm
     key = "accuracy" if study.primary == "accuracy_at_equal_tokens" else study.primary
     trials = [t for t in tuning_trials(study) if (t.task, t.arm) == (task, arm)]
     results = read_file(study, file_of(study, trials[0]))

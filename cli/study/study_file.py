@@ -37,6 +37,14 @@ class Evaluation:
 
 
 @dataclasses.dataclass(frozen=True)
+class Fork:
+    """An arm that begins with a checkpoint of another arm's run of the same seed."""
+
+    arm: str
+    step: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Comparison:
     """`arm` against `against`: the mean over seeds of the difference of `endpoint`, or with
     `relative` of its mean as a share of the mean of `against`. Of several tasks a seed's number is
@@ -73,6 +81,11 @@ class Study:
     fresh_seeds: int
     comparisons: list
     fixed: dict  # what may not change after the first run: all of the file but its fresh seeds
+    forks: dict = dataclasses.field(default_factory=dict)  # name of an arm -> Fork
+
+    def forks_of(self, arm):
+        """The arms that begin with a checkpoint of this one."""
+        return [name for name, fork in self.forks.items() if fork.arm == arm]
 
     @property
     def folder(self):
@@ -153,6 +166,25 @@ def read_task(path, name, value):
     return Task(name, make, settings, evaluations)
 
 
+def read_arms(path, values):
+    """(settings of each arm, forks); a fork has the settings of its parent where it sets none."""
+    arms, forks = {}, {}
+    for name, value in values.items():
+        reader = Reader(path, f"arms.{name}", value or {})
+        origin = reader.take("from", dict, {})
+        arms[name] = settings_of(reader, "", reader.left)
+        if origin:
+            inner = Reader(path, f"arms.{name}.from", origin)
+            forks[name] = Fork(inner.choice("arm", tuple(values)), inner.take("step", int))
+            inner.end()
+    for name, fork in forks.items():
+        if fork.arm in forks or fork.step < 1:
+            raise Failure(f"{path}: arms.{name}.from: expected an arm that is no fork, and a step "
+                          "of 1 or more")
+        arms[name] = {**arms[fork.arm], **arms[name]}
+    return arms, forks
+
+
 def tasks_of(reader, tasks):
     """`task: NAME`, `task: all` or `tasks: [NAME, ...]`."""
     if "tasks" in reader.left:
@@ -192,10 +224,13 @@ def read_comparison(path, number, value, tasks, arms):
 def check_evaluations(path, study):
     """The accuracy of a run is the mean of its last evaluations, the newest after the last step."""
     for task in study.tasks.values():
-        for arm in study.arms.values():
+        for name, arm in study.arms.items():
             settings = {**flat(study.base), **task.settings, **arm}
             steps = int(settings.get("run.steps", 100))
             every = int(settings.get("run.eval.every", 0))
+            if name in study.forks and study.forks[name].step >= steps:
+                raise Failure(f"{path}: arms.{name}.from.step: expected less than run.steps, "
+                              f"{steps}, of task {task.name}")
             if every <= 0 or steps % every or steps // every < LAST_EVALUATIONS:
                 raise Failure(
                     f"{path}: run.eval.every is {every} and run.steps {steps} on task {task.name}; "
@@ -203,8 +238,7 @@ def check_evaluations(path, study):
                     f"run.eval.every divide run.steps, {LAST_EVALUATIONS} times or more")
 
 
-def flat(tree, prefix=""):
-    """{"run": {"steps": 3}} as {"run.steps": 3}."""
+def flat(tree, prefix=""):  # {"run": {"steps": 3}} as {"run.steps": 3}
     found = {}
     for key, value in tree.items():
         if isinstance(value, dict):
@@ -215,7 +249,7 @@ def flat(tree, prefix=""):
 
 
 def named(reader, key):
-    """A mapping whose keys become names of folders."""
+    """A mapping whose keys become names of folders and files."""
     value = reader.take(key, dict)
     for name in value:
         if not NAME.fullmatch(str(name)):
@@ -227,25 +261,22 @@ def named(reader, key):
 
 def read_tree(path):
     try:
-        tree = yaml.safe_load(path.read_text())
+        return yaml.safe_load(path.read_text())
     except OSError as error:
         raise Failure(f"{path}: cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
         raise Failure(f"{path}: no YAML: {error}") from error
-    return tree
 
 
 def read_study(path):
     path = pathlib.Path(path)
     tree = read_tree(path)
     reader = Reader(path, "", tree)
-    name = reader.take("name", str)
-    reader.take("question", str, "")
+    name, _ = reader.take("name", str), reader.take("question", str, "")
     base = {"run": reader.take("run", dict), "local": reader.take("local", dict, {})}
     settings_of(reader, "run", flat(base))
     tasks = {key: read_task(path, key, value) for key, value in named(reader, "tasks").items()}
-    arms = {key: settings_of(reader, f"arms.{key}", value or {})
-            for key, value in named(reader, "arms").items()}
+    arms, forks = read_arms(path, named(reader, "arms"))
     tuning = reader.take("tuning", dict, {})
     if len(tuning) > 1 or not all(isinstance(grid, list) and grid for grid in tuning.values()):
         reader.fail("tuning", "expected one setting with a list of values, as "
@@ -263,6 +294,6 @@ def read_study(path):
     reader.end()
     fixed = {**tree, "seeds": {**tree["seeds"], "fresh": None}}
     study = Study(path, name, primary, base, tasks, arms, *(next(iter(tuning.items()), ("", []))),
-                  tuning_seeds, fresh_seeds, comparisons, fixed)
+                  tuning_seeds, fresh_seeds, comparisons, fixed, forks)
     check_evaluations(path, study)
     return study

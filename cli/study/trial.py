@@ -27,7 +27,7 @@ class Trial:
 def tuning_trials(study):
     seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + study.tuning_seeds)
     return [Trial(task, arm, seed, value) for task in study.tasks for seed in seeds
-            for arm in study.arms for value in study.grid]
+            for arm in study.arms if arm not in study.forks for value in study.grid]
 
 
 def fresh_trials(study):
@@ -92,10 +92,20 @@ def curve_of(steps, evaluations):
     return curve
 
 
-def endpoints_of(out, steps_wanted, every):
+def rows_of(out, name, stem):
+    """The rows of a run; of a fork behind those of its parent. `stem`: (folder, last step)."""
+    rows = json_lines(out / name)
+    if stem:
+        folder, last = stem
+        rows = [row for row in json_lines(folder / name) if row["step"] <= last] + \
+            [row for row in rows if row["step"] > last]
+    return rows
+
+
+def endpoints_of(out, steps_wanted, every, stem=None):
     """(endpoints, curve) of the finished run in the folder `out`."""
-    steps = json_lines(out / "steps.jsonl")
-    evaluations = json_lines(out / "eval.jsonl")
+    steps = rows_of(out, "steps.jsonl", stem)
+    evaluations = rows_of(out, "eval.jsonl", stem)
     if len(steps) != steps_wanted:
         raise Failure(f"{out}: it has {len(steps)} steps of {steps_wanted}", 4)
     missing = set(range(every, steps_wanted + 1, every)) - {row["step"] for row in evaluations}

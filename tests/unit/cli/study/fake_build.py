@@ -27,7 +27,7 @@ def write_build(folder, bias=0):
         (folder / name).write_text(f"{name} {bias}")
 
 
-def launch(path):
+def launch(path, _, *origin):
     import yaml  # here, so that the other commands start at once
 
     config = yaml.safe_load(pathlib.Path(path).read_text())
@@ -44,9 +44,15 @@ def launch(path):
              for step in range(1, run["steps"] + 1)]
     rows = [{"step": step, "accuracy": start + gain + noise.gauss(0, 0.01) + BIAS}
             for step in range(run["eval"]["every"], run["steps"] + 1, run["eval"]["every"])]
+    if origin:  # --from OUT@STEP
+        folder, step = origin[1].rsplit("@", 1)
+        if int(step) % int((pathlib.Path(folder) / "interval").read_text()):
+            return 2
+        steps, rows = ([row for row in of if row["step"] > int(step)] for of in (steps, rows))
     for name, lines in (("steps", steps), ("eval", rows)):
         (out / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (out / "versions.json").write_text(json.dumps({"starts": [{"buttress": {"commit": "abc"}}]}))
+    (out / "interval").write_text(str(run.get("checkpoint_interval", 5)))
     (out / "model").mkdir()
     return 0
 
@@ -54,7 +60,7 @@ def launch(path):
 def main(arguments):
     command, *rest = arguments
     if command == "launch":
-        return launch(rest[0])
+        return launch(*rest)
     if command == "start":  # makes a start model: FOLDER SEED
         folder = pathlib.Path(rest[0])
         folder.mkdir()
