@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 
 import inference
+import readme
 import schedule
 from page import study_page
 from results import chosen_value, finished
@@ -17,7 +18,9 @@ BEGIN = f"""# Evidence
 
 Claims about the methods that this program has, and what its own runs say about them.
 [Studies]({GUIDE}) describes how they are made and judged; each row's runs are in the folder of
-its study, one line for each. `buttress study report FILE... --out PAGE` writes this page.
+its study, one line for each. This page and the table in README are written by
+
+    buttress study report studies/*.yaml --out docs/evidence.md --readme README.md
 
 An effect above 0 is an improvement: the difference of the two arms, or with % the difference as a
 share of the second arm. The tasks and models are small enough for many seeds on two cores, so a
@@ -91,32 +94,60 @@ def notes_of(study, findings, results):
                    ", ".join(f"{arm} {value}" for arm, value in chosen.items()) + ".")
 
 
-def report_study(study):
-    """Writes the page of a study next to its results, where it has some; returns its rows of the
-    table."""
-    results = results_for(study)
-    if not results:
-        return []
-    findings = findings_of(study, results)
-    rows = [row_of(study, finding) for finding in findings]
+def readme_row(study, finding):
+    c = finding.comparison
+    return (c.claim, c.source, f"**{finding.verdict}**", f"{number(finding.effect, c)} "
+            f"({number(finding.low, c)} to {number(finding.high, c)})", str(len(finding.seeds)),
+            f"`buttress study run {study.path}`")
+
+
+def page_of(study, findings, results):
     tasks = {task: {arm: runs for arm in study.arms if (runs := results_of(results, task, arm))}
              for task in study.tasks}
     tasks = {task: arms for task, arms in tasks.items() if arms}
+    rows = [row_of(study, finding) for finding in findings]
     page = study_page(study.name, study.fixed.get("question", ""), [HEAD, *rows], tasks,
                       notes_of(study, findings, results))
-    (study.folder / "page.html").write_text(page.replace("**", ""), encoding="utf-8")
-    return rows
+    return page.replace("**", "")
 
 
-def markdown(rows):
-    lines = ["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+def markdown(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def report(studies, out):
-    """Writes the pages, and the table of all claims to `out` where it is given; returns it."""
-    rows = [row for study in studies for row in report_study(study)]
+class Report:
+    """What the results of several studies decide."""
+
+    def __init__(self, studies):
+        self.judged = []  # (study, findings, results) of those with results
+        for study in studies:
+            results = results_for(study)
+            if results:
+                self.judged.append((study, findings_of(study, results), results))
+
+    def table(self):
+        return markdown(HEAD, [row_of(study, finding) for study, findings, _ in self.judged
+                               for finding in findings])
+
+    def page(self):
+        return BEGIN + self.table()
+
+    def readme_rows(self):
+        return [readme_row(study, finding) for study, findings, _ in self.judged
+                for finding in findings if finding.comparison.readme]
+
+
+def report(studies, out, readme_path=None):
+    """Writes the page of each study next to its results, the table of all claims to `out` and its
+    chosen rows to `readme_path`, where these are given; returns the table."""
+    found = Report(studies)
+    for study, findings, results in found.judged:
+        (study.folder / "page.html").write_text(page_of(study, findings, results),
+                                                encoding="utf-8")
     if out:
-        out.write_text(BEGIN + markdown(rows), encoding="utf-8")
-    return markdown(rows)
+        out.write_text(found.page(), encoding="utf-8")
+    if readme_path:
+        readme.update(readme_path, found.readme_rows(), markdown)
+    return found.table()

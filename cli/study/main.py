@@ -37,6 +37,8 @@ def parse(arguments):
     report.add_argument("file", nargs="+")
     report.add_argument("--out", type=pathlib.Path, help="write the table of all claims to this "
                         "Markdown file")
+    report.add_argument("--readme", type=pathlib.Path, help="write the comparisons with readme: "
+                        "true to the table of claims in this file")
     options = parser.parse_args(arguments)
     if options.command == "run" and options.jobs < 0:
         parser.error("--jobs: expected 1 or more")
@@ -77,7 +79,8 @@ def report(options):
     from study_file import read_study
     import evidence
 
-    print(evidence.report([read_study(file) for file in options.file], options.out), end="")
+    print(evidence.report([read_study(file) for file in options.file], options.out,
+                          options.readme), end="")
 
 
 def main(programs_folder, *arguments):

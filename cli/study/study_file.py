@@ -60,6 +60,7 @@ class Comparison:
     margin: float = 0.03  # of equivalence (TOST)
     lower: bool = False
     relative: bool = False
+    readme: bool = False  # whether the table in README has it
 
     @property
     def task(self):
@@ -80,7 +81,7 @@ class Study:
     tuning_seeds: int
     fresh_seeds: int
     comparisons: list
-    fixed: dict  # what may not change after the first run: all of the file but its fresh seeds
+    fixed: dict  # what may not change after the first run: all but seeds.fresh and `readme`
     forks: dict = dataclasses.field(default_factory=dict)  # name of an arm -> Fork
 
     def forks_of(self, arm):
@@ -211,7 +212,7 @@ def read_comparison(path, number, value, tasks, arms):
         reader.take("claim", str), reader.take("source", str, ""),
         reader.choice("endpoint", endpoints, "accuracy"), reader.take("at_least", float, 0.0),
         reader.take("margin", float, 0.03), reader.take("lower", bool, False),
-        reader.take("relative", bool, False))
+        reader.take("relative", bool, False), reader.take("readme", bool, False))
     if comparison.arm == comparison.against:
         reader.fail("against", f"is the arm itself, {comparison.arm}")
     if comparison.at_least < 0 or comparison.margin <= 0:
@@ -285,14 +286,14 @@ def read_study(path):
     seeds = Reader(path, "seeds", reader.take("seeds", dict))
     tuning_seeds, fresh_seeds = seeds.take("tuning", int, 0), seeds.take("fresh", int)
     seeds.end()
-    if fresh_seeds < 1 or tuning_seeds < 0 or (tuning and tuning_seeds < 1):
-        reader.fail("seeds", "expected fresh: 1 or more, and tuning: 1 or more where a setting is "
-                    "tuned")
+    if fresh_seeds < 1 or tuning_seeds < bool(tuning):
+        reader.fail("seeds", "expected fresh: 1 or more, and tuning too where a setting is tuned")
     comparisons = [read_comparison(path, i, value, tasks, arms)
                    for i, value in enumerate(reader.take("comparisons", list), 1)]
     primary = reader.choice("primary", BUILT_IN, "accuracy")
     reader.end()
-    fixed = {**tree, "seeds": {**tree["seeds"], "fresh": None}}
+    fixed = {**tree, "seeds": {**tree["seeds"], "fresh": None}, "comparisons": [
+        {key: row[key] for key in row if key != "readme"} for row in tree["comparisons"]]}
     study = Study(path, name, primary, base, tasks, arms, *(next(iter(tuning.items()), ("", []))),
                   tuning_seeds, fresh_seeds, comparisons, fixed, forks)
     check_evaluations(path, study)

@@ -12,6 +12,7 @@ import synthetic
 import yaml
 
 import main as study_main
+import readme
 import results
 import study_file
 import trial
@@ -85,6 +86,25 @@ class ReportTest(unittest.TestCase):
         self.assertIn("Is &lt;arm&gt; better?", page)
         self.assertNotIn("<script", page)
         self.assertIn("24 runs, 0.0 hours one after the other, of c;", page)
+
+    def test_the_chosen_rows_are_put_into_a_readme(self):
+        self.write("t", 0.06)
+        path = self.folder / "README.md"
+        path.write_text(f"# A\n{readme.BEGIN}\nold\n{readme.END}\nB\n")
+        for changes, rows in (({}, 0), ({"readme": True}, 1)):  # the flag does not change the study
+            first, *others = STUDY["comparisons"]
+            self.path.write_text(yaml.safe_dump({**STUDY, "comparisons": [
+                {**first, **changes}, *others]}))
+            status, text = self.report("--readme", path)
+            self.assertEqual(status, 0, text)
+            lines = path.read_text().splitlines()
+            self.assertEqual((lines[:2], lines[-2:]), (["# A", readme.BEGIN], [readme.END, "B"]))
+            self.assertEqual(len(lines), 6 + rows)
+        self.assertIn("| gains 4 points | a paper | **reproduced** | +0.0", lines[4])
+        path.write_text("# A\n")
+        status, text = self.report("--readme", path)
+        self.assertEqual(status, 2)
+        self.assertIn("README.md: expected the lines <!-- claims", text)
 
     def test_the_size_is_said_without_a_page(self):
         self.write("t", 0.06)
