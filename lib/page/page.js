@@ -19,6 +19,11 @@ const CHARTS = [
   ['Age of the tokens (versions)', ['token_age.mean']],
   ['Throughput (tokens per second)', ['tokens_per_second', 'speed.fresh']],
 ];
+// Only of runs with run.control.
+const CONTROL_CHARTS = [
+  ['Closed loop: mixed groups', ['control.mixed', 'control.mixed_expected'], 1],
+  ['Closed loop: draw factor', ['control.draw_factor']],
+];
 // Only of runs with episodes.
 const EPISODE_CHARTS = [
   ['Turns and tool calls of an episode', ['episodes.turns_mean', 'episodes.tool_calls_mean']],
@@ -166,7 +171,8 @@ function evalChart() {
 
 function showCharts() {
   const episodes = measured('episodes.turns_mean').length > 0 ? EPISODE_CHARTS : [];
-  const drawn = [...CHARTS, ...episodes].map(([title, lines, top]) => chart(title,
+  const control = measured('control.draw_factor').length > 0 ? CONTROL_CHARTS : [];
+  const drawn = [...CHARTS, ...control, ...episodes].map(([title, lines, top]) => chart(title,
     lines.map((name, i) => [words(name), measured(name), COLORS[i], helpOf(name)]), top));
   drawn.splice(3, 0, ...namedChart('Collapse rate by source', 'sources', 1));
   drawn.splice(1, 0, ...namedChart('Components of the raw reward, before weighting', 'components'),
