@@ -49,6 +49,14 @@ std::string SolvedNotice(const SolvedPrompts& solved, bool informative) {
                     : "there is nothing to reinforce");
 }
 
+// In a solved task a policy is certain, and groups are constant, because they are right. What the
+// verifier may have to do with that still rings: kCollapseUnexplained and its own alarms.
+bool EndsWithTheTask(Alarm alarm) {
+  return alarm == Alarm::kEntropyLow || alarm == Alarm::kEntropyFalling ||
+         alarm == Alarm::kResponsesAlike || alarm == Alarm::kCollapse ||
+         alarm == Alarm::kNoGradient;
+}
+
 // float32 log-probs of two engines agree to 1e-4 nats, those of bfloat16 to about 1e-2.
 constexpr double kKlOfEqualWeights = 0.02;
 
@@ -91,6 +99,9 @@ AlarmWords WordsOf(Alarm alarm) {
        "`buttress status` names the source and such an answer. Do not trust the rewards since; fix "
        "the verifier, its settings or the reference answers, which `buttress audit-verifier` tries "
        "alone."},
+      {"Nearly all completions are right: the task is solved.",
+       "Stop here, or train on harder prompts. If that is too good to be true, try the verifier by "
+       "`buttress audit-verifier`."},
   }};
   return kWords[static_cast<std::size_t>(alarm)];
 }
@@ -147,6 +158,8 @@ void AlarmMonitor::Average(const StepMeasurements& step) {
   // A first step without responses begins the average at 1.
   distinct_.Add(std::isfinite(step.distinct_share) ? step.distinct_share : distinct_.value_or(1));
   collapse_.Add(step.acr);
+  // Of the groups drawn: where constant ones are replaced, the accuracy is that of the rest.
+  solved_.Add(std::max(Known(step.accuracy), Known(step.acr_all_correct)));
   no_gradient_.Add(step.acr_effective);
   unexplained_.Add(step.acr, step.acr_expected, step.groups - step.unscorable_groups);
   unscorable_.Add(SharePerCompletion(step.unscorable, step));
@@ -207,8 +220,11 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepMeasurements& step) {
   set(Alarm::kLengthDrift, LengthDrifts());
   above(Alarm::kVerifiersDisagree, disagreement_.least(), config_.disagreement_limit);
   set(Alarm::kVerifierControls, step.misjudged_sources > 0);
+  above(Alarm::kSolved, solved_.settled_or(0), kNearlyAll);
+  const bool solved = holds[static_cast<std::size_t>(Alarm::kSolved)];
   std::vector<Alarm> begun;
   for (std::size_t i = 0; i < kAlarms; ++i) {
+    if (solved && EndsWithTheTask(static_cast<Alarm>(i))) holds[i] = false;
     if (holds[i] && !active_[i]) begun.push_back(static_cast<Alarm>(i));
   }
   active_ = holds;

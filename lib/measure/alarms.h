@@ -127,7 +127,7 @@ class AlarmMonitor {
   const AlarmConfig config_;
   std::deque<double> entropies_;        // of the last trend_steps steps
   std::int64_t low_entropy_steps_ = 0;  // in a row
-  MovingAverage kl_, distinct_, collapse_, no_gradient_, unscorable_, truncated_, length_;
+  MovingAverage kl_, distinct_, collapse_, no_gradient_, unscorable_, truncated_, length_, solved_;
   RecentShare disagreement_;
   ExcessSum unexplained_;
   double start_kl_ = 0;            // that was measured last

@@ -325,7 +325,7 @@ std::string_view AlarmName(Alarm alarm) {
   static constexpr std::array<std::string_view, kAlarms> kNames = {
       "entropy_low",        "entropy_falling",      "kl_drift",   "responses_alike", "collapse",
       "no_gradient",        "collapse_unexplained", "unscorable", "truncated",       "length_drift",
-      "verifiers_disagree", "verifier_controls"};
+      "verifiers_disagree", "verifier_controls",    "solved"};
   return kNames[static_cast<std::size_t>(alarm)];
 }
 

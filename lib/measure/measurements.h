@@ -54,13 +54,16 @@ enum class Alarm : std::uint8_t {
   // disagreement_limit
   kVerifiersDisagree,
   kVerifierControls,  // the coordinator's alarm on answers of known verdict (run.reward.controls)
+  // nearly all completions are right, averaged likewise; while it holds the alarms on the entropy,
+  // on alike responses, kCollapse and kNoGradient do not
+  kSolved,
 };
 
-inline constexpr std::size_t kAlarms = 12;
+inline constexpr std::size_t kAlarms = 13;
 
 // "entropy_low", "entropy_falling", "kl_drift", "responses_alike", "collapse", "no_gradient",
 // "collapse_unexplained", "unscorable", "truncated", "length_drift", "verifiers_disagree",
-// "verifier_controls".
+// "verifier_controls", "solved".
 std::string_view AlarmName(Alarm alarm);
 
 // The measurements of one step. MeasurementTable() documents each field. NaN means "not measured";

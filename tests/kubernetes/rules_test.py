@@ -56,6 +56,7 @@ CASES = {
     "Truncated": alarm("truncated"),
     "Disagreement": alarm("verifiers_disagree"),
     "VerifierControls": alarm("verifier_controls"),
+    "Solved": alarm("solved"),
     "UpdatesSkipped": ({L + 'skipped_updates_total{run="r"}': "0+1x120"},
                        {L + 'skipped_updates_total{run="r"}': "5x120"}),
     "UnscorableHigh": shares(W + "verifier_results_total", "result", "timeout", "wrong",

@@ -169,6 +169,29 @@ TEST(AlarmsTest, CollapseIsSeenBehindVirtualSamples) {
   EXPECT_THAT(raised, ElementsAre(Alarm::kCollapse));
 }
 
+// A policy that has solved its task is certain, and its groups are constant: nothing to mend.
+TEST(AlarmsTest, OfASolvedTaskOneAlarmSaysSo) {
+  AlarmMonitor monitor{AlarmConfig()};
+  StepMeasurements solved = Healthy(&StepMeasurements::accuracy, 0.96);
+  solved.entropy = 0.01;
+  solved.distinct_share = 0.1;
+  solved.acr = solved.acr_all_correct = solved.acr_effective = solved.acr_expected = 0.95;
+  std::vector<Alarm> raised;
+  for (int step = 0; step < 80; ++step) {
+    for (const Alarm alarm : monitor.Observe(solved)) raised.push_back(alarm);
+  }
+  EXPECT_THAT(raised, ElementsAre(Alarm::kSolved));
+
+  // Constant groups that a batch does not keep count as well.
+  solved.accuracy = 0.6;
+  EXPECT_THAT(monitor.Observe(solved), IsEmpty());
+  EXPECT_TRUE(monitor.active(Alarm::kSolved));
+  solved.acr_all_correct = 0;
+  for (int step = 0; step < 10; ++step) monitor.Observe(solved);
+  EXPECT_FALSE(monitor.active(Alarm::kSolved));
+  EXPECT_TRUE(monitor.active(Alarm::kCollapse)) << "constant and wrong";
+}
+
 // 13 completions at a true rate of 1 % disagree once in one of eight first steps.
 TEST(AlarmsTest, AFewDisagreementsAreNoAlarm) {
   AlarmMonitor monitor{AlarmConfig()};
