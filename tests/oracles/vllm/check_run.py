@@ -11,7 +11,7 @@ import sys
 # at the run's temperature minus vLLM's. Every step is on-policy (max_age 0), so d is a numerical
 # difference alone: 3e-4 nats give 5e-8 (rounding of the mean itself gives 5e-9), 0.02 nats give
 # 2e-4 (5e-5 was seen).
-STEPS = {"float32": 20, "bfloat16": 6, "qwen3": 10, "lora": 10, "sampling": 2}
+STEPS = {"float32": 20, "bfloat16": 6, "qwen3": 10, "lora": 10, "sampling": 2, "episodes": 20}
 CANARY_BOUND = {"float32": 1e-3, "bfloat16": 0.02}
 KL_BOUND = {"float32": 5e-8, "bfloat16": 2e-4}
 STANDARD_ERRORS = 3
@@ -45,6 +45,19 @@ def check_rewards(model):
     )
 
 
+def check_episodes():
+    counts = dict(re.findall(r"^buttress_worker_(\w+?)(?:{[^}]*})? (\S+)$",
+                             (out / "worker.txt").read_text(), re.MULTILINE))
+    again = float(counts["reencoded_tokens_total"])
+    turns = [float(counts[f"episode_turns_{part}"]) for part in ("sum", "count")]
+    check(turns[1] > 0 and again == 0,
+          f"{again:.0f} tokens encoded again in {turns[1]:.0f} episodes of {turns[0]:.0f} turns")
+    fewest = min(step["episodes"]["turns_mean"] for step in steps)
+    check(fewest > 1.5, f"{fewest:.2f} turns an episode at least, mean of a step")
+    unscorable = sum(step["unscorable"] for step in steps)
+    check(unscorable == 0, f"{unscorable:.0f} unscorable episodes")
+
+
 steps = [json.loads(line) for line in (run / "steps.jsonl").read_text().splitlines()]
 summary = json.loads((run / "summary.json").read_text())
 log = (run / "logs/worker-w0.log").read_text()
@@ -75,6 +88,8 @@ check(all(step["dropped_tokens"] == 0 and not step["skipped"] for step in steps)
      )
 for word in (" E ", "weights could not be loaded", "a vLLM server is lost"):
     check(word not in log, f"nothing like {word.strip()!r} in the worker's log")
+if part == "episodes":
+    check_episodes()
 for model in cold:
     check_rewards(model)
 print("reward by step:", " ".join(f"{step['raw_reward_mean']:.2f}" for step in steps))

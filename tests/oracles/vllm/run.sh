@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Training through a vLLM server, and its log-probs next to the learner's.
 #
-#   tests/run.sh --with vllm [VERSION] [float32 | bfloat16 | qwen3 | lora | sampling | restarts |
-#                                       launch | transfer]
+#   tests/run.sh --with vllm [VERSION] [float32 | bfloat16 | qwen3 | lora | sampling | episodes |
+#                                       restarts | launch | transfer]
 #
 # Without a version it is 0.26.0; without parts all but transfer, which is for 0.32 and newer.
 #
 # float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
 # of a model of that family, in float32. lora trains ten of adapters. sampling trains two with each
-# of several values of run.sampling: the ratio of an unchanged policy is 1. restarts trains with two
-# servers, kills one, then the other, then both (SIGKILL), and starts them again each time. launch
-# lets the run start its server, which is killed three times. transfer sends the requests of a
-# native weight transfer. Logs and runs are in runs/with-vllm/.
+# of several values of run.sampling: the ratio of an unchanged policy is 1. episodes trains 20 of
+# the guessing game, whose episodes have several turns. restarts trains with two servers, kills one,
+# then the other, then both (SIGKILL), and starts them again each time. launch lets the run start
+# its server, which is killed three times. transfer sends the requests of a native weight transfer.
+# Logs and runs are in runs/with-vllm/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -21,9 +22,10 @@ data=runs/quickstart-data
 cold=$data/cold
 out=runs/with-vllm
 start_seconds=900
+most_tokens=64  # of a prompt and its completion
 version=0.26.0
 case ${1:-} in [0-9]*) version=$1; shift ;; esac
-parts=${*:-float32 bfloat16 qwen3 lora sampling restarts launch}
+parts=${*:-float32 bfloat16 qwen3 lora sampling episodes restarts launch}
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
@@ -54,8 +56,8 @@ start_server() { # NAME PORT DTYPE FLAG...
   VLLM_SERVER_DEV_MODE=1 VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_CPU_KVCACHE_SPACE=1 \
     VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
     setsid "$vllm/bin/vllm" serve "$root/$cold" --served-model-name policy \
-    --host 127.0.0.1 --port "$port" --dtype "$dtype" --max-model-len 64 --enforce-eager "$@" \
-    >>"$out/$name.log" 2>&1 &
+    --host 127.0.0.1 --port "$port" --dtype "$dtype" --max-model-len $most_tokens \
+    --enforce-eager "$@" >>"$out/$name.log" 2>&1 &
   servers+=($!)
 }
 
@@ -190,6 +192,36 @@ in_sampling() {
   stop_servers
 }
 
+# Keeps what the worker counts up to date, until the run has ended.
+follow_worker() {
+  while launched; do
+    curl -sf -m 5 "http://$(cat "$run/workers/w0.metrics" 2>/dev/null)/metrics" 2>/dev/null |
+      grep '^buttress_worker_' >"$out/worker.new" && mv "$out/worker.new" "$out/worker.txt"
+    sleep 0.1
+  done
+}
+
+# In a subshell, as the other parts have a shorter context and another model.
+in_episodes() (
+  trap stop_all EXIT
+  most_tokens=256 cold=runs/guess-data/cold run=$out/run-episodes
+  deploy/guess-data.sh
+  start_alone float32
+  say "training 20 steps of episodes"
+  "$bin/buttress" launch configs/guess.yaml --fresh --no-eval --set "local.out=$run" \
+    --set run.steps=20 --set run.batch.prompts=8 --set run.sampling.group_size=8 \
+    --set run.batch.max_age=0 --set run.model.dtype=float32 --set local.worker.engine=vllm \
+    --set local.worker.vllm.model=policy --set local.worker.vllm.api_key_file=$out/key \
+    --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" >"$run.log" 2>&1 &
+  launch=$!
+  follow_worker
+  wait "$launch" || fail "the run failed; see $run.log"
+  launch=
+  stop_servers
+  "$bin/buttress" ledger audit "$run"
+  python3 "$here/check_run.py" $out episodes
+)
+
 # Starts the server a or b of the part restarts, at its port.
 start_one() { # NAME
   VLLM_API_KEY=$(cat $out/key) start_server "restarts-$1" "${ports[$1]}" float32 \
@@ -317,7 +349,7 @@ in_transfer() {
 
 for part in $parts; do
   case $part in
-    float32 | bfloat16 | qwen3 | lora | sampling | restarts | launch | transfer) ;;
+    float32 | bfloat16 | qwen3 | lora | sampling | episodes | restarts | launch | transfer) ;;
     *) fail "'$part' is no part; see the head of $0" ;;
   esac
 done
