@@ -78,12 +78,17 @@ std::string TurnText(const Sample& sample, std::size_t t) {
   return text;
 }
 
+std::string Named(const SampleMessage& message) { return message.role + ": " + message.content; }
+
 // The conversation behind the prompt: "|" for the policy, ":" for others.
 std::string ConversationText(const Sample& sample, std::size_t columns) {
   std::string text;
   for (const SamplePart& part : sample.parts) {
-    text += Wrapped(Printable(part.text), part.turn < 0 ? "     : " : "     | ", columns);
-    if (part.turn >= 0) {
+    const bool ours = part.turn >= 0;
+    for (const SampleMessage& message : part.messages)
+      text += Wrapped(Printable(ours ? message.content : Named(message)),
+                      ours ? "     | " : "     : ", columns);
+    if (ours) {
       text += Wrapped(TurnText(sample, static_cast<std::size_t>(part.turn)), "       ", columns);
     }
   }
@@ -240,7 +245,10 @@ std::string SamplesText(const SampledGroup& group, const SamplesLayout& layout) 
   if (!group.group.prompt.source.empty()) head += " of " + Printable(group.group.prompt.source);
   std::string text = Wrapped(head, "", layout.columns);
   if (!group.why_no_texts.empty()) text += Wrapped(group.why_no_texts, "  ", layout.columns);
-  if (group.prompt) text += Wrapped(Printable(*group.prompt), "  > ", layout.columns);
+  for (const SampleMessage& message : group.prompt_messages)
+    text += Wrapped(Printable(Named(message)), "  > ", layout.columns);
+  if (group.prompt && group.prompt_messages.empty())
+    text += Wrapped(Printable(*group.prompt), "  > ", layout.columns);
   const std::size_t shown = layout.completions == 0
                                 ? group.samples.size()
                                 : std::min(layout.completions, group.samples.size());
@@ -271,6 +279,7 @@ ordered_json SamplesJson(const SampledGroup& group) {
                        {"prompt_text", nullptr},
                        {"completions", ordered_json::array()}};
   if (group.prompt) json["prompt_text"] = *group.prompt;
+  if (!group.prompt_messages.empty()) json["prompt_messages"] = MessagesJson(group.prompt_messages);
   if (!group.why_no_texts.empty()) json["why_no_texts"] = group.why_no_texts;
   for (std::size_t i = 0; i < group.samples.size(); ++i) {
     const Sample& sample = group.samples[i];

@@ -407,17 +407,20 @@ function components(completion) {
   return parts.length ? ` (${parts.join(', ')})` : '';
 }
 
+const saidBy = (messages, className) => messages.map(message => element('pre', {className},
+  element('span', {className: 'muted'}, `${message.role}: `), message.content));
+
 // The text of a completion; of an episode, what the policy wrote apart from what others did.
 function conversation(completion) {
   if (!completion.parts || !completion.parts.length)
     return [element('pre', {}, completion.text !== null ? completion.text : completion.unscorable || '')];
   let turn = 0;
   const said = completion.parts.flatMap(part => {
-    if (part.by !== 'policy') return [element('pre', {className: 'environment'}, part.text)];
+    if (part.by !== 'policy') return saidBy(part.messages, 'environment');
     const of = completion.turns[turn++];
     const tools = of.tools.map((tool) => `, ${tool || 'unreadable call'}`).join('');
     const failed = of.failed_tools ? `, ${of.failed_tools} failed` : '';
-    return [element('pre', {className: 'policy'}, part.text), element('div', {className: 'muted'},
+    return [element('pre', {className: 'policy'}, part.messages[0].content), element('div', {className: 'muted'},
       `turn ${turn}: reward ${number(of.reward)}, asked after ${of.waited_ms} ms, ` +
       `answered in ${of.sampled_ms} ms${tools}${failed}`)];
   });
@@ -430,7 +433,8 @@ function group(data) {
       `${data.prompt}` + (data.source ? ` of ${data.source}` : '') +
       (data.tried ? `; ${data.tried} completions in the run, all wrong` : '')));
   if (data.why_no_texts) node.append(element('p', {className: 'muted'}, data.why_no_texts));
-  if (data.text !== null) node.append(element('pre', {className: 'prompt'}, data.text));
+  if (data.messages.length) node.append(...saidBy(data.messages, 'prompt'));
+  else if (data.text !== null) node.append(element('pre', {className: 'prompt'}, data.text));
   for (const c of data.completions) {
     const note = element('div', {}, element('span', {className: c.outcome}, c.outcome),
       element('span', {className: 'muted'}, ` raw reward ${number(c.raw_reward)}`, components(c),

@@ -61,6 +61,11 @@ ordered_json StatusJson(v1::GetRunStatusResponse run) {
   return json;
 }
 
+void CutMessages(ordered_json& messages) {
+  for (ordered_json& message : messages)
+    message["content"] = Cut(message["content"].get<std::string>());
+}
+
 ordered_json SampleJson(const SampledGroup& group, std::size_t i) {
   const Sample& sample = group.samples[i];
   ordered_json json = {{"outcome", OutcomeName(OutcomeOf(*group.head, i))},
@@ -72,7 +77,10 @@ ordered_json SampleJson(const SampledGroup& group, std::size_t i) {
   if (sample.text) json["text"] = Cut(*sample.text);
   AddEpisodeJson(group, i, json);
   if (json.contains("parts")) {
-    for (ordered_json& part : json["parts"]) part["text"] = Cut(part["text"].get<std::string>());
+    for (ordered_json& part : json["parts"]) {
+      part.erase("text");  // the page shows the messages
+      CutMessages(part["messages"]);
+    }
   }
   if (!sample.unscorable.empty()) json["unscorable"] = Cut(sample.unscorable);
   return json;
@@ -89,6 +97,8 @@ ordered_json GroupJson(const SampledGroup& group) {
                        {"completions_total", group.samples.size()},
                        {"completions", ordered_json::array()}};
   if (group.prompt) json["text"] = Cut(*group.prompt);
+  json["messages"] = MessagesJson(group.prompt_messages);
+  CutMessages(json["messages"]);
   for (std::size_t i = 0; i < group.samples.size(); ++i) {
     if (json["completions"].size() == kCompletions) break;
     json["completions"].push_back(SampleJson(group, i));

@@ -28,6 +28,13 @@ nlohmann::ordered_json ComponentsJson(const v1::GroupHead& head, std::size_t i) 
   return json;
 }
 
+nlohmann::ordered_json MessagesJson(const std::vector<SampleMessage>& messages) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const SampleMessage& message : messages)
+    json.push_back({{"role", message.role}, {"content", message.content}});
+  return json;
+}
+
 void AddEpisodeJson(const SampledGroup& group, std::size_t i, nlohmann::ordered_json& json) {
   const v1::GroupHead& head = *group.head;
   if (head.turns().empty()) return;
@@ -46,8 +53,9 @@ void AddEpisodeJson(const SampledGroup& group, std::size_t i, nlohmann::ordered_
   }
   json["parts"] = nlohmann::ordered_json::array();
   for (const SamplePart& part : sample.parts)
-    json["parts"].push_back(
-        {{"by", part.turn < 0 ? "environment" : "policy"}, {"text", part.text}});
+    json["parts"].push_back({{"by", part.turn < 0 ? "environment" : "policy"},
+                             {"text", part.text},
+                             {"messages", MessagesJson(part.messages)}});
 }
 
 std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std::string& model) {
@@ -120,6 +128,8 @@ void SampleReader::AddTexts(const AcceptedGroup& accepted, SampledGroup& sampled
     return;
   }
   sampled.prompt = TextOf(PromptOf(*group));
+  if (group->turns_size() > 0)
+    sampled.prompt_messages = WrittenMessages(PromptOf(*group), *tokenizer_);
   for (int t = 0; t < group->turns_size(); ++t) {
     Sample& sample = sampled.samples[static_cast<std::size_t>(group->turns(t).completion())];
     sample.turns.push_back(group->turns(t));
@@ -138,8 +148,12 @@ void SampleReader::AddParts(const v1::Group& group, int i, Sample& sample) const
   const std::span<const std::int32_t> tokens = TokensOf(group, i);
   std::size_t at = 0;
   const auto add = [&](std::size_t end, int turn) {
-    if (end > at) sample.parts.push_back({TextOf(tokens.subspan(at, end - at)), turn});
+    const std::span<const std::int32_t> part = tokens.subspan(at, end - at);
     at = end;
+    if (part.empty()) return;
+    sample.parts.push_back({TextOf(part), turn,
+                            turn < 0 ? WrittenMessages(part, *tokenizer_)
+                                     : std::vector{SampledMessage(part, *tokenizer_)}});
   };
   for (std::size_t t = 0; t < sample.turns.size(); ++t) {
     add(static_cast<std::size_t>(sample.turns[t].begin()), -1);

@@ -15,6 +15,7 @@
 #include "lib/experience/group.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/ledger/reader.h"
+#include "lib/samples/messages.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace buttress {
@@ -36,8 +37,9 @@ Result<v1::Group> ReadPayload(const PayloadReader& payloads, const AcceptedGroup
 
 // A part of an episode's conversation.
 struct SamplePart {
-  std::string text;
-  int turn = -1;  // index into Sample::turns of the answer that it is; -1: what others wrote
+  std::string text;  // as the tokens have it, with the marks of the chat template
+  int turn = -1;     // index into Sample::turns of the answer that it is; -1: what others wrote
+  std::vector<SampleMessage> messages = {};
 };
 
 // What the payload adds to a completion of a head.
@@ -53,10 +55,14 @@ struct Sample {
 struct SampledGroup {
   GroupRow group;
   GroupHeadPtr head;
-  std::optional<std::string> prompt;  // absent as the texts of samples are
-  std::vector<Sample> samples;        // by index
-  std::string why_no_texts;           // empty where there are texts
+  std::optional<std::string> prompt;           // absent as the texts of samples are
+  std::vector<SampleMessage> prompt_messages;  // that of episodes; empty outside of run.env
+  std::vector<Sample> samples;                 // by index
+  std::string why_no_texts;                    // empty where there are texts
 };
+
+// Returns [{"role", "content"}].
+nlohmann::ordered_json MessagesJson(const std::vector<SampleMessage>& messages);
 
 // Adds what an episode has to the JSON of its completion `i`: parent (of a branch), end, turns, and
 // the parts of its conversation. Adds nothing outside of run.env.

@@ -26,7 +26,7 @@ LIBRARIES = {
     "policy": {"base", "config", "experience", "tokenizer", "weights"},
     "rl": {"base", "config", "experience"},
     "rpc": {"base", "config", "experience", "weights"},
-    "samples": {"base", "config", "experience", "ledger", "rl", "tokenizer"},
+    "samples": {"base", "chat", "config", "experience", "ledger", "rl", "tokenizer"},
     "tokenizer": {"base"},
     "verify": {"base", "config", "experience", "http", "rl"},
     "weights": {"base", "experience", "rpc"},

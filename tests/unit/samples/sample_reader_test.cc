@@ -104,7 +104,12 @@ TEST_F(SampleReaderTest, AnEpisodeIsAConversation) {
             R"({"end":"turns","turns":[{"reward":0.0,"waited_ms":0,"sampled_ms":40,)"
             R"("tools":["calculator"],"failed_tools":1},{"reward":0.0,"waited_ms":0,)"
             R"("sampled_ms":40,"tools":[],"failed_tools":0}],"parts":[{"by":"policy",)"
-            R"("text":"<"},{"by":"environment","text":"b>"},{"by":"policy","text":"4"}]})");
+            R"("text":"<","messages":[{"role":"assistant","content":"<"}]},)"
+            R"({"by":"environment","text":"b>","messages":)"
+            R"([{"role":"environment","content":"b>"}]},)"
+            R"({"by":"policy","text":"4","messages":[{"role":"assistant","content":"4"}]}]})");
+  EXPECT_EQ((*groups)[0].prompt_messages.size(), 1U);
+  EXPECT_TRUE((*groups)[1].prompt_messages.empty());
   json = nlohmann::ordered_json::object();
   AddEpisodeJson((*groups)[1], 0, json);
   EXPECT_TRUE(json.empty()) << "no episode";

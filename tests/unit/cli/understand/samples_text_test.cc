@@ -54,10 +54,13 @@ TEST(SamplesTextTest, AnEpisodeShowsWhoWroteWhatAndWhatItsTurnsWereWorth) {
   turn.set_failed_tools(1);
   group.samples[0].turns = {turn};
   group.samples[0].turn_rewards = {0.25};
-  group.samples[0].parts = {{"<", -1}, {"4>", 0}};
+  group.prompt_messages = {{"system", "Add."}, {"user", "1+1"}};
+  group.samples[0].parts = {{"<|tool|>\n<", -1, {{"tool", "<"}}},
+                            {"4><|end|>", 0, {{"assistant", "4>"}}}};
   const std::string text = SamplesText(group, {.columns = 80});
   EXPECT_THAT(text, HasSubstr("mixed, 0 of 1 correct"));
-  EXPECT_THAT(text, HasSubstr("  0  wrong  raw reward 0.000  2 tokens  end tools\n     : <\n"
+  EXPECT_THAT(text, HasSubstr("  > system: Add.\n  > user: 1+1\n"));
+  EXPECT_THAT(text, HasSubstr("  0  wrong  raw reward 0.000  2 tokens  end tools\n     : tool: <\n"
                               "     | 4>\n       turn 1: reward 0.250, asked after 3 ms, answered "
                               "in 40 ms, \n       calculator<U+001B>, 1 failed\n"));
   EXPECT_THAT(text, HasSubstr("  1  wrong  raw reward 0.000  2 tokens  end tools  branch of 0\n"));
