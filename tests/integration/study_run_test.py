@@ -58,7 +58,7 @@ def main():
         (folder / "tiny.yaml").write_text(STUDY.replace("ROOT", str(ROOT)))
         assert "2 of 2" in study(folder, "run")
         assert "wrong opposite: seeds 1 of 1" in study(folder, "status")
-        path = folder / "tiny/results/wrong/grpo/1.json"
+        path = folder / "tiny/results/wrong/grpo.jsonl"
         first = json.loads(path.read_text())
         path.unlink()
         study(folder, "run")
@@ -67,7 +67,7 @@ def main():
     first.pop("seconds")
     second.pop("seconds")
     assert first == second, f"{first}\n{second}"
-    assert len(first["curve"]) == 5 and first["endpoints"]["tokens"] > 0, first
+    assert len(first["curve"]["step"]) == 5 and first["endpoints"]["tokens"] > 0, first
     assert {"accuracy", "cold", "pass_4", "acr_100"} <= set(first["endpoints"]), first
 
 
