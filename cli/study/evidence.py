@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 
 import inference
+import prediction
 import readme
 import schedule
 from page import study_page
@@ -132,7 +133,9 @@ class Report:
                                for finding in findings])
 
     def page(self):
-        return BEGIN + self.table()
+        rows = [row for study, _, results in self.judged
+                for row in prediction.rows_of(study, results)]
+        return BEGIN + self.table() + (prediction.section(rows) if rows else "")
 
     def readme_rows(self):
         return [readme_row(study, finding) for study, findings, _ in self.judged

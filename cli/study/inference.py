@@ -100,7 +100,9 @@ def power(effect, deviation, count, alpha, sides=2):
     if deviation < DIFFERENCE:
         return 1.0
     critical = stats.t.ppf(1 - alpha / sides, count - 1)
-    return float(stats.nct.sf(critical, count - 1, effect / deviation * np.sqrt(count)))
+    with np.errstate(all="ignore"):  # scipy leaves its range where the effect is very sure
+        found = stats.nct.sf(critical, count - 1, effect / deviation * np.sqrt(count))
+    return float(found) if np.isfinite(found) else 1.0
 
 
 def pairs_for(effect, deviation, alpha, sides=2, wanted=0.8):
