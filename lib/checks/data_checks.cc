@@ -16,6 +16,7 @@
 #include "lib/data/dataset.h"
 #include "lib/data/prompt_file.h"
 #include "lib/data/row_faults.h"
+#include "lib/verify/sandbox/sandbox.h"
 
 namespace buttress {
 namespace {
@@ -199,6 +200,8 @@ void CheckVerifiers(const RunSettings& run, Findings& findings) {
       return findings.Error("run.reward.second.verifier", second.status().message());
   }
   findings.Ok("run.reward", run.reward.verifier + " is there");
+  if (const std::string memory = OpenedSandboxText(); !memory.empty())
+    findings.Ok("run.reward.code", memory);
 }
 
 void CheckReward(const RunSettings& run, const Tokenizer& tokenizer, Findings& findings) {

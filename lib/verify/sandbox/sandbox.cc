@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
@@ -18,8 +19,10 @@
 #include <system_error>
 
 #include "lib/base/os/clock.h"
+#include "lib/base/report/log.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/process/spawn.h"
+#include "lib/verify/sandbox/memory_group.h"
 #include "lib/verify/sandbox/seccomp.h"
 
 namespace buttress {
@@ -60,8 +63,19 @@ std::int64_t LargestFile(const SandboxRun& run) {
   return bytes;
 }
 
-std::vector<std::string> CommandLine(const SandboxOptions& options, const SandboxRun& run) {
+// Returns the group of a sandbox with `limits`; null where this process has no part of the tree of
+// groups, and the memory is measured.
+Result<std::unique_ptr<MemoryGroup>> GroupFor(const SandboxLimits& limits) {
+  const Result<GroupParent>& parent = GroupParentOfProcess();
+  if (!parent.ok()) return std::unique_ptr<MemoryGroup>();
+  return MemoryGroup::Make(*parent, limits.memory_bytes, limits.processes);
+}
+
+// `group` may be null.
+std::vector<std::string> CommandLine(const SandboxOptions& options, const SandboxRun& run,
+                                     const MemoryGroup* group) {
   std::vector<std::string> line;
+  if (group != nullptr) line = group->Enter();
   const SandboxLimits& limits = run.limits;
   const std::string disk = std::to_string(limits.disk_bytes);
   // Where the memory of the machine or the container runs out, the program shall end and not the
@@ -201,6 +215,12 @@ std::int64_t MemoryOf(pid_t first, std::int64_t limit) {
   return sum;
 }
 
+// `group` is null where the memory is measured.
+bool ExceedsMemory(pid_t first, const SandboxLimits& limits, const MemoryGroup* group) {
+  return group != nullptr ? group->OutOfMemory()
+                          : MemoryOf(first, limits.memory_bytes) > limits.memory_bytes;
+}
+
 // Returns the files and folders in the sandbox's file system at /`folder`. 0 while the sandbox is
 // being set up.
 std::int64_t FilesIn(pid_t first, const char* folder) {
@@ -259,8 +279,9 @@ void KillSandbox(pid_t bubblewrap, const OwnedFd& first) {
 // limit.
 class Watch {
  public:
-  Watch(pid_t pid, const Streams& streams, const SandboxRun& run)
+  Watch(pid_t pid, const Streams& streams, const SandboxRun& run, const MemoryGroup* group)
       : pid_(pid),
+        group_(group),
         limits_(run.limits),
         take_(run.take),
         total_ms_((run.take ? run.limits.total : run.limits.wall).count()),
@@ -341,8 +362,7 @@ class Watch {
   void CheckTotals() {
     const std::int64_t now_ms = RealClock().MonotonicMs();
     if (!first_ || killed_ || now_ms < weigh_at_ms_) return;
-    if (MemoryOf(*first_, limits_.memory_bytes) > limits_.memory_bytes)
-      return Kill(SandboxEnd::kMemory);
+    if (ExceedsMemory(*first_, limits_, group_)) return Kill(SandboxEnd::kMemory);
     const std::int64_t took_ms = RealClock().MonotonicMs() - now_ms;
     weigh_at_ms_ = now_ms + std::clamp(10 * took_ms, kWeighMs, kLookMs);
     if (now_ms < looked_ms_ + kLookMs) return;
@@ -376,6 +396,7 @@ class Watch {
   }
 
   const pid_t pid_;
+  const MemoryGroup* const group_;
   const SandboxLimits& limits_;
   const std::function<bool(std::string&)>& take_;
   const std::int64_t total_ms_;
@@ -394,11 +415,12 @@ class Watch {
 };
 
 // Starts bubblewrap with the run's program and closes this process's copies of the write ends.
-Result<pid_t> StartRun(const SandboxOptions& options, const SandboxRun& run, Streams& streams) {
+Result<pid_t> StartRun(const SandboxOptions& options, const SandboxRun& run,
+                       const MemoryGroup* group, Streams& streams) {
   BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd input, MakeSealedFile(run.input));
   BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd filter, MakeSeccompFilter());
   std::vector<OwnedFd> files;
-  SpawnRequest request{CommandLine(options, run), {}, {}};
+  SpawnRequest request{CommandLine(options, run, group), {}, {}};
   request.fds = {input.get(), streams.output.write.get(), streams.errors.write.get(),
                  streams.status.write.get(), filter.get()};
   for (const SandboxFile& file : run.files) {
@@ -413,7 +435,13 @@ Result<pid_t> StartRun(const SandboxOptions& options, const SandboxRun& run, Str
   return pid;
 }
 
+std::atomic<bool> opened = false;
+
 }  // namespace
+
+SandboxedProgram::SandboxedProgram(pid_t pid, OwnedFd status, const SandboxLimits& limits,
+                                   std::unique_ptr<MemoryGroup> group)
+    : pid_(pid), status_(std::move(status)), limits_(limits), group_(std::move(group)) {}
 
 SandboxedProgram::~SandboxedProgram() {
   First();
@@ -438,7 +466,7 @@ std::int64_t SandboxedProgram::cpu_ms() {
 }
 
 Status SandboxedProgram::CheckTotals() {
-  if (memory_bytes() > limits_.memory_bytes) {
+  if (First() && ExceedsMemory(*first_, limits_, group_.get())) {
     return ResourceExhausted(
         fmt::format("its processes hold more than {} MiB of memory", limits_.memory_bytes >> 20));
   }
@@ -453,19 +481,22 @@ Result<std::unique_ptr<SandboxedProgram>> Sandbox::Start(const SandboxRun& run, 
                                                          int errors) const {
   BUTTRESS_ASSIGN_OR_RETURN(Pipe status, MakePipe());
   BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd filter, MakeSeccompFilter());
-  const SpawnRequest request{
-      CommandLine(options_, run), {}, {stream, stream, errors, status.write.get(), filter.get()}};
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<MemoryGroup> group, GroupFor(run.limits));
+  const SpawnRequest request{CommandLine(options_, run, group.get()),
+                             {},
+                             {stream, stream, errors, status.write.get(), filter.get()}};
   BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Spawn(request));
   return std::unique_ptr<SandboxedProgram>(
-      new SandboxedProgram(pid, std::move(status.read), run.limits));
+      new SandboxedProgram(pid, std::move(status.read), run.limits, std::move(group)));
 }
 
 Result<SandboxResult> Sandbox::Run(const SandboxRun& run) const {
   if (run.files.size() > kMaxFiles)
     return InvalidArgument(fmt::format("more than {} files in a sandbox", kMaxFiles));
   BUTTRESS_ASSIGN_OR_RETURN(Streams streams, MakeStreams());
-  BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, StartRun(options_, run, streams));
-  Watch watch(pid, streams, run);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<MemoryGroup> group, GroupFor(run.limits));
+  BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, StartRun(options_, run, group.get(), streams));
+  Watch watch(pid, streams, run, group.get());
   const bool closed = watch.UntilClosed();
   KillAndReap(pid);
   if (!closed)
@@ -473,6 +504,10 @@ Result<SandboxResult> Sandbox::Run(const SandboxRun& run) const {
   SandboxResult result{watch.end(), 0, std::move(watch.output()), std::move(watch.errors()),
                        watch.used()};
   if (watch.killed()) return result;
+  if (group && group->OutOfMemory()) {
+    result.end = SandboxEnd::kMemory;
+    return result;
+  }
   const std::optional<int> code = NumberIn(watch.status(), "exit-code");
   if (!code)
     return Unavailable(
@@ -482,12 +517,15 @@ Result<SandboxResult> Sandbox::Run(const SandboxRun& run) const {
   return result;
 }
 
+std::string OpenedSandboxText() { return opened ? MemoryBoundText() : ""; }
+
 Result<Sandbox> Sandbox::Open(const SandboxOptions& options) {
   for (const char* program : {kBubblewrap, kPrlimit, kSetpriv}) {
     if (::access(program, X_OK) != 0)
       return FailedPrecondition(fmt::format(
           "no {}: code is scored in a sandbox only; install bubblewrap and util-linux", program));
   }
+  if (!opened.exchange(true)) Log(kInfo, MemoryBoundText());
   Sandbox sandbox(options);
   BUTTRESS_RETURN_IF_ERROR(TestSandbox(sandbox, options.python));
   return sandbox;

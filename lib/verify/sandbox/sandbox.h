@@ -8,7 +8,9 @@
 //                namespaces, or memory that is shared other than by a file of /tmp and /work
 //   limits       CPU time, address space, open files and their size of every process, bubblewrap's
 //                included; processes; the program cannot raise them
-//   totals       memory and files of all processes together, measured while they run
+//   totals       memory and files of all processes together; memory by a control group of the
+//                sandbox where this process may make one (memory_group.h), else, as files,
+//                measured while they run
 //   /proc        without the first process, which is bubblewrap's own
 //   inheritance  no environment, no terminal, no descriptor except stdin (a sealed file), stdout
 //                and stderr
@@ -91,6 +93,8 @@ struct SandboxResult {
   std::chrono::milliseconds used{};
 };
 
+class MemoryGroup;
+
 // A program in the sandbox that goes on until it ends itself or this object is destroyed, which
 // kills all its processes. Of its limits, those on time and output are the caller's to enforce.
 // Not thread-safe.
@@ -113,8 +117,9 @@ class SandboxedProgram {
  private:
   friend class Sandbox;
 
-  SandboxedProgram(pid_t pid, OwnedFd status, const SandboxLimits& limits)
-      : pid_(pid), status_(std::move(status)), limits_(limits) {}
+  // `group` is null where the memory is measured.
+  SandboxedProgram(pid_t pid, OwnedFd status, const SandboxLimits& limits,
+                   std::unique_ptr<MemoryGroup> group);
 
   // The first process of the sandbox, once it is known.
   std::optional<pid_t> First();
@@ -122,10 +127,15 @@ class SandboxedProgram {
   const pid_t pid_;
   const OwnedFd status_;  // bubblewrap's report
   const SandboxLimits limits_;
+  const std::unique_ptr<MemoryGroup> group_;
   std::string report_;
   std::optional<pid_t> first_;
   OwnedFd handle_;  // of the first process
 };
+
+// What bounds the memory of the sandboxes that this process has opened, as a sentence for a person;
+// empty if it has opened none. Thread-safe.
+std::string OpenedSandboxText();
 
 // Thread-safe.
 class Sandbox {
