@@ -54,6 +54,20 @@ Status CheckIsNewest(const StoredCheckpoint& checkpoint, const std::string& fold
                                      ": this process must exit"));
 }
 
+// Moves the checkpoint that `folder` has, which exists if the run went back and trained the step
+// again. It is examined afterwards: while this process stood still, another learner may have
+// replaced it and written the step.
+Status MoveBefore(const StoredCheckpoint& checkpoint, const std::string& folder,
+                  const std::string& to) {
+  std::error_code error;
+  fs::rename(folder, to, error);
+  if (error == std::errc::no_such_file_or_directory) return OkStatus();
+  if (error) return Unavailable("cannot rename " + folder + " to " + to + ": " + error.message());
+  if (CheckIsNewest(checkpoint, to).ok()) return OkStatus();
+  fs::rename(to, folder, error);
+  return CheckIsNewest(checkpoint, error ? to : folder);
+}
+
 }  // namespace
 
 Status CheckpointStore::Agree(const Status& own) const { return AgreeOn(own, control_, timeout_); }
@@ -198,13 +212,14 @@ Status CheckpointStore::Commit(StoredCheckpoint& checkpoint) const {
   CompleteState(json, checkpoint);
   BUTTRESS_RETURN_IF_ERROR(CheckIsNewest(checkpoint, final_folder));
   Failpoint("before_checkpoint");
-  // The folder exists if the run resumed from an older checkpoint and trained the step again.
-  std::error_code error;
-  fs::remove_all(final_folder, error);
+  const std::string before = part + "-before";
+  BUTTRESS_RETURN_IF_ERROR(MoveBefore(checkpoint, final_folder, before));
   Failpoint("checkpoint_rename");
-  if (!error) fs::rename(part, final_folder, error);
+  std::error_code error;
+  fs::rename(part, final_folder, error);
   if (error)
     return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
+  fs::remove_all(before, error);
   Failpoint("checkpoint_sync");
   return SyncFolder(folder_);
 }
@@ -218,7 +233,7 @@ Status CheckpointStore::Accepted(std::int64_t step, const KeptSteps& kept) {
 
 Status CheckpointStore::StartFrom(std::int64_t step, std::uint64_t epoch) {
   BUTTRESS_RETURN_IF_ERROR(PutCheckpointsAside(folder_, step, epoch, damaged_));
-  return step == 0 ? OkStatus() : MarkAccepted(folder_, step);
+  return step == 0 ? OkStatus() : MarkStart(folder_, step);
 }
 
 Result<std::optional<StoredCheckpoint>> CheckpointStore::Find(std::int64_t before) {

@@ -24,6 +24,11 @@ std::string MarkOf(const std::string& folder, std::int64_t step) {
   return JoinPath(CheckpointFolderOf(folder, step), kMark);
 }
 
+bool IsMarked(const std::string& folder, std::int64_t step) {
+  std::error_code ignored;
+  return fs::exists(MarkOf(folder, step), ignored);
+}
+
 // Says so: a file that is missed later has an account.
 void Delete(const std::string& path, const char* why) {
   std::error_code error;
@@ -69,17 +74,22 @@ std::optional<std::uint64_t> EpochOfWriter(const std::string& path) {
 }
 
 Status MarkAccepted(const std::string& folder, std::int64_t step) {
-  std::error_code ignored;
-  if (fs::exists(MarkOf(folder, step), ignored)) return OkStatus();
-  return WriteFileAtomic(MarkOf(folder, step), "");
+  return IsMarked(folder, step) ? OkStatus() : WriteFileAtomic(MarkOf(folder, step), "");
+}
+
+Status MarkStart(const std::string& folder, std::int64_t step) {
+  const std::vector<std::int64_t> steps = CheckpointSteps(folder);
+  const auto is_marked = [&folder](std::int64_t other) { return IsMarked(folder, other); };
+  if (std::ranges::any_of(steps, is_marked)) return MarkAccepted(folder, step);
+  for (const std::int64_t other : steps) BUTTRESS_RETURN_IF_ERROR(MarkAccepted(folder, other));
+  return OkStatus();
 }
 
 void DeleteOldCheckpoints(const std::string& folder, std::int64_t keep_last,
                           const KeptSteps& kept) {
   std::vector<std::int64_t> marked;
   for (const std::int64_t step : CheckpointSteps(folder)) {
-    std::error_code ignored;
-    if (fs::exists(MarkOf(folder, step), ignored)) marked.push_back(step);
+    if (IsMarked(folder, step)) marked.push_back(step);
   }
   if (std::ssize(marked) < keep_last) return;
   const std::int64_t oldest = marked[static_cast<std::size_t>(keep_last) - 1];

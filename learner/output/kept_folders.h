@@ -24,6 +24,11 @@ std::optional<std::uint64_t> EpochOfWriter(const std::string& path);
 // Notes, durably, that the coordinator knows the checkpoint of `step` in `folder`.
 Status MarkAccepted(const std::string& folder, std::int64_t step);
 
+// As MarkAccepted, of a checkpoint that a learner starts from; it is the newest in `folder`. Where
+// none carries the mark, builds without marks wrote them: all get it, so that none of those that
+// they kept is deleted.
+Status MarkStart(const std::string& folder, std::int64_t step);
+
 // Deletes the checkpoints before the newest `keep_last` of those that carry the mark, but none of
 // `kept`, which is asked about marked ones. Deletes nothing while fewer carry it. A checkpoint that
 // cannot be deleted costs space only.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "lib/base/os/failpoint.h"
 #include "lib/base/os/file.h"
@@ -268,6 +269,43 @@ TEST_P(CheckpointTest, ALearnerThatWasReplacedDoesNotReplaceTheCheckpointOfItsSu
   EXPECT_EQ((*store.store().Find())->state.learner_epoch, 4);
 }
 
+// The learner stands still between its look at the folder and the rename, and its successor writes
+// the step meanwhile.
+TEST_P(CheckpointTest, ALearnerThatIsReplacedInItsCommitDoesNotReplaceTheCheckpointEither) {
+  const Units saved = Model(1);
+  const AdamW optimizer = Worn(saved);
+  CheckpointState successor = State(5);
+  ++successor.learner_epoch;
+  const std::string elsewhere = JoinPath(folder, "elsewhere");
+  ASSERT_TRUE(LocalCheckpoints(elsewhere).Save(successor, saved, optimizer).ok());
+  const auto commits = [this] {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().filename().string().starts_with("part-") &&
+          std::filesystem::exists(entry.path() / "checkpoint.json"))
+        return true;
+    }
+    return false;
+  };
+  EXPECT_EXIT(
+      {
+        ::setenv("BUTTRESS_FAILPOINTS", "before_checkpoint:sleep:2000", 1);
+        const bool armed = ArmFailpoints().ok();
+        std::thread other([&] {
+          while (!commits()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          std::filesystem::rename(JoinPath(elsewhere, "step-5"), JoinPath(folder, "step-5"));
+        });
+        const Status status =
+            LocalCheckpoints(folder).SaveLate(State(5), saved, optimizer).status();
+        other.join();
+        std::exit(armed && status.code() == StatusCode::kFailedPrecondition ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  LocalCheckpoints store(folder);
+  EXPECT_EQ((*store.store().Find())->state.learner_epoch, 4);
+  EXPECT_TRUE(std::filesystem::exists(Path(5, "accepted")));
+}
+
 TEST_P(CheckpointTest, TheRestOfAnInterruptedSaveIsIgnoredAndRemoved) {
   const std::string rest = JoinPath(folder, "part-2-4");
   ASSERT_TRUE(MakeFolders(rest).ok());
@@ -348,6 +386,26 @@ TEST_P(CheckpointTest, SaveKeepsAsManyAsItIsToldAndThoseThatAreNamed) {
   EXPECT_EQ(asked, (std::vector<std::int64_t>{6, 5, 4, 3, 2}));
   for (std::int64_t step = 1; step <= 6; ++step)
     EXPECT_EQ(std::filesystem::exists(Path(step, "checkpoint.json")), step == 2 || step >= 4);
+}
+
+TEST_P(CheckpointTest, WhatABuildWithoutMarksHasKeptStays) {
+  const Units parameters = Model(1);
+  const AdamW optimizer = Worn(parameters);
+  LocalCheckpoints older(folder), store(folder);
+  for (const std::int64_t step : {2, 5, 6})
+    ASSERT_TRUE(older.SaveLate(State(step), parameters, optimizer).ok());
+  ASSERT_TRUE(store.store().StartFrom(6, 4).ok());
+  std::vector<std::int64_t> asked;
+  for (const std::int64_t step : {7, 8}) {
+    const auto saved = store.Save(State(step), parameters, optimizer,
+                                  [&asked](std::span<const std::int64_t> steps) {
+                                    asked.assign(steps.begin(), steps.end());
+                                    return std::set<std::int64_t>{2};
+                                  });
+    ASSERT_TRUE(saved.ok());
+  }
+  EXPECT_EQ(asked, (std::vector<std::int64_t>{8, 7, 6, 2}));
+  EXPECT_EQ(CheckpointSteps(folder), (std::vector<std::int64_t>{8, 7, 2}));
 }
 
 // A learner that hung in its checkpoint completes it after another one has trained on.
