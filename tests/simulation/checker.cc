@@ -151,6 +151,11 @@ void Checker::CheckMoves(const LedgerChanges& changes) {
     Expect(before == state.end() || before->second != GroupState::kTrained ||
                row.state != GroupState::kDropped || row.reason == DropReason::kDamaged,
            "(2) a trained group is given up by an operator alone");
+    const bool waits = before != state.end() && (before->second == GroupState::kPending ||
+                                                 before->second == GroupState::kLeased);
+    Expect(!waits || row.reason != DropReason::kStale, "a worker's group is not dropped as stale");
+    Expect(row.reason != DropReason::kPoison || row.attempts >= promised_.max_attempts,
+           "a group is poison after all of its attempts");
     Expect(row.state != GroupState::kLeased || (!row.worker_id.empty() && row.lease_epoch > 0),
            "(1) a lease has a holder");
     std::uint64_t& fence = history_.fences[row.group_id];

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -25,6 +26,16 @@ using Reply = std::function<void(Result<Answer>)>;
 // Whether nobody waits for the answer any more.
 using Gone = std::function<bool()>;
 
+// Of the leases that a worker gives back, the groups of those that it holds.
+std::set<std::uint64_t> ReturnedGroups(const Turn& turn, const v1::ExchangeRequest& request);
+
+// They go to another worker first.
+void CheckReturns(CoordinatorNode& node, const Turn& turn, const std::set<std::uint64_t>& returned,
+                  const v1::ExchangeRequest& request, const v1::ExchangeResponse& response);
+
+// Planted: whoever gives its leases back has done no wrong.
+void ForgiveReturns(Turn& turn, v1::ExchangeRequest request);
+
 template <class Request, class Response>
 class UnaryNodeCall final : public NodeCall {
  public:
@@ -41,6 +52,9 @@ class UnaryNodeCall final : public NodeCall {
       epoch = request_.learner_epoch();
       if (Planted(Plant::kLearnerFenceLost)) PassFence(turn);
     }
+    std::set<std::uint64_t> returned;
+    if constexpr (std::is_same_v<Request, v1::ExchangeRequest>)
+      returned = ReturnedGroups(turn, request_);
     const std::optional<Status> status = ApplyOnce(turn, last);
     if constexpr (kOfLearner) {
       if (status && status->ok()) {
@@ -50,7 +64,10 @@ class UnaryNodeCall final : public NodeCall {
       request_.set_learner_epoch(epoch);
     }
     if constexpr (std::is_same_v<Response, v1::ExchangeResponse>)
-      if (status && status->ok()) TakeGranted();
+      if (status && status->ok()) {
+        CheckReturns(node_, turn, returned, request_, response_);
+        TakeGranted();
+      }
     if (status && Planted(Plant::kEarlyAnswer)) Send(*status);
     return status;
   }
@@ -90,6 +107,9 @@ class UnaryNodeCall final : public NodeCall {
       if (Planted(Plant::kLineageLost)) PassLineage(turn, passed);
       return buttress::Apply(turn, passed, response_, last);
     }
+    if constexpr (std::is_same_v<Request, v1::ExchangeRequest>)
+      if (Planted(Plant::kReturnForgiven) && !request_.returned().empty())
+        ForgiveReturns(turn, request_);
     return buttress::Apply(turn, request_, response_, last);
   }
 
@@ -160,6 +180,9 @@ class SubmitNodeCall final : public NodeCall {
 
   // Planted: whoever submits a leased group has its lease.
   void PassFence(Turn& turn);
+
+  // Planted: what is too old is given up, as if the learner had found it so.
+  void DropGroup(Turn& turn) const;
 
   const v1::SubmitHeader header_;
   const std::vector<v1::SubmitGroupsRequest> parts_;

@@ -44,9 +44,11 @@ enum class Plant : std::uint8_t {
   kCheckpointRowLost,
   kAccountLost,
   kLedgerDamageUnseen,
+  kStaleSubmissionDrops,
+  kReturnForgiven,
 };
 
-inline constexpr std::array<std::string_view, 32> kPlantNames = {
+inline constexpr std::array<std::string_view, 34> kPlantNames = {
     "nothing",
     "database-sync-missing",
     "payload-sync-missing",
@@ -79,6 +81,8 @@ inline constexpr std::array<std::string_view, 32> kPlantNames = {
     "checkpoint-row-lost",
     "account-lost",
     "ledger-damage-unseen",
+    "stale-submission-drops",
+    "return-forgiven",
 };
 
 std::optional<Plant> PlantOf(std::string_view name);

@@ -164,6 +164,8 @@ void WorkerProcess::AddLease(const v1::Lease& proto) {
   if (!work.ok()) return world_.Fail("a lease has no prompt: " + work.status().ToString());
   Cancel(groups_.RevokeOlder(ref));
   groups_.Add(*std::move(work));
+  if (flaws_.broken && ref.group_id % 3 == 0)
+    Cancel(groups_.Return(ref, ReturnReason::kWeightsUnavailable));
 }
 
 // Exact versions stay loaded while a group needs them.
@@ -175,6 +177,7 @@ void WorkerProcess::LoadWeights() {
     if (groups_.NeedsExactly(loaded_)) return LoadWeights();
     for (auto& [id, running] : running_) Advance(running);
     loaded_ = announced_;
+    if (first_loaded_.learner_epoch == 0) first_loaded_ = loaded_;
     if (flaws_.sick) loaded_.digest = Sha256Of("weights that nobody published");
     world_.Tell("{}: has loaded version {}", id_, ToString(loaded_));
     StartSamples();
@@ -274,15 +277,22 @@ void WorkerProcess::SubmitNext() {
   Submit(*std::move(group));
 }
 
+// What a broken worker submits: another prompt, or tokens of versions that are too old.
+EncodedGroup WorkerProcess::Spoil(const EncodedGroup& encoded, const LeaseRef& ref) const {
+  v1::Group other = *ParseGroup(encoded.bytes);
+  if (ref.group_id % 2 == 0) {
+    other.set_prompt_token_ids(0, other.prompt_token_ids(0) % 200 + 1);
+  } else if (other.head().versions_size() == 1) {
+    *other.mutable_head()->mutable_versions(0) = ToProto(first_loaded_);
+  }
+  return EncodedGroup::Of(other);
+}
+
 // As Submitter::Submit.
 void WorkerProcess::Submit(CompleteGroup group) {
   auto kept = std::make_shared<CompleteGroup>(std::move(group));
   EncodedGroup encoded = kept->group;
-  if (flaws_.broken) {
-    v1::Group other = *ParseGroup(encoded.bytes);
-    other.set_prompt_token_ids(0, other.prompt_token_ids(0) % 200 + 1);
-    encoded = EncodedGroup::Of(other);
-  }
+  if (flaws_.broken) encoded = Spoil(encoded, kept->ref);
   v1::SubmitHeader header;
   header.set_run_id(self_.run_id());
   header.set_worker_id(id_);

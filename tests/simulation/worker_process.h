@@ -19,7 +19,7 @@ namespace buttress::simulation {
 struct WorkerFlaws {
   std::int64_t slowness = 1;  // how many times as long its samples take
   bool sick = false;          // samples from weights that nobody published
-  bool broken = false;        // submits what was not leased
+  bool broken = false;        // submits what was not leased, or gives its leases back
   bool other_run = false;     // believes that it belongs to another run
 };
 
@@ -76,6 +76,7 @@ class WorkerProcess {
   void Cancel(const std::vector<SampleId>& samples);
   void AddSampled(EngineResult result);
   void SubmitNext();
+  EncodedGroup Spoil(const EncodedGroup& encoded, const LeaseRef& ref) const;
   void Submit(CompleteGroup group);
   v1::WorkerTokens Tokens() const;
   void Leave();
@@ -96,6 +97,7 @@ class WorkerProcess {
   ByteTokenizer tokenizer_;
   FakeScoring scoring_;
   PolicyVersion loaded_;
+  PolicyVersion first_loaded_;
   PolicyVersion announced_;  // to be loaded
   bool loading_ = false;
   std::map<SampleId, Running> running_;
