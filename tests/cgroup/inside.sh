@@ -24,7 +24,7 @@ run() {
 }
 
 echo "group of $VERSION, Linux $(uname -r)"
-run 'KernelGroupTest.*:SandboxTest.Memory*:SandboxTest.PagesThat*:SandboxTest.TheNumberOf*'
+run 'KernelGroupTest.*:SandboxTest.TheNumberOf*'
 status=$?
 echo "peak $(($(cat "$group/$peak") >> 20)) MiB"
 left=$(find "$group" -name 'buttress-sandbox-*' | wc -l)

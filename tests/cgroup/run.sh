@@ -2,7 +2,8 @@
 # Runs the tests of the sandbox's memory under control groups of cgroup v1 and v2, on a kernel of
 # their own: Linux as a program (Debian's user-mode-linux), which sees the files of this machine,
 # read-only. No group of this machine is touched. Prints how much memory the group's parent has held
-# at most, where a sandbox may hold 512 MiB. Takes 4 minutes, 2 GB of TMPDIR, and root.
+# at most, where a sandbox may hold 512 MiB. Needs root, 2 GB of TMPDIR, and some 4 minutes,
+# since that kernel is slow.
 #   tests/cgroup/run.sh
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

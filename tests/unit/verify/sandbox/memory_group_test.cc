@@ -138,7 +138,7 @@ class KernelGroupTest : public ::testing::Test {
 
   static SandboxResult Python(const std::string& program) {
     const SandboxLimits limits{
-        .cpu_seconds = 60, .wall = milliseconds(60000), .disk_bytes = 256 << 20};
+        .cpu_seconds = 300, .wall = milliseconds(300000), .disk_bytes = 256 << 20};
     const auto result = sandbox_->Run({{"/usr/bin/python3", "-I", "-c", program}, {}, {}, limits});
     EXPECT_TRUE(result.ok()) << result.status().ToString();
     return result.ok() ? *result : SandboxResult();
