@@ -115,6 +115,15 @@ Result<std::optional<double>> AcrEmaAfter(LedgerReader& reader, const RunRow& ru
   return next == plans.end() ? std::nullopt : std::optional(next->second.collapse.acr_ema);
 }
 
+// The dataset that has a row, counted through all. A group's own source is a field of its row and
+// need not be the name of the dataset.
+std::size_t DatasetOf(const std::vector<SourceRow>& datasets, std::uint64_t row) {
+  std::size_t i = 0;
+  while (i + 1 < datasets.size() && row >= datasets[i].dataset.rows)
+    row -= datasets[i++].dataset.rows;
+  return i;
+}
+
 Result<Position> FindPosition(const ForkSource& source, const RunConfig& was) {
   const auto step = static_cast<std::uint64_t>(source.step);
   BUTTRESS_ASSIGN_OR_RETURN(const auto reader,
@@ -123,27 +132,28 @@ Result<Position> FindPosition(const ForkSource& source, const RunConfig& was) {
   if (!run || run->planned_step < step || run->run_id != source.run_id)
     return NotFound(fmt::format("its ledger does not know step {} of the run", step));
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<OriginRow> origin, reader->Origin());
-  std::map<std::string, LastDraw> draws, of_steps;
+  std::vector<LastDraw> draws(run->sources.size()), of_steps = draws;
   BUTTRESS_RETURN_IF_ERROR(reader->ForEachGroup([&](const GroupRecord& record) {
     const GroupRow& group = record.group;
-    LastDraw& draw = draws[group.prompt.source];
+    LastDraw& draw = draws.at(DatasetOf(run->sources, group.prompt.row));
     draw = {draw.drawn + 1, group.prompt.pass, group.prompt.row};
     if (group.step != 0 && group.step <= step) of_steps = draws;
   }));
   Position position;
   BUTTRESS_ASSIGN_OR_RETURN(position.acr_ema, AcrEmaAfter(*reader, *run, step));
   std::uint64_t first_row = 0;
-  for (const SourceRow& known : run->sources) {
+  for (std::size_t i = 0; i < run->sources.size(); ++i) {
+    const SourceRow& known = run->sources[i];
+    const LastDraw& last = of_steps[i];
     SourceRow& row = position.sources[known.name] = known;
     row.cursor = origin ? origin->cursors.at(known.name) : PromptCursor();
-    if (const auto last = of_steps.find(known.name); last != of_steps.end()) {
-      std::uint64_t index = last->second.row - first_row;
+    if (last.drawn > 0) {
+      std::uint64_t index = last.row - first_row;
       if (was.run.data.shuffle) {
-        const auto order =
-            PromptOrder(was.run.seed, known.name, last->second.pass, known.dataset.rows);
+        const auto order = PromptOrder(was.run.seed, known.name, last.pass, known.dataset.rows);
         index = static_cast<std::uint64_t>(std::ranges::find(order, index) - order.begin());
       }
-      row.cursor = {last->second.pass, index + 1, row.cursor.drawn + last->second.drawn};
+      row.cursor = {last.pass, index + 1, row.cursor.drawn + last.drawn};
     }
     first_row += known.dataset.rows;
   }

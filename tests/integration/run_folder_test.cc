@@ -8,6 +8,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "lib/ledger/reader.h"
@@ -202,6 +204,20 @@ void ExpectForkedSteps(const std::string& out, int first, int last) {
   ASSERT_EQ(Buttress({"ledger", "audit", out}, &text), 0) << text;
 }
 
+// The ids of the prompts that a run drew for a step, in the order of their groups.
+std::vector<std::string> PromptsOf(const std::string& out, int step) {
+  std::string text;
+  EXPECT_EQ(
+      Buttress({"samples", out, "--step", std::to_string(step), "--groups", "0", "--json"}, &text),
+      0)
+      << text;
+  std::vector<std::string> prompts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    prompts.push_back(nlohmann::json::parse(line).at("prompt"));
+  return prompts;
+}
+
 // Two arms of a study: one with the settings of the run, and one that differs from step 6 on.
 TEST(RunFolderTest, ANewRunFromACheckpointRepeatsTheStepsOfADeterministicRun) {
   ASSERT_EQ(TinyTask::Get().error(), "");
@@ -230,6 +246,8 @@ TEST(RunFolderTest, ANewRunFromACheckpointRepeatsTheStepsOfADeterministicRun) {
   ASSERT_EQ(LaunchFork(run, run.out() + "@5", arm, same, &text), 0) << text;
   EXPECT_THAT(text, HasSubstr("prompts continue behind those of that step"));
   ExpectForkedSteps(arm, 6, kShort);
+  for (const int step : {6, kShort}) EXPECT_EQ(PromptsOf(arm, step), PromptsOf(run.out(), step));
+  EXPECT_NE(PromptsOf(arm, 6), PromptsOf(run.out(), 1));
   const std::string model = "model/model.safetensors";
   EXPECT_TRUE(TextOf(JoinPath(run.out(), model)) == TextOf(JoinPath(arm, model)));
 
