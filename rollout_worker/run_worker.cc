@@ -20,6 +20,7 @@
 #include "lib/config/run_folder.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/tokenizer/tokenizer.h"
+#include "lib/verify/sandbox/sandbox.h"
 #include "lib/verify/verifier.h"
 #include "lib/weights/fetcher.h"
 #include "lib/weights/part_file.h"
@@ -167,6 +168,7 @@ Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceE
   Worker worker({control, submissions, engine, *scoring.pool, *scoring.controls, *weights.fetcher,
                  tokenizer, worker_metrics},
                 WorkerOptions::From(config, worker_id));
+  if (const std::string memory = OpenedSandboxText(); !memory.empty()) Log(kInfo, memory);
   return worker.Run();
 }
 

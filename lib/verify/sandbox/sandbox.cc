@@ -19,7 +19,6 @@
 #include <system_error>
 
 #include "lib/base/os/clock.h"
-#include "lib/base/report/log.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/process/spawn.h"
 #include "lib/verify/sandbox/memory_group.h"
@@ -525,7 +524,7 @@ Result<Sandbox> Sandbox::Open(const SandboxOptions& options) {
       return FailedPrecondition(fmt::format(
           "no {}: code is scored in a sandbox only; install bubblewrap and util-linux", program));
   }
-  if (!opened.exchange(true)) Log(kInfo, MemoryBoundText());
+  opened = true;
   Sandbox sandbox(options);
   BUTTRESS_RETURN_IF_ERROR(TestSandbox(sandbox, options.python));
   return sandbox;
