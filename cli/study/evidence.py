@@ -14,6 +14,7 @@ from trial import fresh_trials
 from verdict import findings_of, promised_by, results_of
 
 HEAD = ("claim", "source", "verdict", "effect", "95 % interval", "p", "seeds", "command")
+NO_SHARE = ("entropy", "tokens")
 GUIDE = pathlib.PurePath("docs/studies.md").name
 BEGIN = f"""# Evidence
 
@@ -23,17 +24,25 @@ its study, one line for each. This page and the table in README are written by
 
     buttress study report studies/*.yaml --out docs/evidence.md --readme README.md
 
-An effect above 0 is an improvement: the difference of the two arms, or with % the difference as a
-share of the second arm. The tasks and models are small enough for many seeds on two cores, so a
-verdict holds for what its study file describes, and is no proof for a large model.
+An effect above 0 is an improvement: the difference of the two arms, of shares in percentage
+points, or with % the difference as a share of the second arm. The tasks and models are small enough
+for many seeds on two cores, so a verdict holds for what its study file describes, and is no proof
+for a large model.
 
 """
+
+
+def unit(comparison):
+    """Behind a number: shares are compared in percentage points."""
+    if comparison.relative:
+        return " %"
+    return "" if comparison.endpoint in NO_SHARE else " points"
 
 
 def number(value, comparison):
     if not np.isfinite(value):
         return "-"
-    return f"{100 * value:+.1f} %" if comparison.relative else f"{value:+.3f}"
+    return f"{100 * value:+.1f}" if unit(comparison) else f"{value:+.3f}"
 
 
 def verdict_text(finding):
@@ -54,8 +63,9 @@ def what(comparison):
 def row_of(study, finding):
     comparison = finding.comparison
     return (what(comparison), comparison.source, verdict_text(finding),
-            number(finding.effect, comparison),
-            f"{number(finding.low, comparison)} to {number(finding.high, comparison)}",
+            number(finding.effect, comparison) + unit(comparison),
+            f"{number(finding.low, comparison)} to {number(finding.high, comparison)}"
+            f"{unit(comparison)}",
             f"{finding.adjusted_p:.2g}", str(len(finding.seeds)),
             f"`buttress study run {study.path}`")
 
@@ -98,7 +108,8 @@ def notes_of(study, findings, results):
 def readme_row(study, finding):
     c = finding.comparison
     return (c.claim, c.source, f"**{finding.verdict}**", f"{number(finding.effect, c)} "
-            f"({number(finding.low, c)} to {number(finding.high, c)})", str(len(finding.seeds)),
+            f"({number(finding.low, c)} to {number(finding.high, c)}){unit(c)}",
+            str(len(finding.seeds)),
             f"`buttress study run {study.path}`")
 
 

@@ -62,7 +62,8 @@ def early_acr(curve):
 
 
 def setting(study, task, result, key):
-    """The value that a run had, or 1 where only the default of the program says it."""
+    """The value that a run had. 1 where the program's default holds: the constant of the task takes
+    that up, unless only some arms name the setting."""
     for settings in (result["settings"], study.arms[result["arm"]], study.tasks[task].settings,
                      flat(study.base)):
         if key in settings:

@@ -79,7 +79,8 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| 24 | **refuted** |", prediction)  # toy runs differ in no ACR
         rows = [row for row in claims.splitlines() if row.startswith("| ")]
         self.assertEqual(len(rows), 3)  # the head, and the two comparisons that have results
-        self.assertRegex(rows[1], r"\| a paper \| \*\*reproduced\*\* \| \+0\.0[56]")
+        self.assertRegex(rows[1], r"\| a paper \| \*\*reproduced\*\* \| \+[56]\.\d points \|")
+        self.assertRegex(rows[1], r"\| \+\d\.\d to \+\d\.\d points \|")
         self.assertIn("**refuted**: the effect is smaller", rows[2])
         self.assertIn(" % |", rows[2])
         self.assertTrue(rows[1].endswith(f"| 12 | `buttress study run {self.path}` |"), rows[1])
@@ -102,7 +103,7 @@ class ReportTest(unittest.TestCase):
             lines = path.read_text().splitlines()
             self.assertEqual((lines[:2], lines[-2:]), (["# A", readme.BEGIN], [readme.END, "B"]))
             self.assertEqual(len(lines), 6 + rows)
-        self.assertIn("| gains 4 points | a paper | **reproduced** | +0.0", lines[4])
+        self.assertIn("| gains 4 points | a paper | **reproduced** | +", lines[4])
         path.write_text("# A\n")
         status, text = self.report("--readme", path)
         self.assertEqual(status, 2)
@@ -125,7 +126,8 @@ class ReportTest(unittest.TestCase):
         self.write("u", 0.02, seed=2)
         status, text = self.report()
         self.assertEqual(status, 0, text)
-        self.assertRegex(text, r"gains on all \(arm against control on t, u, accuracy\) .* \+0\.04")
+        self.assertRegex(text, r"gains on all \(arm against control on t, u, accuracy\) .* "
+                         r"\+[34]\.\d points")
 
     def test_a_missing_seed_is_refused(self):
         self.write("t", 0.06)
