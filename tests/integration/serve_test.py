@@ -464,8 +464,9 @@ class AdmissionTest(unittest.TestCase):
     def test_open_completions_end_after_sigterm_and_others_are_refused(self):
         # Longer than the four choices take on a machine that is busy with other tests.
         with Server("--drain-s", str(10 * PATIENCE)) as server:
-            # More than the kernel keeps of what this client has not read when the last token comes.
-            body = {**LONG, "stream": True, "max_tokens": 2000, "n": 4, "logprobs": 20}
+            # 10 MB: more than the kernel keeps of what this client has not read (tcp_wmem, 4 MB)
+            # when the last token comes.
+            body = {**LONG, "stream": True, "max_tokens": 6000, "n": 4, "logprobs": 20}
             connection, reply = server.send("POST", "/v1/completions", body)
             server.process.send_signal(signal.SIGTERM)
             server.wait_for(lambda: server.call("GET", "/health")[0] == 503)
