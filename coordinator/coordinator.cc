@@ -8,6 +8,7 @@
 #include <future>
 #include <optional>
 
+#include "coordinator/standby/standby_folder.h"
 #include "lib/base/net/secret.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
@@ -140,7 +141,8 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
       metrics, config, RunConfigHash(config), config.local.out);
   BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts, std::move(sampling)));
   coordinator->service_ = std::make_unique<CoordinatorService>(
-      *coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
+      *coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits,
+      coordinator->mirror_.get(), std::move(coordinator->starts_));
   BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator, credentials));
   coordinator->metrics_->recovery_seconds.Set(MonotonicSeconds() - begin);
   coordinator->metrics_->SetReady(true);
@@ -153,7 +155,14 @@ Coordinator::~Coordinator() { Stop().IgnoreError(); }
 
 Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts,
                                SamplingParams sampling) {
+  const CoordinatorConfig& local = config.local.coordinator;
+  if (local.standby != StandbyMode::kOff) {
+    mirror_ = std::make_unique<Mirror>(config.local.out, local.standby, local.standby_wait_ms,
+                                       metrics_->metrics);
+  }
+  BUTTRESS_RETURN_IF_ERROR(CheckPromotable(config.local.out));
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
+  BUTTRESS_RETURN_IF_ERROR(Promote(config.local.out));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
   const std::string identity = RunIdentityHash(config);
@@ -176,7 +185,12 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(StoredConfigPath(config.local.out), PrintRunConfig(config)));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
+  if (mirror_ != nullptr) mirror_->Start(scheduler.run().run_id);
 
+  starts_.run_id = scheduler.run().run_id;
+  starts_.own = options.start_id;
+  starts_.all = {options.start_id};
+  for (const StartRow& start : snapshot.starts) starts_.all.insert(start.start_id);
   const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   loop_ = std::make_unique<CoordinatorLoop>(LoopCore::Parts{
@@ -184,7 +198,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
       std::move(mix), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
       config.local.coordinator.keep_payloads,
       RunDisk{config.local.out, [folder = config.local.out] { return FreeBytes(folder); }},
-      config.local.out, static_cast<std::uint64_t>(config.local.coordinator.archive_steps)});
+      config.local.out, static_cast<std::uint64_t>(local.archive_steps), mirror_.get()});
   return OkStatus();
 }
 
@@ -214,12 +228,14 @@ Status Coordinator::Stop() {
   if (server_) server_->health()->SetServingStatus(false);
   loop_->Drain();
   if (server_) server_->Shutdown(kShutdownTime);
+  if (mirror_ != nullptr) mirror_->Stop();
   const Status status = loop_->Stop();
   server_.reset();
   service_.reset();
   loop_.reset();
   payloads_.reset();
   ledger_.reset();
+  mirror_.reset();
   return status;
 }
 

@@ -7,6 +7,7 @@
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/loop/coordinator_loop.h"
 #include "coordinator/rpc/service.h"
+#include "coordinator/standby/mirror.h"
 #include "lib/base/report/metrics.h"
 #include "lib/base/report/status.h"
 #include "lib/config/run_config.h"
@@ -61,9 +62,11 @@ class Coordinator {
   Status Listen(const CoordinatorConfig& config, const Credentials& credentials);
 
   std::unique_ptr<CoordinatorMetrics> metrics_;
+  std::unique_ptr<Mirror> mirror_;  // null without a standby
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<PayloadStore> payloads_;
   std::unique_ptr<CoordinatorLoop> loop_;
+  KnownStarts starts_;  // until the service has them
   std::unique_ptr<CoordinatorService> service_;
   std::unique_ptr<RpcServer> server_;
   std::string address_;

@@ -11,6 +11,7 @@
 
 #include "coordinator/coordinator.h"
 #include "coordinator/page/page_server.h"
+#include "coordinator/standby/standby.h"
 #include "coordinator/versions_file.h"
 #include "lib/base/net/address.h"
 #include "lib/base/os/failpoint.h"
@@ -189,6 +190,13 @@ Status Serve(RunConfig config) {
   return status.ok() ? check.status() : status;
 }
 
+// A standby calls the coordinator as an operator does.
+Status Follow(const RunConfig& config) {
+  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
+                            LoadCredentials(config.local.security, Program::kOperating));
+  return FollowCoordinator(config, credentials);
+}
+
 // A thousand workers need a thousand connections; the usual soft limit is 1,024 files.
 void AllowManyConnections() {
   rlimit files{};
@@ -202,6 +210,10 @@ int Run(int argc, char** argv) {
   CLI::App app("The coordinator of a Buttress run");
   ConfigFlags flags;
   flags.AddTo(app);
+  bool standby = false;
+  app.add_flag("--standby", standby,
+               "follow the coordinator at local.coordinator.advertise into local.out, and answer "
+               "nothing; start a coordinator on that folder to continue the run");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {  // --help throws as well
@@ -216,6 +228,8 @@ int Run(int argc, char** argv) {
   Status status = config.status();
   if (config.ok() && flags.check) {
     status = ReportProgramChecks(RunChecks(*config, CheckScope::kCoordinator, {}), flags, *config);
+  } else if (config.ok() && standby) {
+    status = Follow(*config);
   } else if (config.ok()) {
     status = Serve(*config);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -57,6 +58,7 @@ struct RunReports {
   std::map<std::string, v1::WorkerTime> workers;  // by id
   ReceivedSteps steps;
   Controls controls;
+  std::function<std::string()> standby = {};  // how far it is, for people; unset: none may follow
 };
 
 }  // namespace buttress

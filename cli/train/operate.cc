@@ -193,6 +193,7 @@ void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
              run.version().learner_epoch(), run.version().step());
   fmt::print("{}", steps.Text(static_cast<std::int64_t>(run.total_steps())));
   if (!run.paused().empty()) fmt::print("{}\n", run.paused());
+  if (!run.standby().empty()) fmt::print("{}\n", run.standby());
   if (!run.end_reason().empty()) fmt::print("the learner ended it: {}\n", run.end_reason());
   fmt::print("groups: {}; dropped: {}\n", CountsText(run.groups()), CountsText(run.dropped()));
   fmt::print("{}\n", CollapseText(CountsOf(run.collapse())));
@@ -257,6 +258,7 @@ void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
       {"run_id", run.run_id()},
       {"state", RunStateText(run)},
       {"paused", run.paused()},
+      {"standby", run.standby()},
       {"end_reason", run.end_reason()},
       {"step", run.step()},
       {"steps", run.total_steps()},

@@ -35,9 +35,12 @@ LoopCore::LoopCore(Parts parts, Inbox& inbox)
       payloads_(parts.payloads),
       metrics_(parts.metrics),
       store_({parts.ledger, parts.payloads, scheduler_, parts.metrics, parts.clock,
-              std::move(parts.disk), parts.keep_payloads, parts.last_plan, parts.archive_steps}),
+              std::move(parts.disk), parts.keep_payloads, parts.last_plan, parts.archive_steps,
+              parts.mirror}),
       clock_(parts.clock),
       reports_(std::move(parts.out), terms_.controls) {
+  if (Mirror* const mirror = parts.mirror; mirror != nullptr)
+    reports_.standby = [mirror] { return mirror->StatusText(); };
   Publish();  // so that a scrape before the first turn reads the ledger's counts
 }
 

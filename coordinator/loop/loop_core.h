@@ -101,6 +101,7 @@ class LoopCore {
     RunDisk disk;
     std::string out = {};             // the run's folder; empty: the learner's steps are not kept
     std::uint64_t archive_steps = 0;  // as TurnStore's
+    Mirror* mirror = nullptr;         // as TurnStore's
   };
 
   // `inbox` outlives the core.

@@ -30,7 +30,7 @@ Status TurnStore::EnsureRoom() {
   if (pause_ms() > 0) return PausedStatus(why_paused_);
   if (!HasFree(kResumeAtBytes)) return Pause(error_);
   Status status = parts_.payloads.CheckRoom();
-  if (status.ok()) status = parts_.ledger.Write(unwritten_);
+  if (status.ok()) status = WriteLedger(unwritten_);
   if (status.code() == StatusCode::kResourceExhausted) return Pause(status.message());
   BUTTRESS_RETURN_IF_ERROR(status);
   NoteWritten(std::exchange(unwritten_, {}));
@@ -39,6 +39,7 @@ Status TurnStore::EnsureRoom() {
 }
 
 Status TurnStore::Write(Turn& turn) {
+  if (parts_.mirror != nullptr) parts_.mirror->Report();
   Status status = turn.changes.empty() ? OkStatus() : Sync(turn);
   if (status.code() == StatusCode::kResourceExhausted) {
     unwritten_ = std::move(turn.changes);
@@ -56,13 +57,20 @@ Status TurnStore::Sync(const Turn& turn) {
   Status status = turn.payloads_appended ? parts_.payloads.Sync() : OkStatus();
   if (status.ok()) {
     Failpoint("before_commit");
-    status = parts_.ledger.Write(turn.changes);
+    status = WriteLedger(turn.changes);
   }
   const double seconds = MonotonicSeconds() - begin;
   parts_.metrics.store_commit_seconds.Observe(seconds);
   turn.reports.ledger_seconds += seconds;
   (status.ok() ? parts_.metrics.store_commits : parts_.metrics.store_errors).Increment();
   return status.Annotate("writing the ledger");
+}
+
+Status TurnStore::WriteLedger(const LedgerChanges& changes) {
+  if (parts_.mirror != nullptr) parts_.mirror->PayloadsSynced();
+  BUTTRESS_RETURN_IF_ERROR(parts_.ledger.Write(changes));
+  if (parts_.mirror != nullptr) parts_.mirror->EndTurn();
+  return OkStatus();
 }
 
 bool TurnStore::HasFree(std::uint64_t bytes) const {
@@ -124,6 +132,7 @@ void TurnStore::ArchiveEnded() {
     Log(kWarn, "groups that have ended could not be archived; they stay in the database",
         {{"error", archived.status().ToString()}});
   } else if (*archived > 0) {
+    if (parts_.mirror != nullptr) parts_.mirror->Archived();
     Log(kInfo, "groups that have ended are in an archive",
         {{"groups", *archived}, {"seconds", MonotonicSeconds() - begin}});
   }
@@ -132,8 +141,9 @@ void TurnStore::ArchiveEnded() {
 void TurnStore::DeleteSettledPayloads() {
   // PayloadStore::Open expects the segment of the last reference, whether it is needed or not.
   const std::uint64_t last = parts_.ledger.payload_end().segment;
-  const Status status =
-      parts_.payloads.DeleteBefore(std::min(parts_.scheduler.FirstNeededSegment(), last)).status();
+  const std::uint64_t first_kept = std::min(parts_.scheduler.FirstNeededSegment(), last);
+  const Status status = parts_.payloads.DeleteBefore(first_kept).status();
+  if (status.ok() && parts_.mirror != nullptr) parts_.mirror->PayloadsDeleted(first_kept);
   if (!status.ok())
     Log(kWarn, "payloads of settled groups could not be deleted", {{"error", status.ToString()}});
 }

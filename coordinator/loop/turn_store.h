@@ -15,6 +15,7 @@
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/loop/turn.h"
 #include "coordinator/schedule/scheduler.h"
+#include "coordinator/standby/mirror.h"
 #include "lib/base/os/clock.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
@@ -44,6 +45,7 @@ class TurnStore {
     bool keep_payloads = false;       // of settled groups
     CollapseCounts last_plan;         // collapse of the newest plan in the ledger
     std::uint64_t archive_steps = 0;  // steps of which the groups go to archives together; 0: never
+    Mirror* mirror = nullptr;         // for a standby; null: none may follow
   };
 
   explicit TurnStore(Parts parts) : parts_(std::move(parts)) {}
@@ -60,7 +62,8 @@ class TurnStore {
   // error must end the process.
   Status EnsureRoom();
 
-  // Makes the payloads and changes of `turn` durable. PausedStatus if the disk has no room; any
+  // Makes the payloads and changes of `turn` durable, here and with a synchronous standby.
+  // PausedStatus if the disk has no room; any
   // other error must end the process.
   Status Write(Turn& turn);
 
@@ -72,6 +75,8 @@ class TurnStore {
 
  private:
   Status Sync(const Turn& turn);
+  // Writes `changes`, behind the payloads that they name, for the standby as well.
+  Status WriteLedger(const LedgerChanges& changes);
   bool HasFree(std::uint64_t bytes) const;
   // Begins or prolongs a pause, because of the error of a write if there was one, and returns why.
   Status Pause(const std::string& error);

@@ -61,9 +61,12 @@ class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
  public:
   // gRPC keeps `request` and `response` for as long as the call lives.
   UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method,
-            const Request& request, Response& response, std::size_t max_bytes)
+            const Request& request, Response& response, std::size_t max_bytes,
+            const Status& admitted)
       : Call(loop, metrics, method, WithBytes(request)), request_(request), response_(response) {
-    if (terms.bytes <= max_bytes) {
+    if (!admitted.ok()) {
+      FinishCall(admitted);
+    } else if (terms.bytes <= max_bytes) {
       Post();
     } else {
       FinishCall(InvalidArgument(

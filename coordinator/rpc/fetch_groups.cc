@@ -15,10 +15,10 @@ namespace {
 class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGroupsResponse>> {
  public:
   FetchGroupsCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const PayloadStore& payloads,
-                  const v1::FetchGroupsRequest& request)
+                  const v1::FetchGroupsRequest& request, const Status& admitted)
       : Call(loop, metrics, "FetchGroups", {.bytes = request.SpaceUsedLong()}),
         reader_(payloads, request) {
-    Post();
+    admitted.ok() ? Post() : FinishCall(admitted);
   }
 
   std::optional<Status> Apply(Turn& turn, bool) override { return reader_.Apply(turn); }
@@ -55,8 +55,9 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
 }  // namespace
 
 grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGroups(
-    grpc::CallbackServerContext*, const v1::FetchGroupsRequest* request) {
-  return new FetchGroupsCall(loop_, metrics_, payloads_, *request);
+    grpc::CallbackServerContext* context, const v1::FetchGroupsRequest* request) {
+  return new FetchGroupsCall(loop_, metrics_, payloads_, *request,
+                             Admit(*context, request->run_id()));
 }
 
 }  // namespace buttress

@@ -102,6 +102,7 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
   response.set_learner_epoch(status.run.learner_epoch);
   response.set_coordinator_epoch(status.run.coordinator_epoch);
   response.set_paused(turn.paused);
+  if (turn.reports.standby) response.set_standby(turn.reports.standby());
   *response.mutable_coordinator_time() = turn.reports.OfCoordinator();
   *response.mutable_tokens() = ToProto(status.tokens);
   response.set_drawn_length(status.drawn_length);

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "coordinator/coordinator_metrics.h"
@@ -12,6 +15,7 @@
 #include "coordinator/loop/quota.h"
 #include "coordinator/rpc/arriving_group.h"
 #include "coordinator/rpc/call.h"
+#include "coordinator/standby/mirror.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/payload_store.h"
 
@@ -20,12 +24,26 @@ namespace buttress {
 // The size of all groups that are arriving or wait for the loop, at most.
 inline constexpr std::uint64_t kMostArrivingBytes = std::uint64_t{1} << 30;
 
-// Thread-safe. `loop` and `payloads` outlive the server that the service is registered with.
+// The starts of coordinators that the ledger knows, this one included.
+struct KnownStarts {
+  std::string run_id;
+  std::string own;  // empty: callers are not asked which start they know
+  std::set<std::string> all;
+};
+
+// Thread-safe. `loop`, `payloads` and `mirror` outlive the server that the service is registered
+// with.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
   CoordinatorService(CoordinatorLoop& loop, const PayloadStore& payloads,
-                     CoordinatorMetrics& metrics, GroupLimits limits)
-      : loop_(loop), payloads_(payloads), metrics_(metrics), limits_(limits) {}
+                     CoordinatorMetrics& metrics, GroupLimits limits, Mirror* mirror = nullptr,
+                     KnownStarts starts = {})
+      : loop_(loop),
+        payloads_(payloads),
+        metrics_(metrics),
+        limits_(limits),
+        mirror_(mirror),
+        starts_(std::move(starts)) {}
 
   grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext* context,
                                            const v1::RegisterWorkerRequest* request,
@@ -64,19 +82,29 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* StopRun(grpc::CallbackServerContext* context,
                                     const v1::StopRunRequest* request,
                                     v1::StopRunResponse* response) override;
+  grpc::ServerBidiReactor<v1::FollowRequest, v1::FollowResponse>* Follow(
+      grpc::CallbackServerContext* context) override;
 
  private:
+  // Names this start to the caller. kUnavailable if it has been answered by a coordinator that this
+  // one's ledger does not know: it is tried again, at another address.
+  // A caller of another run, `run_id`, is told so by the handlers.
+  Status Admit(grpc::CallbackServerContext& context, const std::string& run_id) const;
+
   // Answers a call once what it changed is durable.
   template <class Request, class Response>
   grpc::ServerUnaryReactor* Unary(std::string_view method, const Request& request,
-                                  Response& response, std::size_t max_bytes = kMaxRequestBytes) {
-    return new UnaryCall(loop_, metrics_, method, request, response, max_bytes);
+                                  Response& response, std::size_t max_bytes = kMaxRequestBytes,
+                                  const Status& admitted = OkStatus()) {
+    return new UnaryCall(loop_, metrics_, method, request, response, max_bytes, admitted);
   }
 
   CoordinatorLoop& loop_;
   const PayloadStore& payloads_;
   CoordinatorMetrics& metrics_;
   const GroupLimits limits_;
+  Mirror* const mirror_;
+  const KnownStarts starts_;
   Quota arriving_{kMostCalls, kMostArrivingBytes};  // groups
 };
 

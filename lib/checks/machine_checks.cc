@@ -90,7 +90,13 @@ Status CheckNames(const Credentials& credentials, const LocalSettings& local, Pr
   const std::string& address = program == Program::kCoordinator ? local.coordinator.advertise
                                : program == Program::kWorker    ? local.worker.advertise
                                                                 : local.learner.advertise;
-  return address.empty() ? OkStatus() : CheckCertificateName(credentials, HostOf(address));
+  // A coordinator is reached by one of the names, and its standby by the others.
+  Status named;
+  for (const std::string& one : AddressesOf(address)) {
+    named = CheckCertificateName(credentials, HostOf(one));
+    if (named.ok()) break;
+  }
+  return named;
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ constexpr Row kRows[] = {
     {"/buttress.v1.Coordinator/OrderWorker", Role::kOperator},
     {"/buttress.v1.Coordinator/OrderMaxAge", Role::kOperator},
     {"/buttress.v1.Coordinator/StopRun", Role::kOperator},
+    {"/buttress.v1.Coordinator/Follow", Role::kOperator},
     {"/buttress.v1.Coordinator/GetRunStatus", Role::kOperator},
     {"/buttress.v1.Coordinator/GetRunStatus", Role::kMonitor},
 };

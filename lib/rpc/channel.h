@@ -15,6 +15,11 @@
 
 namespace buttress {
 
+// The metadata of calls and answers that name a start of the coordinator: the one that answers, and
+// the one that has answered the caller last. A coordinator whose ledger does not know the latter is
+// behind another one, which was started on a copy of the ledger.
+inline constexpr char kStartKey[] = "buttress-start";
+
 // The size limit of a request. Larger data is sent in chunks.
 inline constexpr int kMaxMessageBytes = 8 << 20;
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
+#include "lib/base/net/address.h"
 #include "lib/base/net/retry.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
@@ -109,12 +110,14 @@ class CoordinatorClient::Connection {
     Response response;
     BUTTRESS_RETURN_IF_ERROR(Call(name, [&](const std::shared_ptr<Stub>& stub) {
       grpc::ClientContext context;
-      SetDeadline(context, kUnaryMs + hold_ms);
+      Prepare(context, kUnaryMs + hold_ms);
       PendingCall pending;
       response.Clear();
       (stub->async()->*method)(&context, &request, &response,
                                [&pending](const grpc::Status& s) { pending.Finish(s); });
-      return pending.Wait(context, hold_ms > 0);
+      const Status status = pending.Wait(context, hold_ms > 0);
+      if (status.ok()) NoteStart(context);
+      return status;
     }));
     return response;
   }
@@ -123,7 +126,7 @@ class CoordinatorClient::Connection {
     v1::SubmitGroupsResponse response;
     BUTTRESS_RETURN_IF_ERROR(Call("SubmitGroups", [&](const std::shared_ptr<Stub>& stub) {
       grpc::ClientContext context;
-      SetDeadline(context, milliseconds(kGroupTime).count());
+      Prepare(context, milliseconds(kGroupTime).count());
       context.set_initial_metadata_corked(true);  // gRPC sends it with the first message
       const auto call = stub->SubmitGroups(&context, &response);
       v1::SubmitGroupsRequest part;
@@ -142,8 +145,10 @@ class CoordinatorClient::Connection {
     return response.result();
   }
 
-  static void SetDeadline(grpc::ClientContext& context, std::int64_t deadline_ms) {
+  void Prepare(grpc::ClientContext& context, std::int64_t deadline_ms) {
     context.set_deadline(std::chrono::system_clock::now() + milliseconds(deadline_ms));
+    MutexLock lock(mutex_);
+    if (!start_.empty()) context.AddMetadata(kStartKey, start_);
   }
 
  private:
@@ -157,7 +162,26 @@ class CoordinatorClient::Connection {
   // which it must if the coordinator restarted on another port.
   Status TryOnce(const Attempt& attempt) {
     BUTTRESS_ASSIGN_OR_RETURN(const Connected connected, Connect());
-    return attempt(connected.stub);
+    Status status = attempt(connected.stub);
+    if (status.code() == StatusCode::kUnavailable && !IsPaused(status)) Leave(connected);
+    return status;
+  }
+
+  // The next attempt goes to the next address, if there are several.
+  void Leave(const Connected& connected) {
+    MutexLock lock(mutex_);
+    if (!has_others_ || connected.channel != current_.channel) return;
+    ++tried_;
+    current_ = {};
+  }
+
+  // Keeps the start that has answered, for the coordinator that is asked next.
+  void NoteStart(const grpc::ClientContext& context) {
+    const auto& sent = context.GetServerInitialMetadata();
+    const auto start = sent.find(kStartKey);
+    if (start == sent.end()) return;
+    MutexLock lock(mutex_);
+    start_.assign(start->second.data(), start->second.size());
   }
 
   Result<Connected> Connect() {
@@ -165,7 +189,10 @@ class CoordinatorClient::Connection {
     {
       MutexLock lock(mutex_);
       if (!current_.channel || current_.channel->GetState(false) != GRPC_CHANNEL_READY) {
-        BUTTRESS_ASSIGN_OR_RETURN(const std::string address, Address());
+        BUTTRESS_ASSIGN_OR_RETURN(const std::string listed, Listed());
+        const std::vector<std::string> addresses = AddressesOf(listed);
+        has_others_ = addresses.size() > 1;
+        const std::string address = addresses.empty() ? "" : addresses[tried_ % addresses.size()];
         if (address != current_.address) {
           auto channel = MakeChannel(address, options_.credentials);
           current_ = {address, channel, v1::Coordinator::NewStub(channel)};
@@ -174,6 +201,7 @@ class CoordinatorClient::Connection {
       connected = current_;
     }
     if (!Reached(*connected.channel)) {
+      Leave(connected);
       return Unavailable("no coordinator answers at " + connected.address +
                          (options_.credentials.empty() ? " without TLS" : " by TLS") +
                          "; if one runs there, local.security must be the same on both sides");
@@ -194,7 +222,7 @@ class CoordinatorClient::Connection {
     }
   }
 
-  Result<std::string> Address() const {
+  Result<std::string> Listed() const {
     if (!options_.address.empty()) return options_.address;
     auto text = ReadFile(options_.address_file, kMaxAddressBytes);
     if (!text.ok()) {
@@ -207,6 +235,9 @@ class CoordinatorClient::Connection {
   const CoordinatorClientOptions options_;
   Mutex mutex_;
   Connected current_ GUARDED_BY(mutex_);
+  std::size_t tried_ GUARDED_BY(mutex_) = 0;  // addresses that did not answer
+  bool has_others_ GUARDED_BY(mutex_) = false;
+  std::string start_ GUARDED_BY(mutex_);  // of the coordinator that answered last
 };
 
 CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,
@@ -318,7 +349,7 @@ Result<std::vector<v1::Group>> CoordinatorClient::FetchGroups(
   const auto attempt = [&](const std::shared_ptr<Stub>& stub) -> Status {
     groups.clear();
     grpc::ClientContext context;
-    Connection::SetDeadline(context, kFetchMs);
+    connection_->Prepare(context, kFetchMs);
     const auto stream = stub->FetchGroups(&context, request);
     v1::FetchGroupsResponse message;
     std::string bytes;

@@ -23,7 +23,8 @@
 namespace buttress {
 
 struct CoordinatorClientOptions {
-  // host:port; if empty, the client reads address_file.
+  // host:port, or several with commas between them: of a coordinator and of its standby, which
+  // answers once it has been started as one. If empty, the client reads address_file.
   std::string address;
   // <out>/coordinator.address; the client reads it before every connection, because the port may
   // change.

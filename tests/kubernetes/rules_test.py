@@ -102,6 +102,7 @@ CASES = {
     "DiskFillingUp": ({C + "store_free_bytes": "100e9-1e9x90"},
                       {C + "store_free_bytes": "9e9x120"}),
     "Paused": ({C + "paused": "1x120"}, {C + "paused": "0x120"}),
+    "StandbyAway": ({C + "standby_level": "0x120"}, {C + "standby_level": "1x120"}),
     "FilesNearLimit": ({OPEN: "90x120", LIMIT: "100x120"}, {OPEN: "50x120", LIMIT: "100x120"}),
 }
 

@@ -5,6 +5,7 @@
 
 #include <climits>
 #include <cstdlib>
+#include <sstream>
 
 namespace buttress {
 namespace {
@@ -47,6 +48,13 @@ std::string BoundAddress(const std::string& listen, int port) {
     host = ::gethostname(name, HOST_NAME_MAX) == 0 ? name : "localhost";
   }
   return host + ":" + std::to_string(port);
+}
+
+std::vector<std::string> AddressesOf(const std::string& addresses) {
+  std::vector<std::string> parts;
+  std::istringstream text(addresses);
+  for (std::string part; std::getline(text, part, ',');) parts.push_back(part);
+  return parts;
 }
 
 std::string RankAddress(const std::string& listen, std::int64_t rank) {

@@ -31,6 +31,9 @@ std::vector<std::string> ListenForms(const std::string& listen);
 // or none) is replaced by the name of this machine.
 std::string BoundAddress(const std::string& listen, int port);
 
+// Returns the parts of `addresses` between its commas; none if it is empty.
+std::vector<std::string> AddressesOf(const std::string& addresses);
+
 // Returns `listen` for the process `rank` of a machine: with the port + `rank`, unless the port is
 // 0. "off" stays.
 std::string RankAddress(const std::string& listen, std::int64_t rank);

@@ -107,6 +107,16 @@ struct SecurityConfig {
   }
 };
 
+// When the coordinator answers, with regard to its standby.
+enum class StandbyMode : std::uint8_t { kOff, kAsynchronous, kSynchronous };
+
+template <>
+inline constexpr ChoiceRow<StandbyMode> kChoices<StandbyMode>[] = {
+    {StandbyMode::kOff, "off", "no standby may follow"},
+    {StandbyMode::kAsynchronous, "asynchronous", "at once"},
+    {StandbyMode::kSynchronous, "synchronous", "once the standby has what the answer rests on"},
+};
+
 struct CoordinatorConfig {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
@@ -116,6 +126,8 @@ struct CoordinatorConfig {
   std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
   bool keep_payloads = false;
   std::int64_t archive_steps = 1000;
+  StandbyMode standby = StandbyMode::kOff;
+  std::int64_t standby_wait_ms = 10000;
 
   void Visit(auto& v) {
     v("listen", listen,
@@ -137,6 +149,12 @@ struct CoordinatorConfig {
     v("archive_steps", archive_steps,
       "steps after which settled groups move from the ledger's database to a file of "
       "<out>/archive; 0: they stay in the database",
+      AtLeast(0));
+    v("standby", standby,
+      "when the coordinator answers, while `coordinator --standby` follows it on another machine");
+    v("standby_wait_ms", standby_wait_ms,
+      "longest time that a turn waits for a synchronous standby before the coordinator goes on "
+      "alone; 0: it waits for as long as it takes",
       AtLeast(0));
   }
 };

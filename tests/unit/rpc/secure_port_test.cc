@@ -83,7 +83,7 @@ TEST_F(SecurePortTest, EveryMethodAnswersToItsRolesOnly) {
   const std::map<Program, std::set<std::string>> allowed = {
       {Program::kWorker, of_worker},
       {Program::kLearner, of_learner},
-      {Program::kOperating, {"OrderWorker", "OrderMaxAge", "StopRun", "GetRunStatus"}},
+      {Program::kOperating, {"OrderWorker", "OrderMaxAge", "StopRun", "Follow", "GetRunStatus"}},
       {Program::kStatus, {"GetRunStatus"}}};
   std::set<std::string> reachable;
   for (const auto& [program, methods] : allowed) {
