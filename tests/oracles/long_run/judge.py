@@ -9,6 +9,8 @@ WINDOWS = 24
 MIB = 1 << 20
 # Bytes of the run folder for each step, which a run leaves on purpose; all else must be flat.
 GROWING = {"archive": 800, "steps.jsonl": 5000, "ledger.db": 1000, "logs": 500}
+# SQLite keeps pages of the database in memory up to lib/ledger/ledger.cc's cache_size.
+CACHE_MIB = 64
 LEVELS = " ▁▂▃▄▅▆▇█"
 
 
@@ -45,11 +47,20 @@ def row(name, unit, points, bound):
             "curve": curve(points)}
 
 
+def cached(samples, role):
+    """MiB by which the memory of a process grows with the ledger, and stops to grow."""
+    if role != "coordinator":
+        return 0
+    growth, _ = fit([(s["step"], s["bytes"]["ledger.db"] / MIB) for s in samples])
+    return 1.25 * min(CACHE_MIB, max(0, growth))
+
+
 def rows_of_process(samples, role):
     def points(field, scale=1.0):
         return [(s["step"], s["processes"][role][field] * scale) for s in samples]
 
-    yield row(f"{role}: memory", "MiB", points("kib", 1 / 1024), lambda mean: max(4, 0.05 * mean))
+    yield row(f"{role}: memory", "MiB", points("kib", 1 / 1024),
+              lambda mean: max(4, 0.05 * mean) + cached(samples, role))
     yield row(f"{role}: descriptors", "", points("descriptors"), lambda mean: 2)
     yield row(f"{role}: threads", "", points("threads"), lambda mean: 2)
     cpu = windows(samples, lambda s: 1000 * s["processes"][role]["cpu"])
