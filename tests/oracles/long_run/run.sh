@@ -10,5 +10,5 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner
 cd "$root"
-export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/oracles
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/oracles/faults
 exec python3 "$here/long_run.py" --bin "$root/build/release/bin" "$@"
