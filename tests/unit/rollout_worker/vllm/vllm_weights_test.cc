@@ -223,6 +223,8 @@ TEST(VllmWeightsTest, UnchangedWeightsAreAnErrorAndTheServerServesNothingUntilTh
   const EngineResult completion = PollFor(*engine, 1)[0];
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
   ExpectTokensOfSegments(completion);
+  // A server completes samples as soon as it serves, just before the engine notes its version.
+  ASSERT_TRUE(WaitUntil([&] { return engine->version() == ManifestOf(2).version; }));
   EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2)).ok());
 }
 
