@@ -15,6 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds kAtOnce(0);
 constexpr std::chrono::milliseconds kJobWait(1000);
 constexpr std::size_t kMaxResponseBytes = 1024;
+constexpr std::int32_t kNoCompletion = -1;  // a control's place in the group, for draws of its own
 
 }  // namespace
 
@@ -89,7 +90,9 @@ Verdict ControlScorer::Verify(const Job& job, const std::string& response) const
   const double allowed = static_cast<double>(config_.timeout_ms) / 1000;
   if (!verifier.bounds_time() && MonotonicSeconds() - started > allowed)
     verdict = Unscorable(TimeoutReason(config_.timeout_ms));
-  if (noise_) noise_->Apply(job.prompt_text, response, verdict);
+  if (noise_)
+    noise_->Apply({job.lease.ref.group_id, job.lease.ref.lease_epoch, kNoCompletion},
+                  job.prompt_text, response, verdict);
   return verdict;
 }
 

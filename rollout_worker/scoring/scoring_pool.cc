@@ -288,7 +288,7 @@ class ThreadedScoringPool : public ScoringPool {
       if (!TimedOut(part)) slow_.Add(part.name, part.seconds);
     }
     if (verdict.outcome == Outcome::kUnscorable) Tell(id, verdict.unscorable_reason);
-    if (options_.noise) options_.noise->Apply(request.prompt, response, verdict);
+    if (options_.noise) options_.noise->Apply(id, request.prompt, response, verdict);
     if (verdict.outcome == Outcome::kUnscorable) verdict.raw_reward = 0;
     verdict.unscorable_reason = FirstBytes(verdict.unscorable_reason, kMaxReasonBytes);
     verdict.given = FirstBytes(verdict.given, kMaxExtractedBytes);

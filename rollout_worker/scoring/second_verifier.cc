@@ -96,10 +96,17 @@ RewardNoise::RewardNoise(const RewardNoiseConfig& config, std::uint64_t run_seed
       false_positives_(Errors(metrics, "false_positive")),
       false_negatives_(Errors(metrics, "false_negative")) {}
 
-void RewardNoise::Apply(std::string_view prompt, std::string_view response, Verdict& verdict) {
+std::uint64_t RewardNoise::StreamOf(const SampleId& id, std::string_view prompt,
+                                    std::string_view response) const {
+  if (config_.by == NoiseBy::kText) return MixSeed(HashText(prompt), HashText(response));
+  return MixSeed(id.group_id, static_cast<std::uint64_t>(id.index));
+}
+
+void RewardNoise::Apply(const SampleId& id, std::string_view prompt, std::string_view response,
+                        Verdict& verdict) {
   if (verdict.outcome == Outcome::kUnscorable) return;
   const bool correct = verdict.outcome == Outcome::kCorrect;
-  const RandomKey key{seed_, MixSeed(HashText(prompt), HashText(response))};
+  const RandomKey key{seed_, StreamOf(id, prompt, response)};
   if (UniformAt(key, 0) >= (correct ? config_.false_negative : config_.false_positive)) return;
   (correct ? false_negatives_ : false_positives_).Increment();
   Set(!correct, verdict.outcome, verdict.raw_reward);

@@ -67,11 +67,16 @@ class RewardNoise {
 
   // Turns a wrong verdict into a correct one with the chance false_positive, and a correct one into
   // a wrong one with the chance false_negative: the outcome, and the raw reward, of the first part
-  // of a weighted sum, with it. The texts and the run's seed alone decide, so that the same
-  // completion turns alike on every worker and after a restart. Unscorable verdicts stay.
-  void Apply(std::string_view prompt, std::string_view response, Verdict& verdict);
+  // of a weighted sum, with it. What run.reward.noise.by names and the run's seed alone decide, so
+  // that the same completion turns alike on every worker, after a restart and after a lease that
+  // expired. Unscorable verdicts stay.
+  void Apply(const SampleId& id, std::string_view prompt, std::string_view response,
+             Verdict& verdict);
 
  private:
+  std::uint64_t StreamOf(const SampleId& id, std::string_view prompt,
+                         std::string_view response) const;
+
   const RewardNoiseConfig config_;
   const std::uint64_t seed_;
   prometheus::Counter& false_positives_;

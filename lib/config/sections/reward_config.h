@@ -50,6 +50,15 @@ inline constexpr ChoiceRow<MathMode> kChoices<MathMode>[] = {
     {MathMode::kStrict, "strict"},
 };
 
+// What decides whether an error is made on purpose.
+enum class NoiseBy : std::uint8_t { kText, kCompletion };
+
+template <>
+inline constexpr ChoiceRow<NoiseBy> kChoices<NoiseBy>[] = {
+    {NoiseBy::kText, "text", "prompt and response: equal texts always turn alike"},
+    {NoiseBy::kCompletion, "completion", "a draw for each completion, of equal texts too"},
+};
+
 // The ways of finding an answer in a text (lib/verify/math/answer.h), in the default order.
 inline constexpr std::string_view kMathAnchors[] = {
     "boxed", "final answer is", "####", "answer:", "whole", "last expression"};
@@ -213,10 +222,12 @@ struct HttpRewardConfig {
 struct RewardNoiseConfig {
   double false_positive = 0.0;
   double false_negative = 0.0;
+  NoiseBy by = NoiseBy::kText;
 
   void Visit(auto& v) {
     v("false_positive", false_positive, "chance that a wrong completion counts as correct", kRate);
     v("false_negative", false_negative, "chance that a correct completion counts as wrong", kRate);
+    v("by", by, "what decides, besides run.seed, which verdicts turn");
   }
 };
 

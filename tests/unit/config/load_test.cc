@@ -208,6 +208,8 @@ TEST(LoadTest, ChancesOfNoiseAreRates) {
               HasSubstr("run.reward.noise.false_positive = -0.1: between 0 and 1"));
   EXPECT_THAT(ErrorOf(kGood, {"run.reward.noise.false_negative=1.5"}),
               HasSubstr("run.reward.noise.false_negative = 1.5: between 0 and 1"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.reward.noise.by=group"}),
+              AllOf(HasSubstr("run.reward.noise.by"), HasSubstr("text"), HasSubstr("completion")));
 }
 
 TEST(LoadTest, PassAtKNeedsAGroupOfMoreThanK) {
