@@ -8,13 +8,13 @@ import inference
 import prediction
 import readme
 import schedule
+from comparison import amount, unit_of
 from page import study_page
 from results import chosen_value, finished
 from trial import fresh_trials
 from verdict import findings_of, promised_by, results_of
 
 HEAD = ("claim", "source", "verdict", "effect", "95 % interval", "p", "seeds", "command")
-NO_SHARE = ("entropy", "tokens")
 GUIDE = pathlib.PurePath("docs/studies.md").name
 BEGIN = f"""# Evidence
 
@@ -25,18 +25,17 @@ its study, one line for each. This page and the table in README are written by
     buttress study report studies/*.yaml --out docs/evidence.md --readme README.md
 
 An effect above 0 is an improvement: the difference of the two arms, of shares in percentage
-points, or with % the difference as a share of the second arm. The tasks and models are small enough
-for many seeds on two cores, so a verdict holds for what its study file describes, and is no proof
-for a large model.
+points, or with % the difference as a share of the second arm. *No difference* says that the effect
+is within a margin, in both directions, where a claim promises no amount: of a claim to keep
+something, that the other arm keeps it as well. The tasks and models are small enough for many seeds
+on two cores, so a verdict holds for what its study file describes, and is no proof for a large
+model.
 
 """
 
 
 def unit(comparison):
-    """Behind a number: shares are compared in percentage points."""
-    if comparison.relative:
-        return " %"
-    return "" if comparison.endpoint in NO_SHARE else " points"
+    return unit_of(comparison.endpoint, comparison.relative)
 
 
 def number(value, comparison):
@@ -52,12 +51,23 @@ def verdict_text(finding):
     if finding.verdict == "undecided":
         known = finding.more <= inference.MOST_PAIRS
         words += f"; {finding.more if known else f'more than {inference.MOST_PAIRS}'} more seeds"
-    return words
+    return words + kept_text(finding)
+
+
+def kept_text(finding):
+    """The effect on what a claim keeps besides what it gains."""
+    kept, endpoint = finding.kept, finding.comparison.keeps
+    if not kept:
+        return ""
+    effect, low, high = (amount(value, endpoint, form="+.3g")
+                         for value in (kept.effect, kept.low, kept.high))
+    return f"; {endpoint} {effect} ({low} to {high})"
 
 
 def what(comparison):
+    besides = f" and {comparison.keeps}" if comparison.keeps and not comparison.only_keeps else ""
     return (f"{comparison.claim} ({comparison.arm} against {comparison.against} on "
-            f"{comparison.task}, {comparison.endpoint})")
+            f"{comparison.task}, {comparison.endpoint}{besides})")
 
 
 def row_of(study, finding):
@@ -93,7 +103,8 @@ def notes_of(study, findings, results):
         comparison, words = finding.comparison, []
         if np.isfinite(low):
             words.append(f"adjusted for cold accuracy {low:+.3f} to {high:+.3f}")
-        words.append(f"within ±{comparison.margin:g}: p = {finding.equivalence_p:.2g}")
+        within = amount(comparison.margin, comparison.endpoint, comparison.relative)
+        words.append(f"within ±{within}: p = {finding.equivalence_p:.2g}")
         words.append(f"power for an effect of {promised_by(comparison):g} at this spread of "
                      f"{finding.deviation:.3f}: {finding.power:.2f}")
         yield f"{what(comparison)}: {'; '.join(words)}."

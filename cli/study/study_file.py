@@ -9,14 +9,12 @@ import json
 import pathlib
 import re
 
-import yaml
-
+from comparison import BUILT_IN, read_comparison
 from failure import Failure
+from reader import Reader, named, read_tree
 
-NAME = re.compile(r"[A-Za-z0-9_-]+")
 LAST_EVALUATIONS = 5  # whose mean is the accuracy of a run
 FIRST_TUNING_SEED = 1_000_001
-BUILT_IN = ("accuracy", "accuracy_at_equal_tokens", "acr", "acr_100", "entropy", "tokens")
 OWN_SETTINGS = ("run.name", "run.seed", "run.deterministic", "local.out")
 
 
@@ -42,30 +40,6 @@ class Fork:
 
     arm: str
     step: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """`arm` against `against`: the mean over seeds of the difference of `endpoint`, or with
-    `relative` of its mean as a share of the mean of `against`. Of several tasks a seed's number is
-    the mean over them. `lower` turns the sign, so that an effect above 0 is an improvement."""
-
-    tasks: tuple
-    arm: str
-    against: str
-    claim: str
-    source: str = ""
-    endpoint: str = "accuracy"
-    at_least: float = 0.0
-    margin: float = 0.03  # of equivalence (TOST)
-    lower: bool = False
-    relative: bool = False
-    readme: bool = False  # whether the table in README has it
-
-    @property
-    def task(self):
-        """In words."""
-        return ", ".join(self.tasks)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,45 +70,6 @@ class Study:
     @property
     def sha256(self):
         return hashlib.sha256(json.dumps(self.fixed, sort_keys=True).encode()).hexdigest()
-
-
-class Reader:
-    """Reads a mapping of the file; every error names the place."""
-
-    def __init__(self, path, where, value):
-        self.path, self.where = path, where
-        if not isinstance(value, dict):
-            self.fail("", f"expected a mapping, found {value!r}")
-        self.left = dict(value)
-
-    def fail(self, key, text):
-        place = ".".join(part for part in (self.where, key) if part)
-        raise Failure(f"{self.path}: {place or 'the file'}: {text}")
-
-    def take(self, key, kind, default=None):
-        if key not in self.left:
-            if default is None:
-                self.fail(key, "is missing; docs/studies.md describes it")
-            return default
-        value = self.left.pop(key)
-        if kind is float:
-            try:
-                return float(value)
-            except (TypeError, ValueError):
-                self.fail(key, f"expected a number, found {value!r}")
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            self.fail(key, f"expected {kind.__name__}, found {value!r}")
-        return value
-
-    def choice(self, key, names, default=None):
-        value = self.take(key, str, default)
-        if value not in names:
-            self.fail(key, f"{value!r} is none of {', '.join(names)}")
-        return value
-
-    def end(self):
-        for key in self.left:
-            self.fail(str(key), "is no key of a study; docs/studies.md has them all")
 
 
 def settings_of(reader, key, value):
@@ -186,42 +121,6 @@ def read_arms(path, values):
     return arms, forks
 
 
-def tasks_of(reader, tasks):
-    """`task: NAME`, `task: all` or `tasks: [NAME, ...]`."""
-    if "tasks" in reader.left:
-        chosen = reader.take("tasks", list)
-    else:
-        task = reader.take("task", str)
-        chosen = [*tasks] if task == "all" else [task]
-    for name in chosen:
-        if name not in tasks:
-            reader.fail("task", f"{name!r} is none of {', '.join(tasks)}, all")
-    if not chosen or len({*chosen}) < len(chosen):
-        reader.fail("tasks", "expected one task or more, each once")
-    return tuple(chosen)
-
-
-def read_comparison(path, number, value, tasks, arms):
-    reader = Reader(path, f"comparisons[{number}]", value)
-    chosen = tasks_of(reader, tasks)
-    shared = [key for key in tasks[chosen[0]].evaluations
-              if all(key in tasks[name].evaluations for name in chosen)]
-    endpoints = (*BUILT_IN, *shared)
-    comparison = Comparison(
-        chosen, reader.choice("arm", tuple(arms)), reader.choice("against", tuple(arms)),
-        reader.take("claim", str), reader.take("source", str, ""),
-        reader.choice("endpoint", endpoints, "accuracy"), reader.take("at_least", float, 0.0),
-        reader.take("margin", float, 0.03), reader.take("lower", bool, False),
-        reader.take("relative", bool, False), reader.take("readme", bool, False))
-    if comparison.arm == comparison.against:
-        reader.fail("against", f"is the arm itself, {comparison.arm}")
-    if comparison.at_least < 0 or comparison.margin <= 0:
-        reader.fail("at_least", "expected 0 or more, and margin above 0; `lower: true` is for "
-                    "endpoints that are better when they are lower")
-    reader.end()
-    return comparison
-
-
 def check_evaluations(path, study):
     """The accuracy of a run is the mean of its last evaluations, the newest after the last step."""
     for task in study.tasks.values():
@@ -247,26 +146,6 @@ def flat(tree, prefix=""):  # {"run": {"steps": 3}} as {"run.steps": 3}
         else:
             found[f"{prefix}{key}"] = value
     return found
-
-
-def named(reader, key):
-    """A mapping whose keys become names of folders and files."""
-    value = reader.take(key, dict)
-    for name in value:
-        if not NAME.fullmatch(str(name)):
-            reader.fail(key, f"{name!r} is no name; use letters, digits, - and _")
-    if not value:
-        reader.fail(key, "is empty")
-    return {str(name): inner for name, inner in value.items()}
-
-
-def read_tree(path):
-    try:
-        return yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise Failure(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise Failure(f"{path}: no YAML: {error}") from error
 
 
 def read_study(path):

@@ -9,7 +9,7 @@ import unittest
 import numpy as np
 import synthetic
 from scipy import stats
-from study_file import Comparison
+from comparison import Comparison
 
 import inference
 import sizing
@@ -137,7 +137,10 @@ class VerdictTest(unittest.TestCase):
         self.assertEqual((small.verdict, small.reason),
                          ("refuted", "there is an effect, but a smaller one"))
         self.assertEqual(self.found(0.0, {"at_least": 0.04}).reason, "the effect is smaller")
-        self.assertEqual(self.found(0.0).reason, "no effect beyond ±0.03")
+        self.assertEqual(self.found(-0.05, {"at_least": 0.04}).reason,
+                         "the effect is the opposite one")
+        same = self.found(0.0)
+        self.assertEqual((same.verdict, same.reason), ("no difference", "within ±3 points"))
 
     def test_lower_is_better_turns_the_sign(self):
         self.assertEqual(self.found(-0.06, {"lower": True}).verdict, "reproduced")

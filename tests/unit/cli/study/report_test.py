@@ -81,7 +81,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(rows), 3)  # the head, and the two comparisons that have results
         self.assertRegex(rows[1], r"\| a paper \| \*\*reproduced\*\* \| \+[56]\.\d points \|")
         self.assertRegex(rows[1], r"\| \+\d\.\d to \+\d\.\d points \|")
-        self.assertIn("**refuted**: the effect is smaller", rows[2])
+        self.assertIn("**refuted**: the effect is the opposite one", rows[2])
         self.assertIn(" % |", rows[2])
         self.assertTrue(rows[1].endswith(f"| 12 | `buttress study run {self.path}` |"), rows[1])
         page = (self.folder / "toy/page.html").read_text()
