@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "lib/base/os/file.h"
 #include "lib/ledger/ledger.h"
 #include "lib/page/assets.h"
@@ -12,6 +14,7 @@
 namespace buttress {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -83,6 +86,42 @@ TEST(PageFileTest, AllStepsOfALongRunAreThere) {
   EXPECT_EQ(whole["points"].size(), 1500U);
   EXPECT_EQ(whole["latest"]["step"], 1500);
   EXPECT_EQ(whole["more"], false);
+}
+
+constexpr double kUnmeasured = StepMeasurements::kNotMeasured;
+
+// What the script of a page shows of three steps; empty without node.
+std::string ShownOf(double draw_factor, double mixed, double expected) {
+  const TempDir dir;
+  const std::string page = JoinPath(dir.path(), "page.html"), log = JoinPath(dir.path(), "log");
+  RunConfig config;
+  config.run.steps = 3;
+  config.local.out = dir.path();
+  for (int n = 1; n <= 3; ++n) {
+    StepMeasurements step;
+    step.step = n;
+    step.draw_factor = draw_factor;
+    step.plan_mixed = mixed;
+    step.expected_mixed = expected;
+    EXPECT_TRUE(AppendStep(JoinPath(dir.path(), "steps.jsonl"), step).ok());
+  }
+  PageData data(config, nullptr, [] { return v1::GetRunStatusResponse(); });
+  EXPECT_TRUE(WriteFileAtomic(page, PageFile(data.Whole())).ok());
+  if (std::system("command -v node > /dev/null") != 0) return "";
+  const std::string command = "node " BUTTRESS_SOURCE_DIR "/tests/support/runs/page_dom.js " + page;
+  EXPECT_EQ(std::system((command + " > " + log).c_str()), 0);
+  const Result<std::string> shown = ReadFile(log);
+  return shown.ok() ? *shown : "";
+}
+
+TEST(PageFileTest, TheClosedLoopHasChartsWhereItRan) {
+  const std::string shown = ShownOf(1.625, 0.6875, 0.71875);
+  if (shown.empty()) GTEST_SKIP() << "node is not installed (apt-get install nodejs)";
+  EXPECT_THAT(
+      shown, AllOf(HasSubstr("Closed loop: mixed groups"), HasSubstr("control mixed 0.688"),
+                   HasSubstr("control mixed expected 0.719"), HasSubstr("Closed loop: draw factor"),
+                   HasSubstr("control draw factor 1.625")));
+  EXPECT_THAT(ShownOf(kUnmeasured, 0.6875, kUnmeasured), Not(HasSubstr("Closed loop")));
 }
 
 }  // namespace
