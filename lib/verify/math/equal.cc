@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/verify/math/chain.h"
 #include "lib/verify/math/evaluate.h"
 
 namespace buttress {
@@ -75,15 +76,6 @@ MathNode MeaningOf(MathNode text) {
   if (among(kEmpty)) return MakeNode(MathKind::kSet, {});
   if (among(kReals)) return RealLine();
   return text;
-}
-
-// Returns whether two members of a chain of equations are different numbers: x = 5 = 6.
-bool Contradicts(const MathNode& chain, MathComparison& how) {
-  const MathNode& last = chain.parts.back();
-  if (HasFreeSymbols(last)) return false;
-  return std::any_of(chain.parts.begin(), chain.parts.end() - 1, [&](const MathNode& part) {
-    return !HasFreeSymbols(part) && CompareMath(part, last, how) == Sameness::kDifferent;
-  });
 }
 
 // Returns the final statement of a relation: 5 for 2 + 3 = 5, x = b for x = a = b, 2/3 for

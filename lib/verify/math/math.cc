@@ -12,6 +12,7 @@
 
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
+#include "lib/verify/math/chain.h"
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/evaluate.h"
 #include "lib/verify/math/explain.h"
@@ -114,59 +115,6 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
   return Answer{std::move(first.anchor), std::move(first.text), std::move(node), first.end};
 }
 
-// Whether the equation has the form x + 5 = 12.
-bool AddsToUnknown(const MathNode& equation) {
-  const MathNode& sum = equation.parts.front();
-  return equation.parts.size() == 2 && sum.kind == MathKind::kSum && sum.parts.size() == 2 &&
-         sum.parts[0].kind == MathKind::kSymbol && !HasFreeSymbols(sum.parts[1]) &&
-         !HasFreeSymbols(equation.parts.back());
-}
-
-// Whether the node is a multiple of an unknown: 2a.
-bool IsMultiple(const MathNode& node) {
-  return node.kind == MathKind::kProduct && node.parts.size() == 2 &&
-         !HasFreeSymbols(node.parts[0]) && node.parts[1].kind == MathKind::kSymbol;
-}
-
-// Whether the node has a part that a number is not compared with: 5 cm, 60 degrees, 213_8, words.
-bool HasUnit(const MathNode& node) {
-  constexpr MathKind kUnits[] = {MathKind::kUnit, MathKind::kDegree, MathKind::kPercent,
-                                 MathKind::kBased, MathKind::kText};
-  return std::ranges::any_of(kUnits, [&](MathKind kind) { return Contains(node, kind); });
-}
-
-// Returns 997 of a + b = r/2 = 997, t^7 of t^3 t^4 = t^7, 2x of p(x) = 2x and 3 of 2^5 ≡ 3, outside
-// of a box: a sentence may name what it computes. Null if two members of the chain are different
-// numbers, for an equation whose end is no identity, as y = 2x + 1 is not, and for x + 5 = 12
-// alone.
-const MathNode* LastMember(const Answer& given, MathComparison& how) {
-  const MathNode& node = given.node;
-  const bool chain = given.anchor != "boxed" && node.kind == MathKind::kRelation &&
-                     node.text.find_first_not_of("=m") == std::string::npos;
-  if (!chain) return nullptr;
-  if ((given.anchor == "whole" && AddsToUnknown(node)) ||
-      (node.parts.size() == 2 && IsMultiple(node.parts.front())))
-    return nullptr;
-  const MathNode& last = node.parts.back();
-  if (node.text.find('m') != std::string::npos)
-    return IsMathName(node.parts.end()[-2]) ? nullptr : &last;
-  const bool closed = !HasFreeSymbols(last);
-  const auto agrees = [&](const MathNode& part) {
-    if (closed && (HasFreeSymbols(part) || HasUnit(part))) return true;
-    if (part.kind != last.kind &&
-        (last.kind == MathKind::kMatrix || Contains(part, MathKind::kMatrix)))
-      return true;  // not computed
-    const Sameness sameness = CompareMath(part, last, how);
-    return closed ? sameness != Sameness::kDifferent : sameness == Sameness::kSame;
-  };
-  if (!closed && (IsOfFunctions(given.source) || agrees(node.parts.end()[-2]))) return &last;
-  // "2 * 6 = 2^6 + 6^2 = 100": the problem defines the operation.
-  const bool defined = node.parts.size() > 2 && node.parts.front().kind == MathKind::kProduct;
-  return std::all_of(node.parts.begin() + (defined ? 1 : 0), node.parts.end() - 1, agrees)
-             ? &last
-             : nullptr;
-}
-
 constexpr std::string_view kIntegerLetters = "kmn";
 
 bool IsIntegerLetter(const MathNode& node) {
@@ -206,13 +154,14 @@ bool IsSameWord(const Answer& text, const Answer& other) {
 
 // Tries the other reading of a comma that could separate thousands, "100,200" as two numbers. That
 // "3,14" is 3.14 is for the run to say (run.reward.math.decimal): it may also be two answers.
-Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison& how) {
+Sameness CompareReadings(const Answer& given, const Answer& gold, std::string_view prompt,
+                         MathComparison& how) {
   const Sameness first = CompareMath(given.node, gold.node, how);
   if (first == Sameness::kSame || !how.lenient()) return first;
   if (CompareMath(WithFreeInteger(given.node), WithFreeInteger(gold.node), how) == Sameness::kSame)
     return Sameness::kSame;
   if (IsSameWord(given, gold) || IsSameWord(gold, given)) return Sameness::kSame;
-  if (const MathNode* last = LastMember(given, how)) {
+  if (const MathNode* last = LastMember(given.node, {given.anchor, given.source, prompt}, how)) {
     if (CompareMath(*last, gold.node, how) == Sameness::kSame) return Sameness::kSame;
   }
   const auto same = [&](const Answer& read, const Answer& other, bool is_given) {
@@ -290,8 +239,9 @@ bool IsRestated(const Answer& given, const Answer& gold, std::string_view prompt
          RepeatsQuestion(given.source, gold.source, prompt);
 }
 
-Verdict Compare(const Answer& given, const Answer& gold, MathComparison& how) {
-  switch (CompareReadings(given, gold, how)) {
+Verdict Compare(const Answer& given, const Answer& gold, std::string_view prompt,
+                MathComparison& how) {
+  switch (CompareReadings(given, gold, prompt, how)) {
     case Sameness::kSame:
       return Correct(Shown(given.node), Shown(gold.node));
     case Sameness::kDifferent:
@@ -335,8 +285,8 @@ Verdict Judge(const VerifyRequest& request, const MathConfig& config, Readings& 
   }
   const bool refused = IsTooVague(*read.given, *read.gold) ||
                        IsRestated(*read.given, *read.gold, request.prompt, how);
-  Verdict verdict =
-      refused ? Wrong(Shown(read.given->node), gold) : Compare(*read.given, *read.gold, how);
+  Verdict verdict = refused ? Wrong(Shown(read.given->node), gold)
+                            : Compare(*read.given, *read.gold, request.prompt, how);
   verdict.anchor = read.given->anchor;
   return verdict;
 }
@@ -366,6 +316,7 @@ std::string Why(const VerifyRequest& request, const MathConfig& config, const Re
     return RepeatsQuestion(given.source, gold.source, request.prompt)
                ? "the response restates the question"
                : "the response leaves the computation to the verifier, in mode strict";
+  if (Contradicts(given.node, how)) return "the response's chain of equations is false";
   if (given.anchor != "boxed" && RationalValue(gold.node) && !RationalValue(given.node)) {
     std::string why = WhyLastNotStated(request.response, config.anchors, CommasOf(config.decimal));
     if (!why.empty()) return why;

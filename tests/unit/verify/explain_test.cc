@@ -55,6 +55,7 @@ constexpr Case kCases[] = {
     {"math", "I do not know.", "5", kWrong, "states no answer"},
     {"math", "\\boxed{5}", "", kUnscorable, "none found in the reference"},
     {"number", "#### 5", "#### 5", kCorrect, "the same number"},
+    {"math", "So $2 + 3 = 4 + 2 = 6$.", "6", kWrong, "chain of equations is false"},
     {"number", "It is 5 or 6.", "5", kWrong, "hedges between 5 and 6"},
     {"number", "#### 2 + 3", "5", kWrong, "leaves the computation"},
     {"number", "\\boxed{x}", "5", kWrong, "the box is no number"},

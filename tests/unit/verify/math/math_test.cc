@@ -260,6 +260,27 @@ TEST(Math, TheLastMemberOfAChainCountsUnlessTheChainIsFalse) {
   }
 }
 
+// What the problem defines is not computed; no other first link may be wrong.
+TEST(Math, AnOperationOfTheProblemIsNoFalseLink) {
+  const auto judge = [](std::string_view prompt, std::string_view response) {
+    const auto verifier = MakeVerifier("math", RewardConfig{});
+    return (*verifier)->Verify({prompt, response, "100", {}, false}).outcome;
+  };
+  constexpr std::string_view kResponse = "So $2 * 6 = 2^6 + 6^2 = 100$.";
+  for (const std::string_view prompt :
+       {"If $a * b = a^b + b^a$, what is $2 * 6$?", "If $a\\ast b = a^b + b^a$, find $2 \\ast 6$.",
+        "$P * Q$ means $P^Q + Q^P$. What is $2 * 6$?", "Let a*b = a^b + b^a. Find 2*6."}) {
+    EXPECT_EQ(judge(prompt, kResponse), Outcome::kCorrect) << prompt;
+    EXPECT_EQ(judge(prompt, "So $(1*2)*6 = 2 * 6 = 2^6 + 6^2 = 100$."), Outcome::kCorrect)
+        << prompt;
+    EXPECT_EQ(judge(prompt, "So $2 * 6 = 2^6 + 6^2 = 99 = 100$."), Outcome::kWrong) << prompt;
+    EXPECT_EQ(judge(prompt, "So $2 \\cdot 6 = 2^6 + 6^2 = 100$."), Outcome::kWrong) << prompt;
+  }
+  for (const std::string_view prompt :
+       {"", "What is $2 * 6$?", "**Find** the product of 2 and 6.", "What is $a * b$ for 2 and 6?"})
+    EXPECT_EQ(judge(prompt, kResponse), Outcome::kWrong) << prompt;
+}
+
 TEST(Math, AnIdentityGivesItsLastMember) {
   EXPECT_EQ(Judge("So $t^3 \\cdot t^4 = t^7$.", "t^7").outcome, Outcome::kCorrect);
   EXPECT_EQ(Judge("So $t^3 \\cdot t^5 = t^7$.", "t^7").outcome, Outcome::kWrong);
