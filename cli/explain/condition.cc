@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -56,7 +57,8 @@ Result<Condition> ParseCondition(const std::string& text) {
   const std::string_view number = Trim(std::string_view(text).substr(sign + width));
   const auto [end, error] =
       std::from_chars(number.data(), number.data() + number.size(), condition.bound);
-  if (error != std::errc() || end != number.data() + number.size())
+  if (error != std::errc() || end != number.data() + number.size() ||
+      !std::isfinite(condition.bound))
     return wrong(fmt::format("'{}' is no number", number));
   return condition;
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/explain/dump_fields.h"
 #include "cli/explain/json_line.h"
 #include "cli/reference/advantages.h"
 #include "lib/base/text/random.h"
@@ -22,6 +23,9 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kShownPrompt = 100;   // bytes
 constexpr std::size_t kShownFields = 300;   // bytes
 constexpr std::size_t kLongestTruth = 400;  // bytes; a longer text is not a final answer
+
+constexpr const char* kRewardValue = "a number, true, false or null";
+constexpr std::string_view kAdvantage = "advantage";  // of TRL
 
 constexpr Dialect kVerl = {.name = "verl",
                            .prompt = "input",
@@ -56,38 +60,6 @@ constexpr Dialect kGroups = {.name = "groups",
                              .source = "source",
                              .tokens = "lengths"};
 
-const json* Find(const json& row, std::string_view field) {
-  if (field.empty()) return nullptr;
-  const auto found = row.find(field);
-  return found == row.end() || found->is_null() ? nullptr : &*found;
-}
-
-Status Unexpected(std::string_view field, const json& value, const std::string& expected) {
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  return InvalidArgument(
-      fmt::format("{} = {}; expected {}", field, FirstBytes(text, 40), expected));
-}
-
-// REQUIRES: a number, or true or false, which are 1 and 0.
-double NumberOf(const json& value) {
-  return value.is_boolean() ? (value.get<bool>() ? 1.0 : 0.0) : value.get<double>();
-}
-
-// Returns a string, or the joined contents of a list of chat messages.
-std::string TextOf(const json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number()) return value.dump();
-  std::string text;
-  for (const json& message : value.is_array() ? value : json::array()) {
-    const json* content = message.is_object() ? Find(message, "content") : nullptr;
-    if (content == nullptr) continue;
-    text += (text.empty() ? "" : "\n") +
-            (content->is_string() ? content->get<std::string>()
-                                  : content->dump(-1, ' ', false, json::error_handler_t::replace));
-  }
-  return text;
-}
-
 // Returns a readable name of a prompt: a digest and the start of the user's message.
 std::string PromptName(std::string_view prompt) {
   const std::uint64_t digest = HashText(prompt) >> 32;
@@ -100,17 +72,6 @@ std::string PromptName(std::string_view prompt) {
   std::ranges::replace_if(
       name, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   return name;
-}
-
-Status ReadStep(const json& row, std::string_view field, const char* expected,
-                std::optional<std::int64_t>& step) {
-  const json* value = Find(row, field);
-  if (value == nullptr) return OkStatus();
-  const double number = value->is_number() ? value->get<double>() : -1;
-  if (!(number >= 0 && number <= 1e15) || number != std::floor(number))
-    return Unexpected(field, *value, expected);
-  step = static_cast<std::int64_t>(number);
-  return OkStatus();
 }
 
 // Returns the sample part of verl's uid, <sample>_<rollout>_<output>. The numbers may be missing.
@@ -183,11 +144,18 @@ RowReader::RowReader(const Dialect& dialect, const StepSourceOptions& options, R
 // Sums the columns of the reward functions. A function that did not apply has null; a completion to
 // which no function applied has no verdict.
 Status RowReader::ReadColumns(const json& row, CompletionFacts& completion) const {
+  if (!row.contains(kAdvantage))
+    return InvalidArgument("no field 'advantage', which every row of TRL has");
+  const json* advantage = FindField(row, kAdvantage);
+  if (advantage != nullptr && !advantage->is_number())
+    return Unexpected(kAdvantage, *advantage, "a number");
   std::optional<double> sum;
   for (std::size_t i = 0; i < rule_.fields.size(); ++i) {
-    const json* value = Find(row, rule_.fields[i]);
-    if (value != nullptr && value->is_number())
-      sum = sum.value_or(0) + rule_.weights[i] * value->get<double>();
+    const json* value = FindField(row, rule_.fields[i]);
+    if (value == nullptr) continue;
+    if (!value->is_number() && !value->is_boolean())
+      return Unexpected(rule_.fields[i], *value, kRewardValue);
+    sum = sum.value_or(0) + rule_.weights[i] * NumberOf(*value);
   }
   completion.SetRewards(sum.value_or(kNone));
   return OkStatus();
@@ -195,17 +163,17 @@ Status RowReader::ReadColumns(const json& row, CompletionFacts& completion) cons
 
 Status RowReader::ReadReward(const json& row, CompletionFacts& completion) const {
   for (const std::string& field : options_.rewards) {
-    const json* value = Find(row, field);
+    const json* value = FindField(row, field);
     if (value != nullptr && !value->is_number() && !value->is_boolean())
-      return Unexpected(field, *value, "a number, true, false or null");
+      return Unexpected(field, *value, kRewardValue);
   }
   if (dialect_ == &kTrl) return ReadColumns(row, completion);
   if (!row.contains(dialect_->reward))
     return InvalidArgument("no field '" + std::string(dialect_->reward) + "'");
-  const json* reward = Find(row, dialect_->reward);
+  const json* reward = FindField(row, dialect_->reward);
   if (reward != nullptr && !reward->is_number() && !reward->is_boolean())
-    return Unexpected(dialect_->reward, *reward, "a number, true, false or null");
-  const json* raw = Find(row, dialect_->raw_reward);
+    return Unexpected(dialect_->reward, *reward, kRewardValue);
+  const json* raw = FindField(row, dialect_->raw_reward);
   if (raw != nullptr && !raw->is_number())
     return Unexpected(dialect_->raw_reward, *raw, "a number");
   completion.SetRewards(reward == nullptr ? kNone : NumberOf(*reward));
@@ -221,7 +189,7 @@ Status RowReader::Decide(const json& row, CompletionFacts& completion) const {
   if (!scored) completion.outcome = Outcome::kUnscorable;
   completion.judged = rule_.judged && (rule_.deciding.empty() || !scored);
   for (const std::string& field : rule_.deciding) {
-    const json* value = Find(row, field);
+    const json* value = FindField(row, field);
     if (value == nullptr || !scored) continue;
     const FieldValues& values = rule_.values.at(field);
     completion.judged = true;
@@ -237,7 +205,7 @@ Status RowReader::Decide(const json& row, CompletionFacts& completion) const {
 }
 
 Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) const {
-  const json* outcome = Find(row, dialect_->outcome);
+  const json* outcome = FindField(row, dialect_->outcome);
   if (outcome == nullptr) return OkStatus();
   if (outcome->is_boolean() || outcome->is_number()) {
     const double value = NumberOf(*outcome);
@@ -245,7 +213,7 @@ Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) cons
     // The accuracy decides collapse; the score may be shaped.
     if (std::isfinite(completion.shaped_reward)) completion.deciding_reward = value;
   } else {
-    const std::string text = TextOf(*outcome);
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadText(row, dialect_->outcome));
     const auto known = {Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable};
     const auto found =
         std::ranges::find_if(known, [&](Outcome o) { return OutcomeName(o) == text; });
@@ -259,7 +227,7 @@ Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) cons
 }
 
 Status RowReader::ReadLengths(const json& row, CompletionFacts& completion) const {
-  if (const json* tokens = Find(row, dialect_->tokens)) {
+  if (const json* tokens = FindField(row, dialect_->tokens)) {
     const std::int64_t value =
         tokens->is_number()
             ? static_cast<std::int64_t>(std::clamp(tokens->get<double>(), -1.0, 2e9))
@@ -268,9 +236,9 @@ Status RowReader::ReadLengths(const json& row, CompletionFacts& completion) cons
     completion.tokens = static_cast<std::int32_t>(value);
     if (options_.max_tokens > 0) completion.truncated = value >= options_.max_tokens;
   }
-  if (const json* reason = Find(row, dialect_->finish_reason))
-    completion.truncated = TextOf(*reason) == "length";
-  if (const json* logprob = Find(row, dialect_->logprob)) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string reason, ReadText(row, dialect_->finish_reason));
+  if (!reason.empty()) completion.truncated = reason == "length";
+  if (const json* logprob = FindField(row, dialect_->logprob)) {
     if (!logprob->is_number() || logprob->get<double>() > 1e-3)
       return Unexpected(dialect_->logprob, *logprob, "nats of the whole completion, <= 0");
     completion.logprob = logprob->get<double>();
@@ -300,49 +268,91 @@ Result<DumpRow> RowReader::ReadGroup(const json& row) const {
       completion.truncated = *completion.tokens >= options_.max_tokens;
   }
   if (batch.history[0].scored > 0) read.facts.history = batch.history[0];
-  read.facts.prompt_id = row.contains("id") ? TextOf(row["id"]) : "";
+  BUTTRESS_ASSIGN_OR_RETURN(read.facts.prompt_id, ReadText(row, "id"));
   return read;
+}
+
+// Sets the names of the prompt and of its group.
+Status RowReader::ReadPrompt(const json& row, DumpRow& read) const {
+  const json* id = dialect_ == &kPlain ? FindField(row, "id") : nullptr;
+  const json* group = FindField(row, dialect_->group);
+  if (FindField(row, dialect_->prompt) == nullptr && id == nullptr && group == nullptr) {
+    return InvalidArgument("no field '" + std::string(dialect_->prompt) +
+                           "', which names the prompt of the completion");
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string prompt, ReadText(row, dialect_->prompt));
+  read.facts.prompt_id = PromptName(prompt);
+  if (id != nullptr) {
+    BUTTRESS_ASSIGN_OR_RETURN(read.facts.prompt_id, ReadText(row, "id"));
+  }
+  // Equal questions with different answers are different prompts.
+  const json* truth = FindField(row, dialect_->truth);
+  read.group = MixSeed(HashText(id != nullptr ? read.facts.prompt_id : prompt),
+                       HashText(truth != nullptr ? truth->dump() : ""));
+  if (group == nullptr) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string name, ReadText(row, dialect_->group));
+  read.group = HashText(dialect_ == &kVerl ? SampleOf(name) : std::string_view(name));
+  if (FindField(row, dialect_->prompt) == nullptr && id == nullptr) read.facts.prompt_id = name;
+  return OkStatus();
+}
+
+Status RowReader::ReadCompletion(const json& row, CompletionFacts& completion) const {
+  BUTTRESS_RETURN_IF_ERROR(ReadReward(row, completion));
+  BUTTRESS_RETURN_IF_ERROR(Decide(row, completion));
+  BUTTRESS_RETURN_IF_ERROR(ReadLengths(row, completion));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadText(row, dialect_->text));
+  if (FindField(row, dialect_->text) != nullptr) completion.text = FactsOfText(text);
+  const json* truth = FindField(row, dialect_->truth);
+  if (truth == nullptr || !truth->is_primitive()) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string answer, ReadText(row, dialect_->truth));
+  ReadTruth(text, answer, completion);
+  return OkStatus();
+}
+
+// The fields of the row without a value that others of the dump have, or that is null.
+std::vector<Gap> RowReader::GapsOf(const json& row) const {
+  constexpr std::string_view kNoVerdict = "such a completion has no verdict";
+  std::vector<Gap> gaps;
+  const auto look = [&](std::string_view field, bool expected, std::string_view meaning) {
+    const auto found = row.find(field);
+    if (!field.empty() && (found == row.end() ? expected : found->is_null()))
+      gaps.push_back({std::string(field), meaning});
+  };
+  if (dialect_ == &kGroups) {
+    const bool any = std::ranges::any_of(row["rewards"], [](const json& r) { return r.is_null(); });
+    if (any) gaps.push_back({"rewards", kNoVerdict});
+    return gaps;
+  }
+  const bool several = rule_.fields.size() > 1;
+  for (const std::string& field : rule_.fields)
+    look(field, true, several ? "the reward is the sum of the other columns" : kNoVerdict);
+  if (dialect_ == &kTrl) look(kAdvantage, true, "the trainer had no number there either");
+  if (dialect_ != &kTrl) look(dialect_->reward, true, kNoVerdict);
+  for (const std::string& field : options_.rewards)
+    if (dialect_ != &kTrl) look(field, true, "the next --reward decides there, or nothing");
+  look(dialect_->outcome, rule_.outcomes, "the reward decides there what is right");
+  for (const std::string_view field :
+       {dialect_->raw_reward, dialect_->text, dialect_->tokens, dialect_->logprob,
+        dialect_->version, dialect_->finish_reason})
+    look(field, false, "it counts as not known there");
+  return gaps;
 }
 
 Result<DumpRow> RowReader::Read(const json& row) {
   if (!row.is_object()) return InvalidArgument("not a JSON object");
   DumpRow read;
-  const json* prompt = Find(row, dialect_->prompt);
-  const json* id = dialect_ == &kPlain ? Find(row, "id") : nullptr;
-  const json* truth = Find(row, dialect_->truth);
-  const std::string truth_text =
-      truth != nullptr && (truth->is_string() || truth->is_number()) ? TextOf(*truth) : "";
   if (dialect_ == &kGroups) {
     BUTTRESS_ASSIGN_OR_RETURN(read, ReadGroup(row));
   } else {
-    CompletionFacts& completion = read.facts.completions.emplace_back();
-    BUTTRESS_RETURN_IF_ERROR(ReadReward(row, completion));
-    BUTTRESS_RETURN_IF_ERROR(Decide(row, completion));
-    BUTTRESS_RETURN_IF_ERROR(ReadLengths(row, completion));
-    const json* text = Find(row, dialect_->text);
-    const std::string completion_text = text == nullptr ? "" : TextOf(*text);
-    if (text != nullptr) completion.text = FactsOfText(completion_text);
-    ReadTruth(completion_text, truth_text, completion);
-    if (prompt == nullptr && id == nullptr && Find(row, dialect_->group) == nullptr) {
-      return InvalidArgument("no field '" + std::string(dialect_->prompt) +
-                             "', which names the prompt of the completion");
-    }
-    // Equal questions with different answers are different prompts.
-    const std::string prompt_text = prompt == nullptr ? "" : TextOf(*prompt);
-    read.facts.prompt_id = id != nullptr ? TextOf(*id) : PromptName(prompt_text);
-    read.group =
-        MixSeed(HashText(id != nullptr ? read.facts.prompt_id : prompt_text), HashText(truth_text));
+    BUTTRESS_RETURN_IF_ERROR(ReadCompletion(row, read.facts.completions.emplace_back()));
+    BUTTRESS_RETURN_IF_ERROR(ReadPrompt(row, read));
   }
-  if (const json* group = Find(row, dialect_->group)) {
-    const std::string text = TextOf(*group);
-    read.group = HashText(dialect_ == &kVerl ? SampleOf(text) : std::string_view(text));
-    if (read.facts.prompt_id.empty()) read.facts.prompt_id = text;
-  }
-  if (const json* source = Find(row, dialect_->source)) read.facts.source = TextOf(*source);
-  if (const json* sampler = Find(row, dialect_->sampler)) read.facts.sampler = TextOf(*sampler);
+  BUTTRESS_ASSIGN_OR_RETURN(read.facts.source, ReadText(row, dialect_->source));
+  BUTTRESS_ASSIGN_OR_RETURN(read.facts.sampler, ReadText(row, dialect_->sampler));
   BUTTRESS_RETURN_IF_ERROR(ReadStep(row, "step", "a whole number, not negative", read.step));
   BUTTRESS_RETURN_IF_ERROR(
       ReadStep(row, dialect_->version, "the step of the weights", read.facts.version_step));
+  read.gaps = GapsOf(row);
   return read;
 }
 

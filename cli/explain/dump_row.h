@@ -15,7 +15,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "cli/explain/dump_fields.h"
 #include "cli/explain/reward_fields.h"
 #include "cli/explain/step_source.h"
 #include "lib/base/report/status.h"
@@ -42,6 +44,7 @@ struct DumpRow {
   std::uint64_t group = 0;  // rows of a step with the same value form a group
   bool whole_group = false;
   GroupFacts facts;  // one completion or a whole group; the caller sets `step` and `where`
+  std::vector<Gap> gaps;
 };
 
 // Reads rows of one dialect. Not thread-safe.
@@ -68,7 +71,10 @@ class RowReader {
   Status ReadLengths(const nlohmann::json& row, CompletionFacts& completion) const;
   void ReadTruth(const std::string& text, const std::string& truth,
                  CompletionFacts& completion) const;
+  Status ReadCompletion(const nlohmann::json& row, CompletionFacts& completion) const;
+  Status ReadPrompt(const nlohmann::json& row, DumpRow& read) const;
   Result<DumpRow> ReadGroup(const nlohmann::json& row) const;
+  std::vector<Gap> GapsOf(const nlohmann::json& row) const;
 
   const Dialect* dialect_;
   StepSourceOptions options_;

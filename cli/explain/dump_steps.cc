@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "cli/explain/dump_fields.h"
 #include "cli/explain/dump_row.h"
 #include "cli/explain/json_line.h"
 #include "cli/explain/step_source.h"
@@ -67,12 +68,16 @@ class DumpSteps : public StepSource {
           std::to_string(bad_rows_) +
           (bad_rows_ == 1 ? " bad row was left out: " : " bad rows were left out, the first: ") +
           errors_.substr(0, errors_.find('\n')));
+    std::ranges::move(gaps_.Remarks(), std::back_inserter(remarks));
     if (huge_rewards_ > 0) {
       remarks.push_back(fmt::format(
           "{} completions count as unscorable, because their rewards are not in [-{}, {}], the "
           "first: {}",
           huge_rewards_, kMaxReward, kMaxReward, first_huge_));
     }
+    if (options_.max_tokens > 0 && rows_reader_ && !has_tokens_)
+      remarks.push_back("--max-tokens has no effect: the rows have no number of tokens" +
+                        TokensField());
     if (logged_again_ > 0) {
       remarks.push_back(
           fmt::format("{} steps were left out because their rows equal those of the step before: "
@@ -149,14 +154,21 @@ class DumpSteps : public StepSource {
   // dialect, that of the first.
   Result<std::unique_ptr<LineReader>> OpenNext() {
     while (next_file_ < files_.size()) {
-      BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<LineReader> file,
-                                LineReader::Open(files_[next_file_++]));
-      Result<const Dialect*> dialect = DialectOf(*file);
+      const std::string& path = files_[next_file_++];
+      Result<std::unique_ptr<LineReader>> opened = LineReader::Open(path);
+      if (!opened.ok() && !IsAtWork() && !options_.skip_bad)
+        return InvalidArgument(opened.status().message() + "; --skip-bad leaves the file out");
+      Result<const Dialect*> dialect =
+          opened.ok() ? DialectOf(**opened) : Result<const Dialect*>(opened.status());
+      if (!dialect.ok() && IsAtWork() && (!opened.ok() || !HasLine(**opened))) {
+        unfinished_ = std::filesystem::path(path).filename().string();
+        continue;
+      }
       if (dialect.ok() && rows_reader_ && *dialect != &rows_reader_->dialect())
         dialect = InvalidArgument(fmt::format("it is of {}, the files before it are of {}",
                                               (*dialect)->name, rows_reader_->dialect().name));
       if (!dialect.ok()) {
-        LeaveOut(file->path(), dialect.status());
+        LeaveOut(path, dialect.status());
         continue;
       }
       if (!rows_reader_) {
@@ -165,26 +177,34 @@ class DumpSteps : public StepSource {
                                   RowReader::Make(**dialect, options_, std::move(rule)));
       }
       ++dumps_;
-      return file;
+      return *std::move(opened);
     }
-    if (dumps_ > 0) return std::unique_ptr<LineReader>();
+    if (dumps_ > 0 || !unfinished_.empty()) return std::unique_ptr<LineReader>();
     return NotFound((others_ == 1 ? "not a dump: " : "no file is a dump: ") + other_files_);
+  }
+
+  // Whether a trainer may be at work on the file that was opened last.
+  bool IsAtWork() const { return options_.growing && next_file_ == files_.size(); }
+
+  static bool HasLine(const LineReader& file) {
+    return file.number() > 1 || (file.number() == 1 && file.ended());
   }
 
   // Looks through the rows of the dump. Those that are none are reported when they are read.
   Result<RewardRule> FindRule(const Dialect& dialect) const {
     RewardSurvey survey(dialect, options_.rewards);
     for (std::size_t i = next_file_ - 1; i < files_.size() && !survey.settled(); ++i) {
-      BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<LineReader> file,
-                                LineReader::Open(files_[i]));
-      const Result<const Dialect*> own = DialectOf(*file);
+      const Result<std::unique_ptr<LineReader>> file = LineReader::Open(files_[i]);
+      if (!file.ok()) continue;  // which is said where its rows are read
+      const Result<const Dialect*> own = DialectOf(**file);
       if (!own.ok() || *own != &dialect) continue;
       std::string_view line;
       while (!survey.settled()) {
-        BUTTRESS_ASSIGN_OR_RETURN(const bool found, file->Next(line));
+        BUTTRESS_ASSIGN_OR_RETURN(const bool found, (*file)->Next(line));
         if (!found) break;
         nlohmann::json row = ParseLine(line);
-        if (row.is_object() && HasTextsOfNumbers(dialect, file->path())) ReadNumbers(dialect, row);
+        if (row.is_object() && HasTextsOfNumbers(dialect, (*file)->path()))
+          ReadNumbers(dialect, row);
         survey.Add(row);
       }
     }
@@ -216,10 +236,11 @@ class DumpSteps : public StepSource {
       Result<DumpRow> row = ReadRow(line);
       if (row.ok()) row = AssignStep(*std::move(row), where);
       if (row.ok()) {
+        gaps_.Add(row->gaps, where);
         MaskHugeRewards(row->facts);
         return std::optional<DumpRow>(*std::move(row));
       }
-      if (options_.growing && !reader_->ended() && next_file_ == files_.size()) {
+      if (IsAtWork() && !reader_->ended()) {
         unfinished_ = where;
         continue;
       }
@@ -266,11 +287,21 @@ class DumpSteps : public StepSource {
   }
 
   void MaskHugeRewards(GroupFacts& facts) {
+    const std::string_view field = rows_reader_->dialect().reward;
     for (CompletionFacts& completion : facts.completions) {
-      const double reward = completion.shaped_reward;
-      if (!MaskHugeReward(completion)) continue;
-      if (++huge_rewards_ == 1) first_huge_ = fmt::format("{}: {}", facts.where, reward);
+      has_tokens_ = has_tokens_ || completion.tokens;
+      const double reward = std::abs(completion.shaped_reward) > kMaxReward
+                                ? completion.shaped_reward
+                                : completion.raw_reward;
+      if (!MaskHugeReward(completion) || ++huge_rewards_ > 1) continue;
+      first_huge_ = fmt::format("{}: {} = {}", facts.where,
+                                field.empty() ? "the sum of the columns" : field, reward);
     }
+  }
+
+  std::string TokensField() const {
+    const std::string_view field = rows_reader_->dialect().tokens;
+    return field.empty() ? "" : fmt::format(" ({})", field);
   }
 
   void RecordError(const std::string& where, const Status& status) {
@@ -324,7 +355,7 @@ class DumpSteps : public StepSource {
   const std::vector<std::string> files_;
   const StepSourceOptions options_;
   const std::vector<std::string> first_remarks_;
-  std::string unfinished_;  // the line that is being written, of a dump that grows
+  std::string unfinished_;  // the line or file that is being written, of a dump that grows
   std::size_t next_file_ = 0;
   std::unique_ptr<LineReader> reader_;
   std::optional<RowReader> rows_reader_;
@@ -339,6 +370,8 @@ class DumpSteps : public StepSource {
   std::uint64_t groups_without_step_ = 0;
   std::size_t bad_rows_ = 0;
   std::string errors_;
+  Gaps gaps_;
+  bool has_tokens_ = false;
   std::int64_t huge_rewards_ = 0;
   std::string first_huge_;
   std::int64_t steps_ = 0;  // read so far

@@ -79,8 +79,12 @@ bool RewardSurvey::settled() const {
 }
 
 Result<RewardRule> RewardSurvey::Finish() {
+  if (!named_.empty() && dialect_.name == "groups")
+    return InvalidArgument(fmt::format(
+        "--reward {}: rows of whole groups have one reward, rewards; leave --reward out",
+        named_[0]));
   for (const std::string& field : named_) {
-    if (values_.contains(field) || dialect_.name == "groups") continue;
+    if (values_.contains(field)) continue;
     return InvalidArgument(
         fmt::format("--reward {}: no row has a number there; rows have numbers in {}", field,
                     fmt::join(numbers_, ", ")));
@@ -160,6 +164,7 @@ RewardRule RewardSurvey::RuleOfColumns() {
 
 RewardRule RewardSurvey::RuleOfField() const {
   RewardRule rule{.deciding = named_, .values = values_};
+  rule.outcomes = has_outcomes_ && named_.empty();
   const std::string field = FieldOf(dialect_, values_);
   const auto values = values_.find(field);
   if (!named_.empty() || has_outcomes_ || values == values_.end()) return rule;

@@ -60,7 +60,8 @@ struct RewardRule {
   std::vector<std::string> deciding = {};
   std::map<std::string, FieldValues> values = {};  // of the fields above
   bool judged = true;                              // whether something says what is right
-  std::string remark = {};                         // what was assumed, a sentence; may be empty
+  bool outcomes = false;    // whether the field of the dialect for the outcome decides
+  std::string remark = {};  // what was assumed, a sentence; may be empty
 };
 
 // Finds the rule by looking at the rows of a dump before they are read. Not thread-safe.

@@ -64,8 +64,8 @@ Result<std::vector<std::string>> FilesIn(const std::string& folder, std::string_
 
 constexpr std::array<const char*, 4> kEndings = {".jsonl", ".parquet", ".arrow", ".csv"};
 
-// Says which files of a folder are not read because it has some with `ending`.
-std::vector<std::string> OtherKinds(const std::string& folder, std::string_view ending) {
+// Returns the names of the dumps in a folder that do not end with `ending`.
+std::vector<std::string> OtherDumps(const std::string& folder, std::string_view ending) {
   std::vector<std::string> names;
   for (const char* other : kEndings) {
     if (other == ending) continue;
@@ -73,12 +73,29 @@ std::vector<std::string> OtherKinds(const std::string& folder, std::string_view 
     if (!files.ok()) continue;
     for (const std::string& file : *files) names.push_back(fs::path(file).filename().string());
   }
-  if (names.empty()) return {};
-  return {
-      fmt::format("left out {} of another format in {}, the first: {}; a folder is read in one "
-                  "format, the first that it has of {}",
-                  names.size() == 1 ? "1 file" : fmt::format("{} files", names.size()), folder,
-                  names[0], fmt::join(kEndings, ", "))};
+  return names;
+}
+
+// Says which files are not read because `place` has some with `ending`: of other formats there, and
+// all in `folder` next to it.
+std::vector<std::string> LeftOut(const std::string& folder, const std::string& place,
+                                 std::string_view ending) {
+  const auto counted = [](const std::vector<std::string>& names) {
+    return names.size() == 1 ? std::string("1 file") : fmt::format("{} files", names.size());
+  };
+  std::vector<std::string> remarks;
+  if (const auto names = OtherDumps(place, ending); !names.empty()) {
+    remarks.push_back(
+        fmt::format("left out {} of another format in {}, the first: {}; a folder is read in one "
+                    "format, the first that it has of {}",
+                    counted(names), place, names[0], fmt::join(kEndings, ", ")));
+  }
+  if (place == folder) return remarks;
+  if (const auto names = OtherDumps(folder, ""); !names.empty()) {
+    remarks.push_back(fmt::format("read {}, and left out {} next to it, the first: {}", place,
+                                  counted(names), names[0]));
+  }
+  return remarks;
 }
 
 Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
@@ -94,7 +111,7 @@ Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
     for (const char* ending : kEndings) {
       BUTTRESS_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesIn(place, ending));
       if (!files.empty())
-        return OpenDumpSteps(std::move(files), options, OtherKinds(place, ending));
+        return OpenDumpSteps(std::move(files), options, LeftOut(folder, place, ending));
     }
   }
   return NotFound(folder +

@@ -1,6 +1,7 @@
 // `buttress explain PATH`: reports why groups gave no signal, for run folders and for dumps of
 // other trainers.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -85,7 +86,9 @@ Result<ComparedReport> ReadReport(const std::string& path, const ExplainFlags& f
   }
   ComparedReport read = {{path, source->description(), source->remarks()},
                          post_mortem.Finish(source->misjudged_sources())};
-  if (read.report.all.groups == 0) return InvalidArgument(path + std::string(kNoGroups));
+  if (read.report.all.groups == 0)
+    return InvalidArgument(fmt::format("{}{}{}{}", fmt::join(read.head.remarks, "; "),
+                                       read.head.remarks.empty() ? "" : "; ", path, kNoGroups));
   return read;
 }
 
@@ -98,13 +101,15 @@ std::string PagePath(const ExplainFlags& flags) {
   return run.empty() ? "" : JoinPath(run, "explain.html");
 }
 
-// kFailedPrecondition names the first condition that holds (ConditionHolds).
+// kFailedPrecondition names the first condition that holds (ConditionHolds); the names of all are
+// checked before.
 Status Check(const std::vector<Condition>& conditions, const nlohmann::ordered_json& summary) {
+  Status first;
   for (const Condition& condition : conditions) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool holds, Holds(condition, summary));
-    if (holds) return ConditionHolds(condition.text);
+    if (holds && first.ok()) first = ConditionHolds(condition.text);
   }
-  return OkStatus();
+  return first;
 }
 
 Status ExplainGroups(const ExplainFlags& flags, const std::vector<Condition>& conditions) {
@@ -152,7 +157,7 @@ Status ExplainOnce(const ExplainFlags& flags, const std::vector<Condition>& cond
 // Whether a trainer has written nothing to `path` yet.
 bool HasNothingYet(const std::string& path) {
   std::error_code none;
-  if (std::filesystem::is_empty(path, none)) return true;
+  if (!std::filesystem::exists(path, none) || std::filesystem::is_empty(path, none)) return true;
   return std::filesystem::is_directory(path, none) &&
          OpenSteps(path, {}).status().code() == StatusCode::kNotFound;
 }
@@ -206,9 +211,11 @@ std::function<Status()> AddExplain(CLI::App& app) {
       "column that says what is right; may be repeated: the first that a row has decides, and "
       "of TRL the reward is their sum [the one column with two values, else none]");
   app.add_option("--max-tokens", flags->source.max_tokens,
-                 "token limit of the run: completions of that length count as truncated");
+                 "token limit of the run: completions of that length count as truncated")
+      ->check(CLI::PositiveNumber);
   app.add_option("--stale-after", flags->rules.stale_steps,
                  "age in steps above which weights count as stale")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--history-steps", flags->rules.history_steps,
                  "age in steps above which an earlier visit of a prompt says nothing about it")

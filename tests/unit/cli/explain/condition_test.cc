@@ -54,6 +54,8 @@ TEST(ConditionTest, OtherTextsAreRefused) {
                                   {"> 1", "no name"},
                                   {"acr > much", "'much' is no number"},
                                   {"acr > 1 2", "'1 2'"},
+                                  {"acr > nan", "'nan' is no number"},
+                                  {"acr < inf", "'inf' is no number"},
                                   {"acr == 1", "no comparison"},
                                   {"acr >", "'' is no number"}}) {
     const auto condition = ParseCondition(text);

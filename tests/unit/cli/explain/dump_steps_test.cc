@@ -4,46 +4,15 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
-#include "cli/explain/dump_row.h"
-#include "cli/explain/step_source.h"
 #include "lib/data/line_reader.h"
 #include "lib/explain/post_mortem.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/cli/explain/dump_steps_fixture.h"
 
 namespace buttress {
 namespace {
 
 using ::testing::HasSubstr;
-using Steps = std::vector<std::vector<GroupFacts>>;
-
-class DumpStepsTest : public ::testing::Test {
- protected:
-  void Write(const std::string& name, const std::string& text) {
-    std::filesystem::create_directories(
-        std::filesystem::path(folder_.path() + "/" + name).parent_path());
-    std::ofstream(folder_.path() + "/" + name) << text;
-  }
-
-  Result<Steps> ReadAll() {
-    BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<StepSource> source,
-                              OpenSteps(folder_.path(), options_));
-    Steps steps;
-    while (true) {
-      BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupFacts> groups, source->Next());
-      remarks_ = source->remarks();
-      if (groups.empty()) return steps;
-      steps.push_back(std::move(groups));
-    }
-  }
-
-  std::string ErrorOf() { return ReadAll().status().message(); }
-
-  TempDir folder_;
-  StepSourceOptions options_;
-  std::vector<std::string> remarks_;
-};
 
 TEST_F(DumpStepsTest, VerlRowsOfOnePromptFormAGroupInAnyOrder) {
   Write("10.jsonl", "{\"input\":\"p\",\"output\":\"a\",\"gts\":\"4\",\"score\":1.0,\"step\":10}\n");
@@ -144,7 +113,9 @@ TEST_F(DumpStepsTest, TrlRewardsAreSumsOfColumnsAndChatsBecomeText) {
   EXPECT_EQ(group.completions[0].deciding_reward, 1.5);
   EXPECT_TRUE(std::isnan(group.completions[1].deciding_reward));
   EXPECT_EQ(group.completions[0].text.words, 1);
-  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("accuracy + format")));
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("accuracy is absent, null"),
+                                               HasSubstr("format is absent, null"),
+                                               HasSubstr("accuracy + format")));
   options_.rewards = {"accuracy"};
   steps = ReadAll();
   EXPECT_EQ((*steps)[0][0].completions[0].deciding_reward, 1.0);
@@ -304,7 +275,7 @@ TEST_F(DumpStepsTest, ARewardOfTrueIsOneAndATextOfNanIsNone) {
   EXPECT_EQ(group.completions[0].deciding_reward, 1);
   EXPECT_EQ(group.completions[1].deciding_reward, 0);
   EXPECT_EQ(group.completions[2].outcome, Outcome::kUnscorable);
-  EXPECT_THAT(remarks_, ::testing::IsEmpty());
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("in 1 row, the first 1.jsonl:3")));
 }
 
 TEST_F(DumpStepsTest, ALineThatIsBeingWrittenIsLeftOutOfADumpThatGrows) {
@@ -336,7 +307,7 @@ TEST_F(DumpStepsTest, GroupsWithoutAVerdictAreNotTakenForFilteredOnes) {
     text += fmt::format(R"({{"step":1,"rewards":[null,null],"id":"{}"}})", k) + "\n";
   Write("1.jsonl", text + R"({"step":1,"rewards":[1,0,1,0],"id":"m"})" + "\n");
   ASSERT_TRUE(ReadAll().ok());
-  EXPECT_THAT(remarks_, ::testing::IsEmpty());
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("rewards is absent, null")));
 }
 
 TEST_F(DumpStepsTest, AHugeRewardIsUnscorableNamedAndCounted) {
@@ -351,7 +322,7 @@ TEST_F(DumpStepsTest, AHugeRewardIsUnscorableNamedAndCounted) {
   EXPECT_EQ((*steps)[0][0].completions[1].outcome, Outcome::kUnscorable);
   EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr(
                             "2 completions count as unscorable, because their rewards are not in "
-                            "[-1000000, 1000000], the first: 1.jsonl:2: 1e+308")));
+                            "[-1000000, 1000000], the first: 1.jsonl:2: reward = 1e+308")));
   PostMortem post_mortem(CauseRules{}, {});
   const Status added = post_mortem.Add((*steps)[0]);
   EXPECT_TRUE(added.ok()) << added.ToString();
