@@ -14,7 +14,9 @@ constexpr double kRightEdge = kWidth - kRight;
 constexpr std::size_t kMaxPoints = 600;  // of a line; more points would share pixels
 
 constexpr const char* kStyle = R"css(
-body { font: 14px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 1020px; margin: 32px auto; }
+body { font: 14px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 1020px; margin: 32px auto;
+  padding: 0 16px; }
+h1, h2, p, li, summary, .tile { overflow-wrap: anywhere; }
 h1 { font-size: 22px; margin-bottom: 2px; }
 h2 { font-size: 17px; margin: 34px 0 8px; border-bottom: 1px solid #d8dee4; padding-bottom: 4px; }
 p.about, .note { color: #59636e; margin: 2px 0; }
@@ -32,8 +34,18 @@ td.wide { overflow-wrap: anywhere; }
 .bar { height: 12px; border-radius: 2px; min-width: 2px; }
 .dot { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }
 svg { width: 100%; height: auto; }
+pre, .plots { overflow-x: auto; }
 details { margin: 8px 0; }
 summary { cursor: pointer; font-weight: 600; }
+@media (max-width: 700px) {
+  body { margin: 12px auto; padding: 0 12px; }
+  ul { padding-left: 20px; }
+  table { display: block; overflow-x: auto; }
+  td.wide { min-width: 150px; }
+  .bars { display: none; }
+  td.n, th.n { padding-right: 10px; }
+  .plots svg { min-width: 700px; }
+}
 )css";
 
 using Points = std::vector<std::pair<double, double>>;
@@ -218,7 +230,8 @@ std::string DrawPlot(const Plot& plot, double y0) {
 }  // namespace
 
 std::string HtmlPage(const std::string& title, const std::string& body) {
-  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" +
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>" +
          EscapeXml(title) + "</title><style>" + kStyle + "</style></head><body>\n" + body +
          "</body></html>\n";
 }

@@ -27,7 +27,8 @@ struct Plot {
 std::string PlotsSvg(const std::string& title, const std::vector<Plot>& plots);
 
 // Returns a page without external addresses, in the style of reports: classes `tiles`, `tile`,
-// `about`, `note`, `bar`, `dot`, and of cells `n` (number), `name` and `wide`.
+// `about`, `note`, `bar`, `dot`, `plots`, and of cells `n` (number), `name`, `bars` and `wide`. It
+// fits the screen of a phone: what is wider, tables and `plots`, scrolls by itself.
 std::string HtmlPage(const std::string& title, const std::string& body);
 
 // Escapes text for XML and HTML.

@@ -38,7 +38,7 @@ std::string Curves(const std::vector<ComparedRun>& runs) {
       }
     }
   }
-  return PlotsSvg("", plots);
+  return "<div class=\"plots\">" + PlotsSvg("", plots) + "</div>\n";
 }
 
 // A row. Names and numbers stay on one line.

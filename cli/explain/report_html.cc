@@ -62,7 +62,7 @@ std::string Tiles(const Report& report) {
 std::string CauseTable(const Report& report) {
   std::string html =
       "<table><tr><th>cause</th><th class=\"n\">groups</th><th class=\"n\">share</th><th "
-      "style=\"width:min(300px,calc(30vw - 60px))\"></th><th>meaning</th></tr>\n";
+      "class=\"bars\" style=\"width:min(300px,calc(30vw - 60px))\"></th><th>meaning</th></tr>\n";
   std::int64_t most = 1;
   for (const std::int64_t count : report.all.causes) most = std::max(most, count);
   for (std::size_t i = 0; i < kCauses; ++i) {
@@ -71,8 +71,10 @@ std::string CauseTable(const Report& report) {
     html += "<tr><td class=\"name\">" + Dot(i) + Name(i) + "</td>" +
             NumberCell(std::to_string(count)) +
             NumberCell(fmt::format("{:.1f} %", 100 * Share(count, report.all.collapsed))) +
-            fmt::format("<td><div class=\"bar\" style=\"width:{:.1f}%;background:{}\"></div></td>",
-                        100 * Share(count, most), kColors[i]) +
+            fmt::format(
+                "<td class=\"bars\"><div class=\"bar\" "
+                "style=\"width:{:.1f}%;background:{}\"></div></td>",
+                100 * Share(count, most), kColors[i]) +
             Cell(std::string(InfoOf(static_cast<Cause>(i)).meaning)) + "</tr>\n";
   }
   return html + "</table>\n";
@@ -254,7 +256,7 @@ std::string ReportHtml(const ReportHead& head, const Report& report) {
   for (const std::string& step : NextSteps(report)) html += "<li>" + EscapeXml(step) + "</li>\n";
   html += "</ul>\n";
   if (report.all.collapsed > 0) html += "<h2>Causes</h2>\n" + CauseTable(report);
-  html += "<h2>Over time</h2>\n" + PlotsSvg("", Plots(report)) +
+  html += "<h2>Over time</h2>\n<div class=\"plots\">" + PlotsSvg("", Plots(report)) + "</div>\n" +
           TallyTable("source", report.sources) + TallyTable("sampler", report.samplers) +
           PromptTable(report) + RemedyTable(report);
   if (report.all.collapsed > 0) html += Examples(report);
