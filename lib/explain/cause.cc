@@ -180,7 +180,9 @@ std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& 
   return Diagnosis{Cause::kTruncated,
                    fmt::format("{} of {} completions {}", truncated, n,
                                reported ? "ended at the token limit"
-                                        : "end midway, at the greatest lengths of the run")};
+                               : context.token_limit
+                                   ? "have the greatest number of tokens, as many of the run do"
+                                   : "end midway, at the greatest lengths of the run")};
 }
 
 std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,

@@ -98,6 +98,12 @@ struct CauseRules {
   // to 64 words are a fault of the sampler.
   double live_similarity = 0.5;
 
+  // Dumps without finish reasons: the greatest number of tokens is the limit if at least so many
+  // times as many completions have it as have each of the numbers below it, down to limit_near of
+  // it. Shorter answers have one length by their form, as numbers of three digits do.
+  double limit_spike = 5, limit_near = 0.9;
+  std::int32_t shortest_limit = 32;
+
   // Dumps of texts alone: a completion counts as truncated if it ends midway and is among the
   // longest, provided that short completions rarely end midway.
   double midway_base = 0.2;     // share of the shorter half above which endings are not used

@@ -8,6 +8,21 @@
 namespace buttress {
 namespace {
 
+// Returns the length at which many completions end exactly, unless as many end a little before.
+std::optional<std::int32_t> FindLimit(const std::vector<std::int32_t>& tokens,
+                                      const CauseRules& rules) {
+  const std::int32_t longest = *std::ranges::max_element(tokens);
+  const auto at_limit = static_cast<double>(std::ranges::count(tokens, longest));
+  const double near = rules.limit_near * longest;
+  const auto below = static_cast<double>(
+      std::ranges::count_if(tokens, [&](std::int32_t n) { return n < longest && n >= near; }));
+  const double many = std::max(5.0, 0.01 * static_cast<double>(tokens.size()));
+  const double usual = below / std::max(1.0, longest - near);
+  const bool limit =
+      longest >= rules.shortest_limit && at_limit >= many && at_limit >= rules.limit_spike * usual;
+  return limit ? std::optional(longest) : std::nullopt;
+}
+
 std::uint32_t Shortened(std::uint64_t digest) {
   return static_cast<std::uint32_t>(digest ^ (digest >> 32));
 }
@@ -178,8 +193,8 @@ void RunHistory::SetSteps(std::span<const GroupFacts> groups) {
   for (auto& [name, step] : steps_) sources_[name].record.SetStreak(step);
 }
 
-// Finds the token limit, at which many completions end exactly. For dumps of texts alone it finds
-// the length of long completions, unless the shorter half ends midway as well.
+// Finds the token limit. For dumps of texts alone it finds the length of long completions, unless
+// the shorter half ends midway as well.
 void RunHistory::SetLengths(GroupContext& context) const {
   constexpr std::size_t kEnough = 32;
   std::vector<std::int32_t> tokens, lengths;
@@ -187,12 +202,7 @@ void RunHistory::SetLengths(GroupContext& context) const {
     if (r.tokens > 0) tokens.push_back(r.tokens);
     if (r.has_text) lengths.push_back(r.length);
   }
-  if (tokens.size() >= kEnough) {
-    const std::int32_t longest = *std::ranges::max_element(tokens);
-    const auto at_limit = std::ranges::count(tokens, longest);
-    if (static_cast<std::size_t>(at_limit) >= std::max<std::size_t>(5, tokens.size() / 100))
-      context.token_limit = longest;
-  }
+  if (tokens.size() >= kEnough) context.token_limit = FindLimit(tokens, rules_);
   if (lengths.size() < kEnough) return;
   std::ranges::sort(lengths);
   const std::int32_t middle = lengths[lengths.size() / 2];
