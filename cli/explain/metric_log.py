@@ -19,7 +19,7 @@ import sys
 
 ROWS = 12  # of the table over time
 STEP_NAMES = ("step", "global_step", "_step", "training/global_step", "data/training/global_step",
-              "trainer/global_step")
+              "trainer/global_step", "rollout/step")
 # Of the raw reward; verl's critic/rewards/mean is the shaped one.
 REWARDS = ("reward", "critic/score/mean", "reward/mean", "rollout_reward/_mean",
            "critic/rewards/mean")
@@ -38,7 +38,9 @@ FEWEST_STEPS = 20  # of a log that shows causes
 SHOWN_OF_A_STEP = ("step", "acr", "all_correct", "all_wrong", "dropped", "raw_reward", "length")
 DEEPEST = 4  # levels of nested objects
 LARGEST_STATE = 256 << 20  # bytes
-NUMBER = re.compile(r"[ '\"]*(?:np\.\w*\()?([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
+NUMBER = re.compile(r"[ '\"]*(?:np\.\w*\()?([-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|"
+                    r"(?:nan|inf(?:inity)?)(?![a-z])))", re.IGNORECASE)
+NAMED = 3  # metrics that are not finite
 
 
 @dataclasses.dataclass
@@ -75,6 +77,9 @@ METRICS = [
     Metric("baseline_reward/pct_0", "all_wrong", "NeMo RL", 0.01),
     Metric("solved_all", "all_correct", "prime-rl"),
     Metric("solved_none", "all_wrong", "prime-rl"),
+    # Shares in spite of their names; groups of other equal rewards are not in them.
+    Metric("zero_std/all_one_percentage", "all_correct", "Miles"),
+    Metric("zero_std/all_zero_percentage", "all_wrong", "Miles"),
     Metric("data/step_num_groups_trainable", "informative", "ART", 1,
            "data/step_num_groups_submitted"),
     Metric("training/filter_groups/evicted_samples", "dropped", "verl"),
@@ -96,6 +101,8 @@ class Log:
     names: list = dataclasses.field(default_factory=list)  # of the metrics that gave the rates
     points: list = dataclasses.field(default_factory=list)
     without_rate: int = 0  # lines with a reward
+    # The lines with a NaN or an infinity by the metric that has it: their number and the first.
+    lost: dict = dataclasses.field(default_factory=dict)
 
     def acr(self):
         return [point["acr"] for point in self.points if point["acr"] is not None]
@@ -108,7 +115,7 @@ def number_in(text):
 
 
 def flatten(row, prefix="", depth=0):
-    """The finite numbers of an object by name; those of nested objects by names with slashes."""
+    """The numbers of an object by name; those of nested objects by names with slashes."""
     values = {}
     for name, value in row.items():
         key = f"{prefix}/{name}" if prefix else name
@@ -118,8 +125,7 @@ def flatten(row, prefix="", depth=0):
             values[key] = number_in(value)
         elif isinstance(value, float):
             values[key] = value
-    return {key: value for key, value in values.items()
-            if value is not None and math.isfinite(value)}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def parsed(text):
@@ -175,12 +181,23 @@ def outcome_of(values, reward):
     return reward if len(parts) < 2 else None
 
 
-def add(log, values, is_log):
+def finite(log, values, line):
+    """The finite ones of the values of a line. The others are counted."""
+    for key, value in values.items():
+        if not math.isfinite(value):
+            count, first = log.lost.get(key, (0, line))
+            log.lost[key] = count + 1, first
+    return {key: value for key, value in values.items() if math.isfinite(value)}
+
+
+def add(log, values, is_log, line=1):
     """Adds a line. `is_log` says that nothing but a log has such lines."""
+    values = finite(log, values, line)
     point = {name: None for name in ("step", "acr", "all_correct", "all_wrong", "dropped")}
+    training = {key: value for key, value in values.items() if not key.startswith("eval")}
     for metric in METRICS:
-        value = find(values, metric.name)
-        whole = find(values, metric.whole) if metric.whole else 1
+        value = find(training, metric.name)
+        whole = find(training, metric.whole) if metric.whole else 1
         place = "acr" if metric.use == "informative" else metric.use
         if value is None or not whole or whole < 0 or point[place] is not None:
             continue
@@ -212,14 +229,16 @@ def read_file(path):
     is_state = path.suffix == ".json" and path.stat().st_size <= LARGEST_STATE
     state = parsed(path.read_text(errors="replace")) if is_state else None
     if isinstance(state, dict) and isinstance(state.get("log_history"), list):
-        for entry in state["log_history"]:
-            add(log, flatten(entry) if isinstance(entry, dict) else {}, True)
+        for number, entry in enumerate(state["log_history"]):
+            add(log, flatten(entry) if isinstance(entry, dict) else {}, True,
+                f"log_history[{number}]")
     else:
         with path.open(errors="replace") as lines:
-            for line in lines:
+            for number, line in enumerate(lines, 1):
                 # An object of JSON may as well be a row of completions, unless verl's FileLogger
                 # wrote it.
-                add(log, values_of(line), '"critic/score/mean"' in line or line[:2] != '{"')
+                add(log, values_of(line), '"critic/score/mean"' in line or line[:2] != '{"',
+                    f"line {number}")
     if log.points:
         return log
     if log.without_rate == 0:
@@ -340,6 +359,11 @@ def as_text(log):
     acr = log.acr()
     text = f"{log.path}: log of {log.trainer}, {len(log.points)} steps\n"
     text += f"collapse is read from {', '.join(log.names)}\n"
+    for key, (count, first) in sorted(log.lost.items())[:NAMED]:
+        lines = "1 line" if count == 1 else f"{count} lines"
+        text += f"note: {key} is NaN or infinite in {lines}, the first {first}: left out\n"
+    if len(log.lost) > NAMED:
+        text += f"note: so are {len(log.lost) - NAMED} more metrics\n"
     if acr:
         text += (f"ACR {mean_of(log.points, 'acr'):.3f} on average, {acr[-1]:.3f} at the end; "
                  f"ACR-100 {acr_100(acr):.3f}, sigma-ACR {sigma_acr(acr):.3f}\n")
@@ -366,6 +390,8 @@ def as_json(log):
     summary = {"log": log.path, "trainer": log.trainer, "metrics": log.names,
                "acr": mean_of(log.points, "acr"), "acr_100": acr_100(acr),
                "sigma_acr": sigma_acr(acr),
+               "not_finite": {key: {"count": count, "first": first}
+                              for key, (count, first) in sorted(log.lost.items())},
                "causes": [{"name": name, "evidence": evidence} for name, evidence in causes(log)],
                "steps": [{key: point[key] for key in SHOWN_OF_A_STEP} for point in log.points]}
     return json.dumps({"summary": summary}, separators=(",", ":")) + "\n"

@@ -44,9 +44,28 @@ class MetricLogTest(unittest.TestCase):
                  '"env/all/by_group/frac_all_good": 0.1}', 0.7),
                 ('{"baseline_reward/pct_0": 20.0, "baseline_reward/pct_1": 30.0, '
                  '"baseline_reward/pct_mixed": 50.0}', 0.5),
+                ("rollout 3: {'rollout/zero_std/all_zero_percentage': 0.5, "
+                 "'rollout/zero_std/all_one_percentage': 0.25, 'rollout/zero_std/count_0.5': 1}",
+                 0.75),
                 ('{"solved_none": 0.5, "solved_all": 0.25}', 0.75)):
             self.assertEqual(self.rates(text), [rate], text)
+        self.assertEqual(self.rates("{'eval/aime/zero_std/all_zero_percentage': 0.5, "
+                                    "'eval/aime/zero_std/all_one_percentage': 0.25}"), [])
         self.assertEqual(self.rates('{"eval_frac_reward_zero_std": 0.25}'), [])
+
+    def test_what_is_not_finite_is_named_with_its_line(self):
+        for text, first in (
+                ('{"step": 1, "solved_all": 0.5, "solved_none": 0.5, "kl": 1}\n'
+                 '{"step": 2, "solved_all": 0.5, "solved_none": 0.5, "kl": NaN}', "line 2"),
+                ("step:1 - solved_all:0.5 - solved_none:0.5 - kl:nan", "line 1"),
+                ("{'solved_all': 0.5, 'solved_none': 0.5, 'kl': -inf, 'info': 'infer'}", "line 1")):
+            log = metric_log.read(self.write("a.log", text + "\n"))
+            self.assertEqual(log.lost, {"kl": (1, first)})
+            self.assertIn(f"note: kl is NaN or infinite in 1 line, the first {first}: left out",
+                          metric_log.as_text(log))
+        state = '{"log_history": [{"step": 1, "frac_reward_zero_std": 0.5, "reward": NaN}]}'
+        log = metric_log.read(self.write("trainer_state.json", state))
+        self.assertEqual(log.lost, {"reward": (1, "log_history[0]")})
 
     def test_a_printed_line_names_its_step(self):
         for text in ("(TaskRunner pid=7) step:12 - solved_all:0.5 - solved_none:0.5",
