@@ -8,7 +8,7 @@
 #include <future>
 #include <optional>
 
-#include "coordinator/standby/standby_folder.h"
+#include "coordinator/standby/copy_mark.h"
 #include "lib/base/net/secret.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
@@ -160,7 +160,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptSet& prompts
     mirror_ = std::make_unique<Mirror>(config.local.out, local.standby, local.standby_wait_ms,
                                        metrics_->metrics);
   }
-  BUTTRESS_RETURN_IF_ERROR(CheckPromotable(config.local.out));
+  BUTTRESS_RETURN_IF_ERROR(PrepareToPromote(config.local.out));
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_RETURN_IF_ERROR(Promote(config.local.out));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());

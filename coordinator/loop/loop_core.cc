@@ -36,7 +36,7 @@ LoopCore::LoopCore(Parts parts, Inbox& inbox)
       metrics_(parts.metrics),
       store_({parts.ledger, parts.payloads, scheduler_, parts.metrics, parts.clock,
               std::move(parts.disk), parts.keep_payloads, parts.last_plan, parts.archive_steps,
-              parts.mirror}),
+              parts.mirror, [this] { AnswerReads(); }}),
       clock_(parts.clock),
       reports_(std::move(parts.out), terms_.controls) {
   if (Mirror* const mirror = parts.mirror; mirror != nullptr)
@@ -100,7 +100,7 @@ void LoopCore::Refuse(const Status& why) {
   LedgerChanges none;
   Turn turn = BeginTurn(none);
   turn.paused = store_.why_paused();
-  std::vector<LoopRequest*> refused = inbox_.Take();
+  std::vector<LoopRequest*> refused = TakeAll();
   for (const ParkedCall& parked : std::exchange(parked_, {})) refused.push_back(parked.call);
   for (LoopRequest* request : refused) {
     const bool may_read = failed_.ok() && request->terms.only_reads;
@@ -108,8 +108,31 @@ void LoopCore::Refuse(const Status& why) {
   }
 }
 
+void LoopCore::AnswerReads() {
+  LedgerChanges none;
+  Turn turn = BeginTurn(none);
+  std::vector<LoopRequest*> held;
+  for (LoopRequest* request : TakeAll()) {
+    if (request->cancelled()) {
+      Reply(request, Cancelled("the caller has left"));
+    } else if (request->terms.only_reads) {
+      Reply(request, request->Apply(turn, true).value_or(OkStatus()));
+    } else {
+      held.push_back(request);
+    }
+  }
+  held_ = std::move(held);
+}
+
+std::vector<LoopRequest*> LoopCore::TakeAll() {
+  std::vector<LoopRequest*> all = std::exchange(held_, {});
+  const std::vector<LoopRequest*> posted = inbox_.Take();
+  all.insert(all.end(), posted.begin(), posted.end());
+  return all;
+}
+
 void LoopCore::ApplyPosted(Turn& turn, Answers& answers) {
-  for (LoopRequest* request : inbox_.Take()) {
+  for (LoopRequest* request : TakeAll()) {
     if (std::optional<Status> status = request->Apply(turn, request->terms.hold_ms == 0)) {
       answers.emplace_back(request, std::move(*status));
     } else {
@@ -210,6 +233,7 @@ void LoopCore::PublishEnd() {
 }
 
 std::int64_t LoopCore::WaitMs() const {
+  if (!held_.empty()) return 0;
   if (store_.paused()) return !parked_.empty() ? 0 : std::min(store_.pause_ms(), kLongestWaitMs);
   if (failed_.ok() && WantedPrompts() > 0) return 0;
   std::int64_t wait_ms = kLongestWaitMs;

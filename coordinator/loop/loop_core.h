@@ -114,8 +114,8 @@ class LoopCore {
   // Returns the time until the next turn is due if nothing is posted, a second at most.
   std::int64_t WaitMs() const;
 
-  // Returns whether long polls wait for an answer.
-  bool has_parked() const { return !parked_.empty(); }
+  // Returns whether calls that were taken wait for an answer.
+  bool has_parked() const { return !parked_.empty() || !held_.empty(); }
 
   // Returns the error after which the process must end; OK without one.
   const Status& failed() const { return failed_; }
@@ -144,6 +144,11 @@ class LoopCore {
   Status MayChange();
   // Answers what waits with `why`, except calls that only read.
   void Refuse(const Status& why);
+  // While a turn waits for the standby: answers calls that only read, with what is durable here,
+  // and those that nobody awaits any more; holds the others for the next turn.
+  void AnswerReads();
+  // Returns what was held or posted, in order.
+  std::vector<LoopRequest*> TakeAll();
   void ApplyPosted(Turn& turn, Answers& answers);
   void Park(LoopRequest* call, std::int64_t deadline_ms);
   // Visits the parked calls that are due or that the turn may have an answer for.
@@ -167,6 +172,7 @@ class LoopCore {
   TurnStore store_;
   LeaseClock clock_;
   std::vector<ParkedCall> parked_;  // by what they await, then by deadline
+  std::vector<LoopRequest*> held_;  // by AnswerReads
   std::map<std::uint64_t, std::string> leased_prompts_;
   RunReports reports_;
   AnnouncedManifest announced_;

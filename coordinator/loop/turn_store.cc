@@ -69,7 +69,7 @@ Status TurnStore::Sync(const Turn& turn) {
 Status TurnStore::WriteLedger(const LedgerChanges& changes) {
   if (parts_.mirror != nullptr) parts_.mirror->PayloadsSynced();
   BUTTRESS_RETURN_IF_ERROR(parts_.ledger.Write(changes));
-  if (parts_.mirror != nullptr) parts_.mirror->EndTurn();
+  if (parts_.mirror != nullptr) parts_.mirror->EndTurn(parts_.while_waiting);
   return OkStatus();
 }
 
@@ -125,14 +125,16 @@ void TurnStore::NoteWritten(const LedgerChanges& changes) {
 void TurnStore::ArchiveEnded() {
   if (!may_archive_ || paused()) return;
   const double begin = MonotonicSeconds();
-  const auto archived =
-      parts_.ledger.Archive(is_archiving_ ? 0 : parts_.archive_steps, kArchivedAtOnce);
+  const auto archived = parts_.ledger.Archive(is_archiving_ ? 0 : parts_.archive_steps,
+                                              kArchivedAtOnce, [this](const std::string& path) {
+                                                if (parts_.mirror != nullptr)
+                                                  parts_.mirror->Archived(path);
+                                              });
   is_archiving_ = may_archive_ = archived.ok() && *archived == kArchivedAtOnce;
   if (!archived.ok()) {
     Log(kWarn, "groups that have ended could not be archived; they stay in the database",
         {{"error", archived.status().ToString()}});
   } else if (*archived > 0) {
-    if (parts_.mirror != nullptr) parts_.mirror->Archived();
     Log(kInfo, "groups that have ended are in an archive",
         {{"groups", *archived}, {"seconds", MonotonicSeconds() - begin}});
   }

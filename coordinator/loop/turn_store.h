@@ -46,6 +46,7 @@ class TurnStore {
     CollapseCounts last_plan;         // collapse of the newest plan in the ledger
     std::uint64_t archive_steps = 0;  // steps of which the groups go to archives together; 0: never
     Mirror* mirror = nullptr;         // for a standby; null: none may follow
+    std::function<void()> while_waiting = {};  // called while a turn waits for the standby
   };
 
   explicit TurnStore(Parts parts) : parts_(std::move(parts)) {}
@@ -63,8 +64,7 @@ class TurnStore {
   Status EnsureRoom();
 
   // Makes the payloads and changes of `turn` durable, here and with a synchronous standby.
-  // PausedStatus if the disk has no room; any
-  // other error must end the process.
+  // PausedStatus if the disk has no room; any other error must end the process.
   Status Write(Turn& turn);
 
   // Moves groups that have ended to an archive, after a checkpoint: as many as one turn has time

@@ -11,6 +11,9 @@ namespace buttress {
 // The metadata of Follow that names the run which is followed.
 inline constexpr char kFollowedRunKey[] = "buttress-run";
 
+// The metadata with which a standby names itself.
+inline constexpr char kStandbyNameKey[] = "buttress-standby";
+
 // Returns what FollowResponse.check of `record` is.
 std::uint32_t CheckOf(const v1::FollowResponse& record);
 

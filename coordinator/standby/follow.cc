@@ -1,6 +1,7 @@
 // RPC Follow: a standby receives what the coordinator writes to its folder.
 #include <grpcpp/server_context.h>
 
+#include <string>
 #include <thread>
 
 #include "coordinator/rpc/service.h"
@@ -19,7 +20,8 @@ constexpr std::chrono::milliseconds kFollowTick(100);
 // A thread takes the records, because the next one may be long in coming.
 class FollowCall final : public FollowReactor {
  public:
-  explicit FollowCall(Mirror& mirror) : mirror_(mirror), id_(mirror.Attach()) {
+  FollowCall(grpc::CallbackServerContext& context, Mirror& mirror, std::uint64_t id)
+      : context_(context), mirror_(mirror), id_(id) {
     StartRead(&request_);
     thread_ = std::thread([this] { Run(); });
   }
@@ -66,15 +68,23 @@ class FollowCall final : public FollowReactor {
     Finish(ToGrpc(Unavailable("the coordinator no longer serves this standby; connect again")));
   }
 
+  // Of a standby that stands still nothing is written until its connection is found dead
+  // (channel.h), or until it has connected again.
   void Send() {
     {
       MutexLock lock(mutex_);
       writing_ = true;
     }
     StartWrite(&record_);
+    while (!Written()) {
+      if (!mirror_.attached(id_)) context_.TryCancel();
+    }
+  }
+
+  // Waits a little.
+  bool Written() {
     MutexLock lock(mutex_);
-    while (!changed_.WaitFor(mutex_, kFollowTick, [this]() REQUIRES(mutex_) { return !writing_; }))
-      continue;
+    return changed_.WaitFor(mutex_, kFollowTick, [this]() REQUIRES(mutex_) { return !writing_; });
   }
 
   bool closed() {
@@ -82,6 +92,7 @@ class FollowCall final : public FollowReactor {
     return closed_;
   }
 
+  grpc::CallbackServerContext& context_;
   Mirror& mirror_;
   const std::uint64_t id_;
   v1::FollowRequest request_;
@@ -95,21 +106,32 @@ class FollowCall final : public FollowReactor {
 
 class RefusedFollow final : public FollowReactor {
  public:
-  RefusedFollow() {
-    Finish(ToGrpc(FailedPrecondition(
-        "this coordinator has no standby; set local.coordinator.standby to synchronous or "
-        "asynchronous and start it again")));
-  }
+  explicit RefusedFollow(const Status& why) { Finish(ToGrpc(why)); }
 
   void OnDone() override { delete this; }
 };
 
+std::string NameOf(const grpc::CallbackServerContext& context) {
+  const auto& sent = context.client_metadata();
+  const auto name = sent.find(kStandbyNameKey);
+  return name == sent.end() ? "" : std::string(name->second.data(), name->second.size());
+}
+
 }  // namespace
 
 FollowReactor* CoordinatorService::Follow(grpc::CallbackServerContext* context) {
-  if (mirror_ == nullptr) return new RefusedFollow();
+  if (mirror_ == nullptr) {
+    return new RefusedFollow(FailedPrecondition(
+        "this coordinator has no standby; set local.coordinator.standby to synchronous or "
+        "asynchronous and start it again"));
+  }
+  const std::uint64_t id = mirror_->Attach(NameOf(*context));
+  if (id == 0) {
+    return new RefusedFollow(Unavailable(
+        "another standby follows this coordinator, which has one at a time; stop that one first"));
+  }
   context->AddInitialMetadata(kFollowedRunKey, mirror_->run_id());
-  return new FollowCall(*mirror_);
+  return new FollowCall(*context, *mirror_, id);
 }
 
 }  // namespace buttress

@@ -1,13 +1,9 @@
 #include "coordinator/standby/mirror.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
-#include <system_error>
 #include <utility>
 
 #include "coordinator/standby/file_record.h"
@@ -20,28 +16,13 @@
 namespace buttress {
 namespace {
 
-namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 // What waits in memory for a standby that is slow, or is still being copied to.
 constexpr std::uint64_t kMostQueuedBytes = std::uint64_t{256} << 20;
-constexpr std::uint64_t kToItsEnd = std::numeric_limits<std::uint64_t>::max();
+// The turns that a standby has not confirmed.
+constexpr std::size_t kMostOpenTurns = std::size_t{1} << 16;
 constexpr milliseconds kTick(100);
-constexpr char kDatabase[] = "ledger.db";
-
-std::string SegmentName(std::uint64_t segment) { return SegmentPath("payloads", segment); }
-
-// The whole archives in the run's folder, the newest last.
-std::vector<std::string> ArchiveNames(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(JoinPath(folder, "archive"), error)) {
-    if (entry.path().extension() == ".db")
-      names.push_back("archive/" + entry.path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 }  // namespace
 
@@ -51,6 +32,7 @@ Mirror::Mirror(std::string folder, StandbyMode mode, std::int64_t wait_ms, Metri
       wait_ms_(wait_ms),
       metrics_(metrics),
       gauges_(metrics),
+      copy_(folder_),
       files_(folder_, [this](v1::FileOperation operation, const std::string& file,
                              std::uint64_t offset, std::string data) {
         MutexLock lock(mutex_);
@@ -72,45 +54,61 @@ void Mirror::PayloadsSynced() {
     return Drop("the folder of payloads cannot be read");
   for (auto size = sizes->lower_bound(last); size != sizes->end(); ++size) {
     std::uint64_t& durable = segments_[size->first];
-    AddFromFile(SegmentName(size->first), durable, size->second);
-    durable = size->second;
+    const std::uint64_t from = std::exchange(durable, size->second);
+    const std::string name = FollowedSegment(size->first);
+    if (from < durable && !copy_.Extend(name, from, durable)) AddFromFile(name, from, durable);
   }
 }
 
 void Mirror::PayloadsDeleted(std::uint64_t first_kept) {
   MutexLock lock(mutex_);
   while (!segments_.empty() && segments_.begin()->first < first_kept) {
-    AddLocked({v1::FILE_OPERATION_REMOVE, SegmentName(segments_.begin()->first), 0, {}});
+    AddLocked({v1::FILE_OPERATION_REMOVE, FollowedSegment(segments_.begin()->first), 0, {}});
     segments_.erase(segments_.begin());
   }
 }
 
-// The newest archive may replace one of the same number that a crash left.
-void Mirror::Archived() {
-  const std::vector<std::string> names = ArchiveNames(folder_);
+// It may replace one of the same number that a crash left.
+void Mirror::Archived(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string name = "archive/" + file.filename().string();
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(file, error);
   MutexLock lock(mutex_);
-  if (names.empty()) return;
-  AddLocked({v1::FILE_OPERATION_REMOVE, names.back(), 0, {}});
-  AddFromFile(names.back(), 0, kToItsEnd);
+  if (error) return Drop(path + ": " + error.message());
+  AddLocked({v1::FILE_OPERATION_REMOVE, name, 0, {}});
+  AddFromFile(name, 0, bytes);
 }
 
-void Mirror::EndTurn() {
+void Mirror::EndTurn(const std::function<void()>& meanwhile) {
   const std::int64_t ended_ms = RealClock().MonotonicMs();
+  RecordTurn(ended_ms);
+  if (mode_ != StandbyMode::kSynchronous) return;
+  while (!MayEnd(ended_ms)) {
+    metrics_.health().Beat();
+    meanwhile();
+  }
+}
+
+void Mirror::RecordTurn(std::int64_t ended_ms) {
   MutexLock lock(mutex_);
   ++turn_;
-  if (id_ != 0) {
-    open_turns_.push_back({turn_, ended_ms, recorded_bytes_});
-    AddLocked({v1::FILE_OPERATION_TURN, {}, turn_, {}});
-  }
-  if (mode_ != StandbyMode::kSynchronous) return;
-  while (!alone_ && !stopped_ &&
-         !changed_.WaitFor(mutex_, kTick, [this]() REQUIRES(mutex_) { return Confirmed(); })) {
-    metrics_.health().Beat();
-    if (wait_ms_ == 0 || RealClock().MonotonicMs() < ended_ms + wait_ms_) continue;
-    alone_ = true;
-    Log(kError, "no standby confirms; the coordinator goes on alone, and its disk is the only copy",
-        {{"waited_ms", wait_ms_}, {"standby", id_ == 0 ? "away" : "too slow"}});
-  }
+  if (id_ == 0) return;
+  open_turns_.push_back({turn_, ended_ms});
+  AddLocked({v1::FILE_OPERATION_TURN, {}, turn_, {}});
+  if (open_turns_.size() > kMostOpenTurns) Drop("it is too many turns behind");
+}
+
+bool Mirror::MayEnd(std::int64_t ended_ms) {
+  MutexLock lock(mutex_);
+  const auto may = [this]() REQUIRES(mutex_) { return alone_ || stopped_ || Confirmed(); };
+  if (changed_.WaitFor(mutex_, kTick, may)) return true;
+  ReportLocked();
+  if (wait_ms_ == 0 || RealClock().MonotonicMs() < ended_ms + wait_ms_) return false;
+  alone_ = true;
+  Log(kError, "no standby confirms; the coordinator goes on alone, and its disk is the only copy",
+      {{"waited_ms", wait_ms_}, {"standby", id_ == 0 ? "away" : "too slow"}});
+  return true;
 }
 
 void Mirror::Stop() {
@@ -119,14 +117,17 @@ void Mirror::Stop() {
   changed_.NotifyAll();
 }
 
-std::uint64_t Mirror::Attach() {
+std::uint64_t Mirror::Attach(const std::string& name) {
   MutexLock lock(mutex_);
-  if (id_ != 0) Drop("another one has taken its place");
+  if (id_ != 0 && name != name_) return 0;
+  Drop("it has connected again");
   id_ = ++last_id_;
-  number_ = recorded_bytes_ = copied_ = 0;
+  name_ = name;
+  number_ = 0;
   level_sent_ = false;
-  PlanCopy();
-  Log(kInfo, "a standby follows; it receives a copy", {{"files", copy_.size()}});
+  copy_.Begin(segments_);
+  Log(kInfo, "a standby follows; it receives a copy",
+      {{"standby", name_}, {"bytes", copy_.bytes_left()}});
   return id_;
 }
 
@@ -135,12 +136,18 @@ void Mirror::Detach(std::uint64_t id) {
   if (id == id_) Drop("its connection has ended");
 }
 
-void Mirror::Drop(const char* why) {
+bool Mirror::attached(std::uint64_t id) const {
+  MutexLock lock(mutex_);
+  return id == id_;
+}
+
+void Mirror::Drop(const std::string& why) {
   if (id_ == 0) return;
-  Log(stopped_ ? kInfo : kWarn, "the standby is away", {{"why", why}, {"was_level", level_}});
+  Log(stopped_ ? kInfo : kWarn, "the standby is away",
+      {{"standby", name_}, {"why", why}, {"was_level", level_}});
   id_ = 0;
   level_ = false;
-  copy_.clear();
+  copy_.Stop();
   queue_.clear();
   sent_.clear();
   open_turns_.clear();
@@ -149,57 +156,20 @@ void Mirror::Drop(const char* why) {
   changed_.NotifyAll();
 }
 
-void Mirror::PlanCopy() {
-  for (std::string& name : ArchiveNames(folder_)) copy_.push_back({std::move(name), kToItsEnd});
-  for (const auto& [segment, bytes] : segments_) copy_.push_back({SegmentName(segment), bytes});
-  // What they grow by is recorded; a copy up to their end would run after a log that grows.
-  for (const std::string& name : {std::string(kDatabase), std::string(kDatabase) + "-wal"}) {
-    std::error_code error;
-    const std::uintmax_t bytes = fs::file_size(JoinPath(folder_, name), error);
-    if (!error) copy_.push_back({name, bytes});
-  }
-}
-
-std::string Mirror::ReadSlice(const std::string& name, std::uint64_t offset, std::uint64_t size) {
-  const std::string path = JoinPath(folder_, name);
-  OwnedFd other;
-  OwnedFd& file = name == kDatabase ? database_ : other;
-  if (file.get() < 0) file = OwnedFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string bytes(std::min<std::uint64_t>(size, kChunkBytes), '\0');
-  const ssize_t count = ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-  bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-  return bytes;
-}
-
-// Sets `item` to the next part of the copy. Returns false at its end.
-bool Mirror::CopySlice(Item& item) {
-  if (copy_.empty()) return false;
-  const CopiedFile file = copy_.front();
-  std::string bytes = ReadSlice(file.name, copied_, file.limit - copied_);
-  if (bytes.empty()) {  // at its end, or deleted meanwhile, of which a record tells
-    copy_.pop_front();
-    const bool any = std::exchange(copied_, 0) > 0;
-    if (!any) return CopySlice(item);
-    item = {v1::FILE_OPERATION_SYNC, file.name, 0, {}};
-    return true;
-  }
-  item = {v1::FILE_OPERATION_WRITE, file.name, copied_, std::move(bytes)};
-  copied_ += item.data.size();
-  return true;
-}
-
 void Mirror::AddFromFile(const std::string& name, std::uint64_t from, std::uint64_t to) {
-  if (id_ == 0 || from >= to) return;
-  for (std::string bytes; !(bytes = ReadSlice(name, from, to - from)).empty();) {
-    from += bytes.size();
-    AddLocked({v1::FILE_OPERATION_WRITE, name, from - bytes.size(), std::move(bytes)});
+  while (id_ != 0 && from < to) {
+    auto bytes = copy_.Read(name, from, to - from);
+    if (!bytes.ok()) return Drop(bytes.status().message());
+    if (bytes->empty()) return Drop(name + " is shorter than what was written to it");
+    const std::uint64_t offset = from;
+    from += bytes->size();
+    AddLocked({v1::FILE_OPERATION_WRITE, name, offset, *std::move(bytes)});
   }
   AddLocked({v1::FILE_OPERATION_SYNC, name, 0, {}});
 }
 
-void Mirror::AddLocked(Item item) {
+void Mirror::AddLocked(FollowItem item) {
   if (id_ == 0) return;
-  recorded_bytes_ += item.data.size();
   queued_bytes_ += item.data.size();
   // SQLite writes a page of its log in two parts.
   const bool continues = !queue_.empty() && item.operation == v1::FILE_OPERATION_WRITE &&
@@ -212,11 +182,25 @@ void Mirror::AddLocked(Item item) {
   } else {
     queue_.push_back(std::move(item));
   }
-  if (queued_bytes_ > kMostQueuedBytes) return Drop("it is too far behind");
+  if (queued_bytes_ > kMostQueuedBytes) return Drop("it is too many bytes behind");
   changed_.NotifyAll();
 }
 
-bool Mirror::HasNext() const { return !copy_.empty() || !level_sent_ || !queue_.empty(); }
+bool Mirror::HasNext() const { return !copy_.done() || !level_sent_ || !queue_.empty(); }
+
+FollowItem Mirror::NextItem() {
+  FollowItem item = {};
+  const auto copied = copy_.Next(item);
+  if (!copied.ok()) Drop(copied.status().message());
+  if (!copied.ok() || *copied) return item;
+  // Everything since the copy began is in the queue, and makes it whole.
+  if (!std::exchange(level_sent_, true))
+    queue_.push_back({v1::FILE_OPERATION_LEVEL, {}, turn_, {}});
+  item = std::move(queue_.front());
+  queue_.pop_front();
+  queued_bytes_ -= item.data.size();
+  return item;
+}
 
 Mirror::Next Mirror::Take(std::uint64_t id, milliseconds timeout, v1::FollowResponse& record) {
   MutexLock lock(mutex_);
@@ -224,15 +208,8 @@ Mirror::Next Mirror::Take(std::uint64_t id, milliseconds timeout, v1::FollowResp
                    [&]() REQUIRES(mutex_) { return id != id_ || stopped_ || HasNext(); });
   if (id != id_ || stopped_) return Next::kReplaced;
   if (!HasNext()) return Next::kNothing;
-  Item item = {};
-  if (!CopySlice(item)) {
-    // Everything since the copy began is in the queue, and makes it whole.
-    if (!std::exchange(level_sent_, true))
-      queue_.push_back({v1::FILE_OPERATION_LEVEL, {}, turn_, {}});
-    item = std::move(queue_.front());
-    queue_.pop_front();
-    queued_bytes_ -= item.data.size();
-  }
+  FollowItem item = NextItem();
+  if (id != id_) return Next::kReplaced;
   if (item.operation == v1::FILE_OPERATION_TURN || item.operation == v1::FILE_OPERATION_LEVEL)
     sent_.push_back({number_ + 1, item.offset, item.operation == v1::FILE_OPERATION_LEVEL});
   record.set_number(++number_);
@@ -250,7 +227,7 @@ void Mirror::Confirm(std::uint64_t id, std::uint64_t number) {
   for (; !sent_.empty() && sent_.front().number <= number; sent_.pop_front()) {
     confirmed_turn_ = std::max(confirmed_turn_, sent_.front().turn);
     if (!sent_.front().level) continue;
-    level_ = true;
+    level_ = was_level_ = true;
     Log(kInfo, "the standby is level", {{"turn", sent_.front().turn}});
   }
   while (!open_turns_.empty() && open_turns_.front().turn <= confirmed_turn_)
@@ -282,17 +259,18 @@ void Mirror::ReportLocked() {
 
 std::string Mirror::StatusText() const {
   MutexLock lock(mutex_);
-  const std::string mode(ChoiceName(mode_));
+  const std::string mode = std::string(ChoiceName(mode_)) + " standby: ";
   const std::uint64_t turns = turn_ - confirmed_turn_;
-  if (id_ == 0) {
-    return fmt::format(
-        "{} standby: away, {} turns are on this disk alone{}", mode, turns,
-        mode_ == StandbyMode::kSynchronous && !alone_ ? "; the run waits for it" : "");
-  }
-  if (!level_) return mode + " standby: receives its copy";
-  return fmt::format("{} standby: {} turns behind, {} bytes, {:.1f} s{}", mode, turns,
-                     queued_bytes_, static_cast<double>(LagMs()) / 1000,
-                     alone_ ? "; turns do not wait for it" : "");
+  const bool waits = mode_ == StandbyMode::kSynchronous && !alone_ && !Confirmed();
+  const char* const end = alone_  ? "; turns do not wait for it"
+                          : waits ? "; turns wait for it"
+                                  : "";
+  if (id_ == 0 && !was_level_) return mode + "away since this coordinator started" + end;
+  if (id_ == 0) return fmt::format("{}away, {} turns are on this disk alone{}", mode, turns, end);
+  if (!level_)
+    return fmt::format("{}receives its copy, {} bytes are left{}", mode, copy_.bytes_left(), end);
+  return fmt::format("{}{} turns behind, {} bytes, {:.1f} s{}", mode, turns, queued_bytes_,
+                     static_cast<double>(LagMs()) / 1000, end);
 }
 
 }  // namespace buttress

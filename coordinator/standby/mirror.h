@@ -9,18 +9,22 @@
 //
 // A standby that comes is sent a copy of all files in slices, while turns go on. They are read at
 // different moments; the changes since the first one follow, and make the copy that of one moment.
+//
+// What waits for a standby in memory is bounded: one that is further behind loses its connection,
+// and receives a new copy when it returns. During a copy that is the database's log alone, since
+// segments are read from disk when their turn comes.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <map>
+#include <functional>
 #include <string>
 
 #include "buttress/v1/coordinator.pb.h"
+#include "coordinator/standby/folder_copy.h"
 #include "coordinator/standby/mirrored_files.h"
 #include "coordinator/standby/standby_gauges.h"
-#include "lib/base/os/fd.h"
 #include "lib/base/report/metrics.h"
 #include "lib/base/thread/sync.h"
 #include "lib/config/run_config.h"
@@ -43,11 +47,12 @@ class Mirror {
   // For the loop's thread: after what happened, and before the transaction that tells of it.
   void PayloadsSynced();
   void PayloadsDeleted(std::uint64_t first_kept);
-  void Archived();
+  void Archived(const std::string& path);
 
   // Ends a turn that is durable here. In synchronous mode returns once the standby has it as well,
   // or when `wait_ms` have passed: from then on turns do not wait until a standby is level again.
-  void EndTurn();
+  // Calls `meanwhile` several times a second.
+  void EndTurn(const std::function<void()>& meanwhile = [] {});
 
   // Sets the metrics of the lag.
   void Report();
@@ -58,10 +63,12 @@ class Mirror {
   // Returns how far the standby is, for people. Thread-safe.
   std::string StatusText() const;
 
-  // What follows is for the call of a standby, and thread-safe. A new standby replaces the one
-  // before, whose id is then no longer that of Attach.
-  std::uint64_t Attach();
+  // What follows is for the call of a standby, and thread-safe. Returns the id of a new standby,
+  // which takes the place of an earlier call of the same `name`; 0 while one of another name
+  // follows, since two would take turns for ever.
+  std::uint64_t Attach(const std::string& name = {});
   void Detach(std::uint64_t id);
+  bool attached(std::uint64_t id) const;
 
   enum class Next : std::uint8_t { kRecord, kNothing, kReplaced };
 
@@ -72,23 +79,10 @@ class Mirror {
   void Confirm(std::uint64_t id, std::uint64_t number);
 
  private:
-  struct Item {
-    v1::FileOperation operation;
-    std::string file;
-    std::uint64_t offset = 0;
-    std::string data;
-  };
-
-  struct CopiedFile {
-    std::string name;
-    std::uint64_t limit;
-  };
-
-  // A turn that was sent, or is about to be, and is not confirmed.
+  // A turn that was recorded and is not confirmed.
   struct OpenTurn {
     std::uint64_t turn;
     std::int64_t ended_ms;
-    std::uint64_t bytes;  // recorded when it ended
   };
 
   // The last turn that a record covers.
@@ -98,14 +92,15 @@ class Mirror {
     bool level;
   };
 
-  void AddLocked(Item item) REQUIRES(mutex_);
+  void RecordTurn(std::int64_t ended_ms);
+  // Waits a little; returns whether the turn may end.
+  bool MayEnd(std::int64_t ended_ms);
+  void AddLocked(FollowItem item) REQUIRES(mutex_);
+  // Adds these bytes of the file `name`, all of which are there.
   void AddFromFile(const std::string& name, std::uint64_t from, std::uint64_t to) REQUIRES(mutex_);
-  void PlanCopy() REQUIRES(mutex_);
-  bool CopySlice(Item& item) REQUIRES(mutex_);
-  std::string ReadSlice(const std::string& name, std::uint64_t offset, std::uint64_t size)
-      REQUIRES(mutex_);
+  FollowItem NextItem() REQUIRES(mutex_);
   bool HasNext() const REQUIRES(mutex_);
-  void Drop(const char* why) REQUIRES(mutex_);
+  void Drop(const std::string& why) REQUIRES(mutex_);
   void ReportLocked() REQUIRES(mutex_);
   std::int64_t LagMs() const REQUIRES(mutex_);
 
@@ -121,23 +116,20 @@ class Mirror {
   mutable CondVar changed_;
   std::uint64_t id_ GUARDED_BY(mutex_) = 0;  // of the standby; 0: none
   std::uint64_t last_id_ GUARDED_BY(mutex_) = 0;
-  std::map<std::uint64_t, std::uint64_t> segments_ GUARDED_BY(mutex_);  // durable bytes
-  // The copy under way; empty when it is whole.
-  std::deque<CopiedFile> copy_ GUARDED_BY(mutex_);
-  std::uint64_t copied_ GUARDED_BY(mutex_) = 0;  // bytes of the first one
+  std::string name_ GUARDED_BY(mutex_);
+  SegmentBytes segments_ GUARDED_BY(mutex_);  // that are durable
+  FolderCopy copy_ GUARDED_BY(mutex_);
   bool level_sent_ GUARDED_BY(mutex_) = false;
-  // Closing any descriptor of the database would end SQLite's locks of it, so one is kept.
-  OwnedFd database_ GUARDED_BY(mutex_);
-  std::deque<Item> queue_ GUARDED_BY(mutex_);
+  std::deque<FollowItem> queue_ GUARDED_BY(mutex_);
   std::uint64_t queued_bytes_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t recorded_bytes_ GUARDED_BY(mutex_) = 0;  // since the standby came
-  std::uint64_t number_ GUARDED_BY(mutex_) = 0;          // of the last record that was taken
+  std::uint64_t number_ GUARDED_BY(mutex_) = 0;  // of the last record that was taken
   std::deque<Sent> sent_ GUARDED_BY(mutex_);
   std::deque<OpenTurn> open_turns_ GUARDED_BY(mutex_);
   std::uint64_t turn_ GUARDED_BY(mutex_) = 0;
   std::uint64_t confirmed_turn_ GUARDED_BY(mutex_) = 0;
-  bool level_ GUARDED_BY(mutex_) = false;  // the standby's copy is whole
-  bool alone_ GUARDED_BY(mutex_) = false;  // turns do not wait
+  bool level_ GUARDED_BY(mutex_) = false;      // the standby's copy is whole
+  bool was_level_ GUARDED_BY(mutex_) = false;  // a standby's was, since the start
+  bool alone_ GUARDED_BY(mutex_) = false;      // turns do not wait
   bool stopped_ GUARDED_BY(mutex_) = false;
   MirroredFiles files_;
 };

@@ -2,11 +2,15 @@
 
 #include <fmt/core.h>
 #include <grpcpp/client_context.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <climits>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
@@ -15,6 +19,7 @@
 #include "lib/base/net/address.h"
 #include "lib/base/os/shutdown.h"
 #include "lib/base/report/log.h"
+#include "lib/base/text/digest.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/grpc_status.h"
@@ -26,14 +31,18 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kRetry(500);
 constexpr milliseconds kStopPoll(100);
+constexpr std::size_t kNameDigits = 8;
 
 // One stream, until it ends.
 class Following {
  public:
-  Following(const std::string& address, const Credentials& credentials, StandbyFolder& folder)
-      : folder_(folder),
-        stub_(v1::Coordinator::NewStub(MakeChannel(address, credentials))),
-        stream_(stub_->Follow(&context_)) {}
+  // `name` tells this standby from others.
+  Following(const std::string& address, const std::string& name, const Credentials& credentials,
+            StandbyFolder& folder)
+      : folder_(folder), stub_(v1::Coordinator::NewStub(MakeChannel(address, credentials))) {
+    context_.AddMetadata(kStandbyNameKey, name);
+    stream_ = stub_->Follow(&context_);
+  }
 
   // Ends the stream, from another thread.
   void Cancel() { context_.TryCancel(); }
@@ -57,6 +66,7 @@ class Following {
     const auto& sent = context_.GetServerInitialMetadata();
     const auto run = sent.find(kFollowedRunKey);
     if (run == sent.end()) return DataLoss("the coordinator does not name its run");
+    Log(kInfo, "a copy begins", {{"before", folder_.whole() ? "one is whole" : "none is whole"}});
     return folder_.Begin({run->second.data(), run->second.size()});
   }
 
@@ -75,7 +85,7 @@ class Following {
   StandbyFolder& folder_;
   const std::unique_ptr<v1::Coordinator::Stub> stub_;
   grpc::ClientContext context_;
-  const std::unique_ptr<grpc::ClientReaderWriter<v1::FollowRequest, v1::FollowResponse>> stream_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::FollowRequest, v1::FollowResponse>> stream_;
 };
 
 // What another try does not mend.
@@ -83,7 +93,18 @@ bool IsFinal(const Status& status) {
   return status.code() == StatusCode::kInvalidArgument ||
          status.code() == StatusCode::kFailedPrecondition ||
          status.code() == StatusCode::kResourceExhausted ||
-         status.code() == StatusCode::kUnimplemented;
+         status.code() == StatusCode::kUnimplemented ||
+         status.code() == StatusCode::kUnauthenticated ||
+         status.code() == StatusCode::kPermissionDenied;
+}
+
+// Unlike a path, fit for metadata.
+std::string NameOf(const std::string& folder) {
+  std::error_code ignored;
+  const std::string path = std::filesystem::weakly_canonical(folder, ignored).string();
+  char host[HOST_NAME_MAX + 1] = {};
+  ::gethostname(host, HOST_NAME_MAX);
+  return std::string(host) + "/" + ToHex(Sha256Of(path)).substr(0, kNameDigits);
 }
 
 }  // namespace
@@ -98,11 +119,12 @@ Status FollowCoordinator(const RunConfig& config, const Credentials& credentials
   }
   Log(kInfo, "standby",
       {{"follows", config.local.coordinator.advertise}, {"out", config.local.out}});
+  const std::string name = NameOf(config.local.out);
   bool told = false;
   std::size_t tries = 0;
   do {
     bool began = false;
-    Following following(addresses[tries++ % addresses.size()], credentials, folder);
+    Following following(addresses[tries++ % addresses.size()], name, credentials, folder);
     auto ended =
         std::async(std::launch::async, [&following, &began] { return following.Run(began); });
     while (ended.wait_for(kStopPoll) != std::future_status::ready) {
@@ -113,11 +135,11 @@ Status FollowCoordinator(const RunConfig& config, const Credentials& credentials
     if (IsFinal(status)) return status;
     if (began || !told) {
       Log(kWarn, "the coordinator cannot be followed; trying again",
-          {{"error", status.ToString()}, {"copy", folder.level() ? "whole" : "not whole"}});
+          {{"error", status.ToString()}, {"copy", folder.whole() ? "whole" : "not whole"}});
     }
     told = true;
   } while (!WaitForShutdown(kRetry));
-  Log(kInfo, "stopped", {{"copy", folder.level() ? "whole" : "not whole"}});
+  Log(kInfo, "stopped", {{"copy", folder.whole() ? "whole" : "not whole"}});
   return OkStatus();
 }
 

@@ -1,8 +1,5 @@
-// The folder of a standby: a copy of the coordinator's, kept level by its records.
-//
-// The file <folder>/standby.json marks it. It names the run, and says whether the copy is whole:
-// from then on the folder is at any moment what a crash of the coordinator would leave, and a
-// coordinator may be started on it, which takes the mark away (Promote).
+// The folder of a standby: a copy of the coordinator's, kept level by its records. From the moment
+// that it is whole it is always what a crash of the coordinator would have left (copy_mark.h).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +8,7 @@
 #include <string>
 
 #include "buttress/v1/coordinator.pb.h"
+#include "coordinator/standby/copy_mark.h"
 #include "lib/base/os/fd.h"
 #include "lib/base/report/status.h"
 #include "lib/ledger/ledger_lock.h"
@@ -25,14 +23,19 @@ class StandbyFolder {
   // coordinator or another standby has it.
   static Result<StandbyFolder> Open(const std::string& folder);
 
-  // Begins a copy of `run_id` anew. kInvalidArgument if the folder has the copy of another run.
+  // Begins a copy of `run_id` anew; one that is whole stays until the new one is.
+  // kInvalidArgument if that is of another run.
   Status Begin(const std::string& run_id);
 
   // Does what the next record says. Returns whether it is one to confirm: all before it is durable.
   // kDataLoss if it is damaged or not the next one; kResourceExhausted if the disk is full.
   Result<bool> Apply(const v1::FollowResponse& record);
 
+  // Returns whether the copy that was begun is whole.
   bool level() const { return level_; }
+
+  // Returns whether a coordinator could start on the folder.
+  bool whole() const { return mark_.state == CopyState::kWhole; }
 
  private:
   struct File {
@@ -40,11 +43,11 @@ class StandbyFolder {
     bool is_new = false;  // its name is not durable yet
   };
 
-  StandbyFolder(std::string folder, LedgerLock lock)
-      : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  StandbyFolder(std::string folder, LedgerLock lock, CopyMark mark)
+      : folder_(std::move(folder)), lock_(std::move(lock)), mark_(std::move(mark)) {}
 
-  Status Clear();
-  Status WriteMark() const;
+  std::string PathOf(const std::string& name) const;
+  Status BecomeLevel();
   Result<File*> Find(const std::string& name);
   Status Write(const v1::FollowResponse& record);
   Status Truncate(const v1::FollowResponse& record);
@@ -53,18 +56,10 @@ class StandbyFolder {
 
   std::string folder_;
   LedgerLock lock_;
-  std::string run_id_;  // of the copy; empty: none
+  CopyMark mark_;
   bool level_ = false;
   std::uint64_t number_ = 0;  // of the last record
   std::map<std::string, File> open_;
 };
-
-// Returns OK if a coordinator may start on `folder`. kInvalidArgument if it has the copy of a
-// standby that is not whole.
-Status CheckPromotable(const std::string& folder);
-
-// Takes the mark of a standby from `folder`, so that it is a run's own; OK where there is none.
-// REQUIRES: the caller has the ledger's lock; CheckPromotable.
-Status Promote(const std::string& folder);
 
 }  // namespace buttress

@@ -346,7 +346,8 @@ Result<std::uint64_t> Ledger::LastToArchive() {
   return first_kept - 1;
 }
 
-Result<std::int64_t> Ledger::Archive(std::uint64_t min_steps, std::int64_t most) {
+Result<std::int64_t> Ledger::Archive(std::uint64_t min_steps, std::int64_t most,
+                                     const std::function<void(const std::string&)>& written) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::uint64_t last, LastToArchive());
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<ArchiveRow> newest, NewestArchive());
   ArchiveRow row = newest.value_or(ArchiveRow());
@@ -371,6 +372,7 @@ Result<std::int64_t> Ledger::Archive(std::uint64_t min_steps, std::int64_t most)
     if (newest_of.size() > RecentDifficulty::kGroups) newest_of.erase(newest_of.begin());
   }
   BUTTRESS_RETURN_IF_ERROR(WriteArchive(*database_, path_, row));
+  written(ArchivePath(path_, row.number));
   BUTTRESS_RETURN_IF_ERROR(Transact([&] { return writer_->MoveToArchive(row, trials); }));
   return static_cast<std::int64_t>(row.last_group - row.first_group + 1);
 }

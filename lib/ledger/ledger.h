@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,8 +34,11 @@ class Ledger : public LedgerReader {
   // Moves the oldest groups, which have ended, to a new archive (archive.h): at most `most` of
   // them, and none before those of `min_steps` steps may go. Groups stay that a restart may need:
   // those from FirstEndedTag on, and those that count with a group under way. Returns how many
-  // went. An error leaves rows and archives as they were.
-  Result<std::int64_t> Archive(std::uint64_t min_steps, std::int64_t most);
+  // went. Calls `written` with the archive's path once that is durable, before the ledger names it.
+  // An error leaves rows and archives as they were.
+  Result<std::int64_t> Archive(
+      std::uint64_t min_steps, std::int64_t most,
+      const std::function<void(const std::string&)>& written = [](const std::string&) {});
 
   // Returns the end of the last payload that is referenced, for PayloadStore::Open.
   const PayloadEnd& payload_end() const { return payload_end_; }
