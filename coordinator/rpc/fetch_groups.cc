@@ -56,8 +56,7 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
 
 grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGroups(
     grpc::CallbackServerContext* context, const v1::FetchGroupsRequest* request) {
-  return new FetchGroupsCall(loop_, metrics_, payloads_, *request,
-                             Admit(*context, request->run_id()));
+  return new FetchGroupsCall(loop_, metrics_, payloads_, *request, Admit(*context));
 }
 
 }  // namespace buttress

@@ -1,52 +1,70 @@
 #include "coordinator/rpc/service.h"
 
+#include "lib/base/os/clock.h"
+#include "lib/base/report/log.h"
 #include "lib/rpc/channel.h"
 
 namespace buttress {
 
+namespace {
+
+constexpr std::int64_t kToldEveryMs = 60000;
+
+}  // namespace
+
 using CallContext = grpc::CallbackServerContext;
 using UnaryReactor = grpc::ServerUnaryReactor;
 
-Status CoordinatorService::Admit(CallContext& context, const std::string& run_id) const {
+Status CoordinatorService::Admit(CallContext& context) const {
   if (starts_.own.empty()) return OkStatus();
-  context.AddInitialMetadata(kStartKey, starts_.own);
+  context.AddInitialMetadata(kStartKey, starts_.run_id + "/" + starts_.own);
   const auto& sent = context.client_metadata();
-  const auto start = sent.find(kStartKey);
-  if (start == sent.end() || run_id != starts_.run_id) return OkStatus();
-  const std::string named(start->second.data(), start->second.size());
-  if (starts_.all.contains(named)) return OkStatus();
+  const auto found = sent.find(kStartKey);
+  if (found == sent.end()) return OkStatus();
+  const std::string named(found->second.data(), found->second.size());
+  const std::size_t end_of_run = named.find('/');
+  if (named.substr(0, end_of_run) != starts_.run_id) return OkStatus();
+  if (starts_.all.contains(named.substr(end_of_run + 1))) return OkStatus();
+  LogRarely();
   return Unavailable(
-      "another coordinator has answered this learner, which was started on a copy of this one's "
+      "another coordinator has answered this caller, which was started on a copy of this one's "
       "ledger: stop this one");
 }
 
-UnaryReactor* CoordinatorService::RegisterWorker(CallContext*,
+void CoordinatorService::LogRarely() const {
+  const std::int64_t now_ms = RealClock().MonotonicMs();
+  std::int64_t told_ms = told_ms_;
+  if (now_ms < told_ms + kToldEveryMs || !told_ms_.compare_exchange_strong(told_ms, now_ms)) return;
+  Log(kError, "another coordinator continues this run on a copy of this ledger; stop this one",
+      {{"run_id", starts_.run_id}});
+}
+
+UnaryReactor* CoordinatorService::RegisterWorker(CallContext* context,
                                                  const v1::RegisterWorkerRequest* request,
                                                  v1::RegisterWorkerResponse* response) {
-  return Unary("RegisterWorker", *request, *response);
+  return Unary(*context, "RegisterWorker", *request, *response);
 }
 
-UnaryReactor* CoordinatorService::Exchange(CallContext*, const v1::ExchangeRequest* request,
+UnaryReactor* CoordinatorService::Exchange(CallContext* context, const v1::ExchangeRequest* request,
                                            v1::ExchangeResponse* response) {
-  return Unary("Exchange", *request, *response);
+  return Unary(*context, "Exchange", *request, *response);
 }
 
-UnaryReactor* CoordinatorService::RegisterLearner(CallContext*,
+UnaryReactor* CoordinatorService::RegisterLearner(CallContext* context,
                                                   const v1::RegisterLearnerRequest* request,
                                                   v1::RegisterLearnerResponse* response) {
-  return Unary("RegisterLearner", *request, *response);
+  return Unary(*context, "RegisterLearner", *request, *response);
 }
 
 UnaryReactor* CoordinatorService::PlanBatch(CallContext* context,
                                             const v1::PlanBatchRequest* request,
                                             v1::PlanBatchResponse* response) {
-  return Unary("PlanBatch", *request, *response, kMaxRequestBytes,
-               Admit(*context, request->run_id()));
+  return Unary(*context, "PlanBatch", *request, *response);
 }
 
 UnaryReactor* CoordinatorService::Commit(CallContext* context, const v1::CommitRequest* request,
                                          v1::CommitResponse* response) {
-  return Unary("Commit", *request, *response, kMaxRequestBytes, Admit(*context, request->run_id()));
+  return Unary(*context, "Commit", *request, *response);
 }
 
 UnaryReactor* CoordinatorService::AnnounceWeights(CallContext* context,
@@ -54,35 +72,36 @@ UnaryReactor* CoordinatorService::AnnounceWeights(CallContext* context,
                                                   v1::AnnounceWeightsResponse* response) {
   // A manifest names every tensor of the model, and takes more memory than its message.
   constexpr std::size_t kMaxManifestBytes = 8 * static_cast<std::size_t>(kMaxMessageBytes);
-  return Unary("AnnounceWeights", *request, *response, kMaxManifestBytes,
-               Admit(*context, request->run_id()));
+  return Unary(*context, "AnnounceWeights", *request, *response, kMaxManifestBytes);
 }
 
 UnaryReactor* CoordinatorService::Checkpointed(CallContext* context,
                                                const v1::CheckpointedRequest* request,
                                                v1::CheckpointedResponse* response) {
-  return Unary("Checkpointed", *request, *response, kMaxRequestBytes,
-               Admit(*context, request->run_id()));
+  return Unary(*context, "Checkpointed", *request, *response);
 }
 
-UnaryReactor* CoordinatorService::GetRunStatus(CallContext*, const v1::GetRunStatusRequest* request,
+UnaryReactor* CoordinatorService::GetRunStatus(CallContext* context,
+                                               const v1::GetRunStatusRequest* request,
                                                v1::GetRunStatusResponse* response) {
-  return Unary("GetRunStatus", *request, *response);
+  return Unary(*context, "GetRunStatus", *request, *response);
 }
 
-UnaryReactor* CoordinatorService::OrderWorker(CallContext*, const v1::OrderWorkerRequest* request,
+UnaryReactor* CoordinatorService::OrderWorker(CallContext* context,
+                                              const v1::OrderWorkerRequest* request,
                                               v1::OrderWorkerResponse* response) {
-  return Unary("OrderWorker", *request, *response);
+  return Unary(*context, "OrderWorker", *request, *response);
 }
 
-UnaryReactor* CoordinatorService::OrderMaxAge(CallContext*, const v1::OrderMaxAgeRequest* request,
+UnaryReactor* CoordinatorService::OrderMaxAge(CallContext* context,
+                                              const v1::OrderMaxAgeRequest* request,
                                               v1::OrderMaxAgeResponse* response) {
-  return Unary("OrderMaxAge", *request, *response);
+  return Unary(*context, "OrderMaxAge", *request, *response);
 }
 
-UnaryReactor* CoordinatorService::StopRun(CallContext*, const v1::StopRunRequest* request,
+UnaryReactor* CoordinatorService::StopRun(CallContext* context, const v1::StopRunRequest* request,
                                           v1::StopRunResponse* response) {
-  return Unary("StopRun", *request, *response);
+  return Unary(*context, "StopRun", *request, *response);
 }
 
 }  // namespace buttress

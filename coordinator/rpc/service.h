@@ -3,7 +3,9 @@
 // two calls that stream.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -86,17 +88,17 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
       grpc::CallbackServerContext* context) override;
 
  private:
-  // Names this start to the caller. kUnavailable if it has been answered by a coordinator that this
-  // one's ledger does not know: it is tried again, at another address.
-  // A caller of another run, `run_id`, is told so by the handlers.
-  Status Admit(grpc::CallbackServerContext& context, const std::string& run_id) const;
+  // Names this start to the caller. kUnavailable if it has been answered by a coordinator of this
+  // run that the ledger does not know: it tries again, at another address.
+  Status Admit(grpc::CallbackServerContext& context) const;
+  void LogRarely() const;
 
   // Answers a call once what it changed is durable.
   template <class Request, class Response>
-  grpc::ServerUnaryReactor* Unary(std::string_view method, const Request& request,
-                                  Response& response, std::size_t max_bytes = kMaxRequestBytes,
-                                  const Status& admitted = OkStatus()) {
-    return new UnaryCall(loop_, metrics_, method, request, response, max_bytes, admitted);
+  grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext& context, std::string_view method,
+                                  const Request& request, Response& response,
+                                  std::size_t max_bytes = kMaxRequestBytes) {
+    return new UnaryCall(loop_, metrics_, method, request, response, max_bytes, Admit(context));
   }
 
   CoordinatorLoop& loop_;
@@ -105,6 +107,7 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   const GroupLimits limits_;
   Mirror* const mirror_;
   const KnownStarts starts_;
+  mutable std::atomic<std::int64_t> told_ms_ = std::numeric_limits<std::int64_t>::min() / 2;
   Quota arriving_{kMostCalls, kMostArrivingBytes};  // groups
 };
 

@@ -18,12 +18,14 @@ class SubmitCall final : public Call<grpc::ServerReadReactor<v1::SubmitGroupsReq
  public:
   SubmitCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, Quota& arriving,
              const GroupLimits& limits, const grpc::CallbackServerContext& context,
-             v1::SubmitGroupsResponse& response)
+             v1::SubmitGroupsResponse& response, const Status& admitted)
       : Call(loop, metrics, "SubmitGroups"),
         group_(arriving, limits, metrics),
         response_(response) {
     const auto latest = std::chrono::system_clock::now() + 2 * kGroupTime;
-    if (context.deadline() <= latest) {
+    if (!admitted.ok()) {
+      FinishCall(admitted);
+    } else if (context.deadline() <= latest) {
       StartRead(&part_);
     } else {
       FinishCall(InvalidArgument(
@@ -58,7 +60,7 @@ class SubmitCall final : public Call<grpc::ServerReadReactor<v1::SubmitGroupsReq
 
 grpc::ServerReadReactor<v1::SubmitGroupsRequest>* CoordinatorService::SubmitGroups(
     grpc::CallbackServerContext* context, v1::SubmitGroupsResponse* response) {
-  return new SubmitCall(loop_, metrics_, arriving_, limits_, *context, *response);
+  return new SubmitCall(loop_, metrics_, arriving_, limits_, *context, *response, Admit(*context));
 }
 
 }  // namespace buttress

@@ -15,9 +15,9 @@
 
 namespace buttress {
 
-// The metadata of calls and answers that name a start of the coordinator: the one that answers, and
-// the one that has answered the caller last. A coordinator whose ledger does not know the latter is
-// behind another one, which was started on a copy of the ledger.
+// The metadata of calls and answers that name a run and a start of its coordinator: the one that
+// answers, and the one that has answered the caller last. A coordinator whose ledger does not know
+// the latter is behind another one, which was started on a copy of the ledger.
 inline constexpr char kStartKey[] = "buttress-start";
 
 // The size limit of a request. Larger data is sent in chunks.
