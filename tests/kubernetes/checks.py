@@ -10,13 +10,17 @@ ROLES = ("worker", "learner", "operator", "monitor")
 SECRETS = {"buttress-tls", "buttress-ca", *(f"buttress-token-{role}" for role in ROLES)}
 # Whose tokens a pod may read: its own, and those of its callers.
 TOKENS = {"coordinator": set(ROLES), "rollout-worker": {"worker", "monitor"},
-          "learner": {"worker", "learner", "monitor"}, "evaluator": set(), "data": set()}
+          "learner": {"worker", "learner", "monitor"}, "evaluator": set(), "data": set(),
+          "standby": {"operator"}}
+# Made by the component standby.
+CLAIMS = {"ledger-standby-0"}
 # Seconds that a pod needs after a SIGTERM: a worker's drain, and a step with a checkpoint.
 DRAIN_SECONDS = {"coordinator": 10, "rollout-worker": 20, "learner": 300, "evaluator": 20,
-                 "data": 0}
+                 "data": 0, "standby": 10}
 COMPONENT = "app.kubernetes.io/component"
 # Who connects to whom on which port.
 FLOWS = [("rollout-worker", "coordinator", 7000), ("learner", "coordinator", 7000),
+         ("standby", "coordinator", 7000),
          ("rollout-worker", "learner", 7001), ("rollout-worker", "rollout-worker", 7002),
          ("learner", "learner", 2222), ("learner", "learner", 40000)]
 
@@ -107,6 +111,7 @@ def references_exist(all_):
              "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName")}
     known = {kind: all_.names(kind) for kind, _ in kinds.values()}
     known["Secret"] |= SECRETS
+    known["PersistentVolumeClaim"] |= CLAIMS
     for pod in all_.pods:
         if pod.spec.get("serviceAccountName") not in all_.names("ServiceAccount"):
             yield f"{pod.name}: there is no ServiceAccount {pod.spec.get('serviceAccountName')}"
@@ -146,7 +151,7 @@ def pods_read_their_own_tokens(all_):
         read = {part["secret"]["name"].removeprefix("buttress-token-")
                 for volume in pod.spec.get("volumes", [])
                 for part in volume.get("projected", {}).get("sources", [])}
-        needed = TOKENS[pod.component] if pod.ports() else set()
+        needed = TOKENS[pod.component] if pod.ports() or pod.component == "standby" else set()
         if read != needed:
             yield (f"{pod.name} reads the tokens of {', '.join(sorted(read)) or 'nobody'}, "
                    f"expected {', '.join(sorted(needed)) or 'nobody'}")
@@ -238,6 +243,23 @@ def evaluations_have_an_evaluator(all_):
                   for volume in pod.spec["volumes"]}
         if claims.get(written.get(all_.run()["local"]["out"])) != "checkpoints":
             yield f"{pod.name}: local.out is not the folder of the learner, the claim checkpoints"
+
+
+def a_standby_is_elsewhere(all_):
+    for pod in all_.pods:
+        if pod.component != "standby":
+            continue
+        apart = pod.spec.get("affinity", {}).get("podAntiAffinity", {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution", [])
+        if not any(term["topologyKey"] == "kubernetes.io/hostname" and term["labelSelector"][
+                "matchLabels"] == {COMPONENT: "coordinator"} for term in apart):
+            yield f"{pod.name} may share the node of the coordinator"
+        if "--standby" not in pod.containers[0]["args"]:
+            yield f"{pod.name} is a second coordinator, without --standby"
+        leading = [p for p in all_.pods if p.component == "coordinator"]
+        if not any("local.coordinator.standby=" in argument for p in leading
+                   for argument in p.containers[0]["args"]):
+            yield f"{pod.name}: the coordinator lets no standby follow"
 
 
 def ports_match_the_run(all_):
@@ -335,7 +357,7 @@ CHECKS = [containers_are_hardened, references_exist, secrets_are_private,
           pods_read_their_own_tokens, selectors_match, budgets_allow_evictions,
           learner_is_one_job, engines_have_their_gpus, evaluations_have_an_evaluator,
           ports_match_the_run, metrics_are_scraped, traffic_is_allowed, grace_covers_the_drain,
-          one_namespace]
+          one_namespace, a_standby_is_elsewhere]
 
 
 def problems_of(objects):

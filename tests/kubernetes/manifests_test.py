@@ -18,7 +18,7 @@ from checks import problems_of
 from manifests import ROOT, render, schema_problems
 
 OVERLAYS = ["k8s/overlays/dev", "k8s/overlays/single-node-8gpu", "k8s/overlays/multi-node",
-            "tests/kubernetes/every-component"]
+            "tests/kubernetes/every-component", "tests/kubernetes/failed-over"]
 COORDINATOR = sys.argv.pop() if len(sys.argv) > 1 else ""
 RENDERED = {folder: render(folder) for folder in OVERLAYS}
 POD = "spec.template.spec."
@@ -114,6 +114,18 @@ BROKEN_EVALUATOR = [
 ]
 
 
+# The same of all components.
+BROKEN_STANDBY = [
+    ("StatefulSet/standby", POD + "affinity", ABSENT, "may share the node of the coordinator"),
+    ("StatefulSet/standby", POD + "containers.0.args", ["--config", "x"], "without --standby"),
+    ("StatefulSet/coordinator", POD + "containers.0.args", [], "lets no standby follow"),
+    ("StatefulSet/standby", POD + "volumes.2.projected.sources.0.secret.name",
+     "buttress-token-worker", "reads the tokens of worker, expected operator"),
+    ("NetworkPolicy/coordinator-standby", "spec.ingress", [], "lets standby into coordinator"),
+    ("NetworkPolicy/standby", "spec.egress", [], "lets standby out to coordinator"),
+]
+
+
 def broken(name, path, value, folder=OVERLAYS[0]):
     """Objects of an overlay with `value` at `path` of one, which is returned as well; '~' stands
     for a dot in a key."""
@@ -141,6 +153,7 @@ class ManifestsTest(unittest.TestCase):
     def test_what_is_broken_is_found(self):
         cases = [(OVERLAYS[0], case) for case in BROKEN]
         cases += [("k8s/overlays/multi-node", case) for case in BROKEN_EVALUATOR]
+        cases += [("tests/kubernetes/every-component", case) for case in BROKEN_STANDBY]
         for folder, (name, path, value, message) in cases:
             with self.subTest(f"{name} {path}"):
                 objects, thing = broken(name, path, value, folder)
