@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/net/address.h"
@@ -74,6 +75,19 @@ class PendingCall {
 
 }  // namespace
 
+std::string AnsweredStart::Get() const {
+  MutexLock lock(mutex_);
+  return start_;
+}
+
+bool AnsweredStart::Accept(const std::string& start) {
+  MutexLock lock(mutex_);
+  if (start == start_) return true;
+  if (before_.contains(start)) return false;
+  before_.insert(std::exchange(start_, start));
+  return true;
+}
+
 // The channel and the retry loop.
 class CoordinatorClient::Connection {
  public:
@@ -115,9 +129,7 @@ class CoordinatorClient::Connection {
       response.Clear();
       (stub->async()->*method)(&context, &request, &response,
                                [&pending](const grpc::Status& s) { pending.Finish(s); });
-      const Status status = pending.Wait(context, hold_ms > 0);
-      if (status.ok()) NoteStart(context);
-      return status;
+      return Answered(context, pending.Wait(context, hold_ms > 0));
     }));
     return response;
   }
@@ -140,15 +152,26 @@ class CoordinatorClient::Connection {
         if (!call->Write(part, options)) break;  // Finish says why
         part.clear_header();
       }
-      return FromGrpc(call->Finish());
+      return Answered(context, FromGrpc(call->Finish()));
     }));
     return response.result();
   }
 
   void Prepare(grpc::ClientContext& context, std::int64_t deadline_ms) {
     context.set_deadline(std::chrono::system_clock::now() + milliseconds(deadline_ms));
-    MutexLock lock(mutex_);
-    if (!start_.empty()) context.AddMetadata(kStartKey, start_);
+    if (const std::string start = options_.answered->Get(); !start.empty())
+      context.AddMetadata(kStartKey, start);
+  }
+
+  // Returns `status`, or kUnavailable if a coordinator has answered that is no longer the run's.
+  Status Answered(const grpc::ClientContext& context, const Status& status) {
+    if (!status.ok()) return status;
+    const auto& sent = context.GetServerInitialMetadata();
+    const auto start = sent.find(kStartKey);
+    if (start == sent.end() ||
+        options_.answered->Accept({start->second.data(), start->second.size()}))
+      return status;
+    return Unavailable("a coordinator has answered that another one has replaced: stop it");
   }
 
  private:
@@ -163,7 +186,8 @@ class CoordinatorClient::Connection {
   Status TryOnce(const Attempt& attempt) {
     BUTTRESS_ASSIGN_OR_RETURN(const Connected connected, Connect());
     Status status = attempt(connected.stub);
-    if (status.code() == StatusCode::kUnavailable && !IsPaused(status)) Leave(connected);
+    // One that does not answer may be behind a connection that still lives.
+    if (IsTransient(status) && !IsPaused(status)) Leave(connected);
     return status;
   }
 
@@ -173,15 +197,6 @@ class CoordinatorClient::Connection {
     if (!has_others_ || connected.channel != current_.channel) return;
     ++tried_;
     current_ = {};
-  }
-
-  // Keeps the start that has answered, for the coordinator that is asked next.
-  void NoteStart(const grpc::ClientContext& context) {
-    const auto& sent = context.GetServerInitialMetadata();
-    const auto start = sent.find(kStartKey);
-    if (start == sent.end()) return;
-    MutexLock lock(mutex_);
-    start_.assign(start->second.data(), start->second.size());
   }
 
   Result<Connected> Connect() {
@@ -237,7 +252,6 @@ class CoordinatorClient::Connection {
   Connected current_ GUARDED_BY(mutex_);
   std::size_t tried_ GUARDED_BY(mutex_) = 0;  // addresses that did not answer
   bool has_others_ GUARDED_BY(mutex_) = false;
-  std::string start_ GUARDED_BY(mutex_);  // of the coordinator that answered last
 };
 
 CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,
@@ -361,7 +375,7 @@ Result<std::vector<v1::Group>> CoordinatorClient::FetchGroups(
       bytes.clear();
     }
     if (!status.ok()) context.TryCancel();
-    const Status finished = FromGrpc(stream->Finish());
+    const Status finished = connection_->Answered(context, FromGrpc(stream->Finish()));
     BUTTRESS_RETURN_IF_ERROR(status);
     BUTTRESS_RETURN_IF_ERROR(finished);
     if (groups.size() == static_cast<std::size_t>(request.group_ids_size())) return OkStatus();

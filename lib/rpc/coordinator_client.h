@@ -3,24 +3,40 @@
 //
 // Every attempt has a deadline. The client retries UNAVAILABLE and DEADLINE_EXCEEDED with backoff
 // (lib/base/net/retry.h) until `give_up_after_ms` has passed, so that callers do not notice a
-// restart
-// of the coordinator; every RPC may be repeated. Any other failure is returned at once. After
-// ShutdownRequested() a long poll in flight ends with kCancelled. After ShutdownRequested() or
-// CheckpointRequested() each call is attempted once.
+// restart of the coordinator; every RPC may be repeated. Any other failure is returned at once.
+// After ShutdownRequested() a long poll in flight ends with kCancelled. After ShutdownRequested()
+// or CheckpointRequested() each call is attempted once.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "buttress/v1/coordinator.pb.h"
 #include "lib/base/net/credentials.h"
 #include "lib/base/report/status.h"
+#include "lib/base/thread/sync.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/group.h"
 
 namespace buttress {
+
+// The start of the coordinator that has answered last (kStartKey in channel.h). Thread-safe.
+class AnsweredStart {
+ public:
+  std::string Get() const;
+
+  // Takes the start that has answered. Returns false for one that another has followed already:
+  // what it says is no longer the run's.
+  bool Accept(const std::string& start);
+
+ private:
+  mutable Mutex mutex_;
+  std::string start_ GUARDED_BY(mutex_);
+  std::set<std::string> before_ GUARDED_BY(mutex_);
+};
 
 struct CoordinatorClientOptions {
   // host:port, or several with commas between them: of a coordinator and of its standby, which
@@ -33,6 +49,8 @@ struct CoordinatorClientOptions {
   // time anew.
   std::int64_t give_up_after_ms = 120000;
   Credentials credentials = {};
+  // Copies of the options share it: the clients of a process follow the same coordinator.
+  std::shared_ptr<AnsweredStart> answered = std::make_shared<AnsweredStart>();
 };
 
 // Returns options with the address local.coordinator.advertise if it is set, and with the file that

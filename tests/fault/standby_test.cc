@@ -1,133 +1,18 @@
-// A coordinator and its standby, as processes with folders of their own.
+// A coordinator and its standby: failover, waits, lag.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "lib/base/os/clock.h"
-#include "lib/base/os/fd.h"
-#include "lib/base/text/digest.h"
-#include "lib/weights/checkpoint_folder.h"
-#include "tests/support/runs/launched_run.h"
+#include "tests/support/runs/standby_cluster.h"
 
 namespace buttress::standby_test {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kSteps = 60;
 constexpr int kLostAtStep = 20;
-constexpr std::int64_t kRunMs = 120000;
-
-// Of the loopback interface, and free a moment ago.
-std::string FreeAddress() {
-  const OwnedFd port(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(port.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(port.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-}
-
-// The programs of a deterministic run, each in a folder of its own.
-class StandbyCluster {
- public:
-  StandbyCluster() { SetChildSubreaper(); }
-
-  ~StandbyCluster() { KillDescendants(); }
-
-  // Starts a program in the folder `name`; `coordinator` is the section of that name.
-  Process Start(const std::string& program, const std::string& name, const std::string& coordinator,
-                const std::vector<std::string>& more = {}) {
-    const std::string out = Folder(name);
-    std::string yaml = TinyRunYaml(out, kSteps);
-    const std::string age = "max_age: 1";
-    yaml.replace(yaml.find(age), age.size(), "max_age: 0, window: 1");
-    const std::string seconds = "  lease_ms";
-    yaml.replace(yaml.find(seconds), seconds.size(), "  deterministic: true\n  lease_ms");
-    EXPECT_TRUE(
-        WriteFileAtomic(out + ".yaml", yaml + "  coordinator: {" + coordinator + "}\n").ok());
-    std::vector<std::string> argv = {SiblingProgram(program), "--config", out + ".yaml"};
-    argv.insert(argv.end(), more.begin(), more.end());
-    return *Process::Start(argv, Log(name + std::to_string(++starts_)));
-  }
-
-  Process StartCoordinator(const std::string& name, const std::string& address,
-                           const std::string& mode) {
-    Process process = Start("coordinator", name, "listen: \"" + address + "\", standby: " + mode);
-    EXPECT_TRUE(WaitUntil(kRunMs, [&] { return Has(name + "/coordinator.address"); }));
-    return process;
-  }
-
-  Process StartStandby(const std::string& name, const std::string& address) {
-    Process process = Start("coordinator", name, "advertise: \"" + address + "\"", {"--standby"});
-    EXPECT_TRUE(WaitUntil(kRunMs, [&] {
-      return Has(name + "/standby.json") &&
-             TextOf(Folder(name) + "/standby.json").find("true") != std::string::npos;
-    })) << Logs();
-    return process;
-  }
-
-  bool WaitForStep(double step) const {
-    return WaitUntil(kRunMs, [&] {
-      const auto steps = ReadSteps(Folder("learner") + "/steps.jsonl");
-      return steps.ok() && !steps->empty() && steps->back().step >= step;
-    });
-  }
-
-  std::string FinalWeights() const {
-    const std::string folder = CheckpointFolderOf(Folder("learner") + "/checkpoint", kSteps);
-    return ToHex(Sha256Of(TextOf(folder + "/rank-0.safetensors")));
-  }
-
-  // What `buttress status` says of the standby of the coordinator in `name`.
-  std::string StandbyStatus(const std::string& name) const {
-    const TempDir dir;
-    const std::string log = JoinPath(dir.path(), "status");
-    RunToEnd({SiblingProgram("buttress"), "status", Folder(name), "--json"}, log, kRunMs);
-    const auto status = nlohmann::json::parse(TextOf(log), nullptr, false);
-    return status.is_object() ? status.value("standby", "") : "";
-  }
-
-  std::string Folder(const std::string& name) const { return dir_.path() + "/" + name; }
-
-  std::string Log(const std::string& name) const { return Folder(name) + ".log"; }
-
-  std::string Logs() const {
-    std::string text;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
-      if (entry.path().extension() == ".log")
-        text += "\n--- " + entry.path().string() + "\n" + TextOf(entry.path().string());
-    }
-    return text;
-  }
-
- private:
-  bool Has(const std::string& name) const { return std::filesystem::exists(Folder(name)); }
-
-  const TempDir dir_;
-  int starts_ = 0;
-};
-
-void ExpectLearnerEnds(const StandbyCluster& cluster, Process& learner) {
-  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !learner.Running(); })) << cluster.Logs();
-  ASSERT_EQ(learner.exit_code(), 0) << cluster.Logs();
-}
-
-std::string WeightsOfAnUndisturbedRun() {
-  StandbyCluster cluster;
-  const std::string address = FreeAddress(), at = "advertise: \"" + address + "\"";
-  cluster.StartCoordinator("primary", address, "off");
-  cluster.Start("rollout_worker", "worker", at);
-  Process learner = cluster.Start("learner", "learner", at);
-  ExpectLearnerEnds(cluster, learner);
-  return cluster.FinalWeights();
-}
 
 TEST(StandbyTest, ARunThatLosesTheCoordinatorsMachineEndsWithTheBitsOfOneThatDoesNot) {
   ASSERT_EQ(TinyTask::Get().error(), "");
@@ -146,20 +31,33 @@ TEST(StandbyTest, ARunThatLosesTheCoordinatorsMachineEndsWithTheBitsOfOneThatDoe
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !primary.Running(); }));
   std::filesystem::remove_all(cluster.Folder("primary"));
   const double lost = MonotonicSeconds();
-  standby.Signal(SIGTERM);
-  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !standby.Running(); })) << cluster.Logs();
-  EXPECT_EQ(standby.exit_code(), 0);
-  Process promoted = cluster.StartCoordinator("standby", second, "off");
+  Process promoted = cluster.Promote(standby, "standby", second);
   RecordProperty("failover_ms", static_cast<int>((MonotonicSeconds() - lost) * 1000));
   ExpectLearnerEnds(cluster, learner);
   EXPECT_EQ(cluster.FinalWeights(), expected);
-  promoted.Signal(SIGTERM);
-  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !promoted.Running(); }));
-  EXPECT_EQ(RunToEnd({SiblingProgram("buttress"), "ledger", "audit", cluster.Folder("standby"),
-                      "--learner", cluster.Folder("learner")},
-                     cluster.Log("audit"), kRunMs),
-            0)
-      << TextOf(cluster.Log("audit"));
+  cluster.End(promoted);
+  cluster.ExpectCleanAudit("standby");
+}
+
+// With standby_wait_ms: 0 a run without its standby stands still, and its operator can see why.
+TEST(StandbyTest, ARunThatWaitsForItsStandbyAnswersItsOperator) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  StandbyCluster cluster;
+  const std::string address = FreeAddress(), at = "advertise: \"" + address + "\"";
+  Process primary = cluster.StartCoordinator("primary", address, "synchronous, standby_wait_ms: 0");
+  cluster.Start("rollout_worker", "worker", at);
+  Process learner = cluster.Start("learner", "learner", at);
+  const std::string waits =
+      "synchronous standby: away since this coordinator started; turns wait for it";
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return cluster.StandbyStatus("primary") == waits; }))
+      << cluster.StandbyStatus("primary") << cluster.Logs();
+  for (int asked = 0; asked < 3; ++asked) EXPECT_EQ(cluster.StandbyStatus("primary"), waits);
+  EXPECT_EQ(cluster.StepsTrained(), 0);
+  Process standby = cluster.StartStandby("standby", address);
+  ExpectLearnerEnds(cluster, learner);
+  EXPECT_EQ(cluster.StepsTrained(), kSteps);
+  standby.Signal(SIGKILL);  // it waits again
+  cluster.End(primary);
 }
 
 TEST(StandbyTest, AnAsynchronousStandbyThatStandsStillShowsItsLagAndCatchesUp) {

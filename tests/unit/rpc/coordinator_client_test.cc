@@ -40,6 +40,17 @@ TEST(CoordinatorClientTest, TakesTheAddressFromAdvertiseOrFromTheRunFolder) {
   EXPECT_EQ(CoordinatorClientOptionsFrom(local).address, "head:7000");
 }
 
+TEST(CoordinatorClientTest, AStartThatAnotherHasFollowedIsNotAcceptedAgain) {
+  const CoordinatorClientOptions options;
+  const CoordinatorClientOptions of_the_same_process = options;
+  EXPECT_EQ(options.answered->Get(), "");
+  EXPECT_TRUE(options.answered->Accept("run/old"));
+  EXPECT_TRUE(options.answered->Accept("run/old"));
+  EXPECT_TRUE(of_the_same_process.answered->Accept("run/new"));
+  EXPECT_FALSE(options.answered->Accept("run/old"));
+  EXPECT_EQ(options.answered->Get(), "run/new");
+}
+
 // Cancels its first calls, as a coordinator does that ends.
 class EndingCoordinator : public v1::Coordinator::Service {
  public:
