@@ -13,6 +13,7 @@
 #include "lib/base/text/bounded_json.h"
 #include "lib/base/text/digest.h"
 #include "lib/base/text/reward_bounds.h"
+#include "lib/verify/extract.h"
 #include "rollout_worker/openai/fields.h"
 #include "rollout_worker/openai/reply.h"
 #include "rollout_worker/openai/request.h"
@@ -23,13 +24,16 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr char kJson[] = "application/json";
-constexpr char kModel[] = "policy";
 constexpr std::string_view kPrefix = "/episodes/";
 constexpr std::size_t kMostClosed = 4096;
+constexpr std::size_t kShownPathBytes = 100;
 
 // `code` is what a program can read of an error; empty: none.
 void Refuse(ApiCall& call, unsigned status, const Status& why, std::string_view code) {
-  ordered_json body = ordered_json::parse(ErrorBody(why), nullptr, false);
+  // An end or a limit is the request's fault, and none of the server.
+  const bool own = status == 400 || status == 410;
+  const std::string text = ErrorBody(own ? InvalidArgument(why.message()) : why);
+  ordered_json body = ordered_json::parse(text, nullptr, false);
   if (!code.empty()) body["error"]["code"] = code;
   if (status == 429) call.SetHeader("Retry-After", "1");
   call.Reply(status, kJson, body.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
@@ -50,7 +54,9 @@ void Refuse(ApiCall& call, const Status& why) {
 class OpenRequest {
  public:
   OpenRequest(std::shared_ptr<ApiCall> call, OpenAiRequest request, const Tokenizer& tokenizer)
-      : call_(std::move(call)), request_(std::move(request)), reply_(request_, tokenizer, kModel) {}
+      : call_(std::move(call)),
+        request_(std::move(request)),
+        reply_(request_, tokenizer, kAgentModel) {}
 
   const OpenAiRequest& request() const { return request_; }
 
@@ -117,8 +123,10 @@ class OpenRequest {
   bool refused_ GUARDED_BY(mutex_) = false;
 };
 
-// Refuses what would change the distribution of an answer, or what no episode keeps.
+// Refuses another model, what would change the distribution of an answer, and what no episode
+// keeps.
 Status CheckAsked(const OpenAiRequest& request) {
+  BUTTRESS_RETURN_IF_ERROR(CheckModelName(request.model, kAgentModel));
   const std::pair<bool, const char*> refused[] = {
       {request.extras.penalties != Penalties(), "a penalty"},
       {request.extras.top_logprobs > 0, "top_logprobs, or logprobs of /completions above 0,"},
@@ -153,27 +161,34 @@ std::vector<PolicyAsk> AsksOf(const OpenAiRequest& request) {
   return asks;
 }
 
-void AskPolicy(const std::shared_ptr<ApiCall>& call, const std::shared_ptr<LiveEpisode>& episode,
-               bool chat, const Tokenizer& tokenizer) {
-  Result<OpenAiRequest> request = chat ? ParseChat(call->body()) : ParseCompletions(call->body());
-  if (!request.ok()) return Refuse(*call, request.status());
-  if (const Status asked = CheckAsked(*request); !asked.ok()) return Refuse(*call, asked);
-  const std::vector<PolicyAsk> asks = AsksOf(*request);
-  const auto n = static_cast<std::size_t>(request->n);
+Result<OpenAiRequest> ParseAsked(std::string_view body, bool chat) {
+  BUTTRESS_ASSIGN_OR_RETURN(OpenAiRequest request, chat ? ParseChat(body) : ParseCompletions(body));
+  BUTTRESS_RETURN_IF_ERROR(CheckAsked(request));
+  return request;
+}
+
+// Returns why the request is refused as a whole.
+Status AskPolicy(const std::shared_ptr<ApiCall>& call, const std::shared_ptr<LiveEpisode>& episode,
+                 bool chat, const Tokenizer& tokenizer) {
+  BUTTRESS_ASSIGN_OR_RETURN(OpenAiRequest request, ParseAsked(call->body(), chat));
+  const std::vector<PolicyAsk> asks = AsksOf(request);
+  const auto n = static_cast<std::size_t>(request.n);
   if (asks.size() * n > LiveEpisode::kMostCalls)
-    return Refuse(*call, ResourceExhausted("the request asks for too many answers at once"));
-  const auto open = std::make_shared<OpenRequest>(call, *std::move(request), tokenizer);
+    return ResourceExhausted("the request asks for too many answers at once");
+  const auto open = std::make_shared<OpenRequest>(call, std::move(request), tokenizer);
   open->Expect(asks.size() * n);
   std::vector<std::int32_t> calls;
   for (std::size_t i = 0; i < asks.size() * n && !open->refused(); ++i) {
-    calls.push_back(episode->Ask(
-        asks[i / n], [open, i](Result<PolicyAnswer> answer) { open->Add(i, std::move(answer)); }));
+    calls.push_back(episode->Ask(asks[i / n], [open, episode, i](Result<PolicyAnswer> answer) {
+      if (!answer.ok()) episode->NoteRefusal(answer.status());
+      open->Add(i, std::move(answer));
+    }));
   }
   const auto leave = [episode, calls] {
     for (const std::int32_t index : calls) episode->Leave(index);
   };
-  if (open->refused()) return leave();
-  call->OnGone(leave);
+  open->refused() ? leave() : call->OnGone(leave);
+  return OkStatus();
 }
 
 Status Reward(LiveEpisode& episode, std::string_view body) {
@@ -194,7 +209,7 @@ Status Reward(LiveEpisode& episode, std::string_view body) {
 
 std::string Models() {
   const ordered_json model = {
-      {"id", kModel}, {"object", "model"}, {"created", 0}, {"owned_by", "buttress"}};
+      {"id", kAgentModel}, {"object", "model"}, {"created", 0}, {"owned_by", "buttress"}};
   return ordered_json{{"object", "list"}, {"data", ordered_json::array({model})}}.dump();
 }
 
@@ -258,18 +273,32 @@ void AgentGateway::Answer(const std::shared_ptr<ApiCall>& call) {
   if (!episode.ok() && episode.status().code() == StatusCode::kAborted)
     return Refuse(*call, 410, episode.status(), "episode_ended");
   if (!episode.ok()) return Refuse(*call, 404, episode.status(), "episode_unknown");
-  if (call->Header("Authorization") != "Bearer " + key)
-    return Refuse(*call, 401, InvalidArgument("expected the episode's key (OPENAI_API_KEY)"),
-                  "invalid_api_key");
+  const Status refused = AnswerOf(call, *episode);
+  if (refused.ok()) return;
+  (*episode)->NoteRefusal(refused);
+  Refuse(*call, refused);
+}
+
+Status AgentGateway::AnswerOf(const std::shared_ptr<ApiCall>& call,
+                              const std::shared_ptr<LiveEpisode>& episode) const {
+  const std::string_view key = KeyOfPath(call->path());
+  if (call->Header("Authorization") != fmt::format("Bearer {}", key))
+    return {StatusCode::kUnauthenticated,
+            "the API key is wrong or missing; expected that of the episode (OPENAI_API_KEY)"};
   const std::string_view what = call->path().substr(kPrefix.size() + key.size());
   const bool post = call->method() == "POST";
-  if (post && what == "/v1/chat/completions") return AskPolicy(call, *episode, true, tokenizer_);
-  if (post && what == "/v1/completions") return AskPolicy(call, *episode, false, tokenizer_);
-  if (!post && what == "/v1/models") return call->Reply(200, kJson, Models());
-  if (!post || what != "/v1/reward")
-    return Refuse(*call, 404, NotFound("no such call; see docs/agents.md"), "");
-  const Status status = Reward(**episode, call->body());
-  status.ok() ? call->Reply(200, kJson, "{}") : Refuse(*call, status);
+  if (post && what == "/v1/chat/completions") return AskPolicy(call, episode, true, tokenizer_);
+  if (post && what == "/v1/completions") return AskPolicy(call, episode, false, tokenizer_);
+  if (post && what == "/v1/reward") {
+    BUTTRESS_RETURN_IF_ERROR(Reward(*episode, call->body()));
+    call->Reply(200, kJson, "{}");
+    return OkStatus();
+  }
+  if (post || what != "/v1/models")
+    return NotFound(fmt::format("{} {} is no call of an episode; see docs/agents.md",
+                                call->method(), FirstBytes(what, kShownPathBytes)));
+  call->Reply(200, kJson, Models());
+  return OkStatus();
 }
 
 }  // namespace buttress

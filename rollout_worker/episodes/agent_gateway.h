@@ -7,9 +7,10 @@
 //
 // Sampling parameters of a request are read and not used, except max_tokens, which may shrink an
 // answer: the loss assumes those of the run. Errors have OpenAI's form: 401 for a request without
-// the key as its bearer token, 404 for an unknown episode, 410 for one that is over, 400 with the
-// code episode_ended at a limit, 429 for too many calls at once, 413 and 408 for a request that is
-// too large or comes too slowly.
+// the key as its bearer token, 404 for an unknown episode or a model other than kAgentModel, 410
+// for an episode that is over, 400 with the code episode_ended at a limit, 429 for too many calls
+// at once, 413 and 408 for a request that is too large or comes too slowly. The episode keeps the
+// last one as its reason, should it end without an answer.
 #pragma once
 
 #include <deque>
@@ -25,6 +26,9 @@
 #include "rollout_worker/episodes/live_episode.h"
 
 namespace buttress {
+
+// What agents name the policy; they may name nothing as well.
+inline constexpr char kAgentModel[] = "policy";
 
 // Thread-safe.
 class AgentGateway {
@@ -48,6 +52,9 @@ class AgentGateway {
 
   void Answer(const std::shared_ptr<ApiCall>& call) EXCLUDES(mutex_);
   Result<std::shared_ptr<LiveEpisode>> Find(const std::string& key) EXCLUDES(mutex_);
+  // Answers, or returns why not.
+  Status AnswerOf(const std::shared_ptr<ApiCall>& call,
+                  const std::shared_ptr<LiveEpisode>& episode) const;
 
   const Tokenizer& tokenizer_;
   std::string url_;

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "lib/base/os/clock.h"
+#include "lib/base/text/unicode.h"
+#include "lib/verify/extract.h"
 
 namespace buttress {
 namespace {
@@ -164,6 +166,19 @@ Status LiveEpisode::Reward(std::optional<double> reward, std::optional<double> t
   BUTTRESS_RETURN_IF_ERROR(session_.AddReward(turn_reward.value_or(0)));
   if (reward) reward_ = reward;
   return OkStatus();
+}
+
+void LiveEpisode::NoteRefusal(const Status& why) {
+  MutexLock lock(mutex_);
+  refusal_ = FirstBytes(ReplaceInvalidUtf8(why.message()), kMaxReasonBytes / 2);
+}
+
+void LiveEpisode::EndWithoutAnswer() {
+  MutexLock lock(mutex_);
+  if (session_.answers() > 0) return;
+  std::string failure = "the agent ended without an answer of the policy";
+  if (!refusal_.empty()) failure += "; its last request was refused: " + refusal_;
+  session_.End(EpisodeEnd::kFailed, std::move(failure));
 }
 
 void LiveEpisode::End(EpisodeEnd end, std::string failure) {

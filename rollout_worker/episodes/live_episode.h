@@ -55,6 +55,12 @@ class LiveEpisode : public std::enable_shared_from_this<LiveEpisode> {
   // there, kFailedPrecondition if the episode is over.
   Status Reward(std::optional<double> reward, std::optional<double> turn_reward) EXCLUDES(mutex_);
 
+  // Keeps why a request was refused. An agent may go on, or may not even say so.
+  void NoteRefusal(const Status& why) EXCLUDES(mutex_);
+
+  // Fails the episode if the policy has not answered, with what was refused last.
+  void EndWithoutAnswer() EXCLUDES(mutex_);
+
   // Ends the episode, unless it has ended.
   void End(EpisodeEnd end, std::string failure = "") EXCLUDES(mutex_);
 
@@ -92,6 +98,7 @@ class LiveEpisode : public std::enable_shared_from_this<LiveEpisode> {
   // By index of the call, what the hub cancels it by: 0 until it is known.
   std::map<std::int32_t, std::uint64_t> open_ GUARDED_BY(mutex_);
   std::optional<EngineResult> engine_failure_ GUARDED_BY(mutex_);
+  std::string refusal_ GUARDED_BY(mutex_);  // the last one
   bool cancelled_ GUARDED_BY(mutex_) = false;
   bool taken_ GUARDED_BY(mutex_) = false;
 };

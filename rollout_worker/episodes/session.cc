@@ -67,7 +67,10 @@ Result<PolicyCall> Session::Begin(const PolicyAsk& ask, std::int64_t now_ms) {
   const std::int64_t prompt = std::min(first, parts_.max_prompt_tokens);
   std::int64_t most =
       std::min<std::int64_t>(sampling_.max_tokens, env.max_tokens + prompt - length);
-  if (most < 1) return Limit(EpisodeEnd::kTokens, "run.env.max_tokens", env.max_tokens);
+  if (most < 1) {
+    return Limit(EpisodeEnd::kTokens, "run.env.max_tokens", env.max_tokens,
+                 fmt::format(" by a conversation of {} tokens", length));
+  }
   if (ask.max_tokens > 0) most = std::min<std::int64_t>(most, ask.max_tokens);
   call.index = calls_++;
   call.sampling = sampling_;
@@ -85,9 +88,10 @@ Result<PolicyCall> Session::Begin(const PolicyAsk& ask, std::int64_t now_ms) {
   return call;
 }
 
-Status Session::Limit(EpisodeEnd end, const char* setting, std::int64_t value) {
+Status Session::Limit(EpisodeEnd end, const char* setting, std::int64_t value,
+                      std::string_view by) {
   if (answers_.empty() && open_ == 0) end = EpisodeEnd::kFailed;  // nothing to score
-  End(end, fmt::format("{} = {} is reached", setting, value));
+  End(end, fmt::format("{} = {} is reached{}", setting, value, by));
   return FailedPrecondition("the episode has ended: " + failure_);
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/report/status.h"
@@ -137,7 +138,7 @@ class Session {
                 std::size_t best_known) const;
   std::vector<std::int32_t> TokensOf(std::int32_t answer) const;
   std::int32_t EndToken(const Answer& answer) const;
-  Status Limit(EpisodeEnd end, const char* setting, std::int64_t value);
+  Status Limit(EpisodeEnd end, const char* setting, std::int64_t value, std::string_view by = "");
   void AppendTo(EpisodeBranch& branch, const Answer& answer) const;
 
   const SessionParts parts_;

@@ -57,13 +57,6 @@ const char* TypeOf(unsigned code) {
   return code < 500 ? "invalid_request_error" : "server_error";
 }
 
-const char* CodeOf(const Status& status) {
-  if (status.code() == StatusCode::kUnauthenticated) return "invalid_api_key";
-  if (status.code() == StatusCode::kOutOfRange) return "context_length_exceeded";
-  if (status.code() == StatusCode::kResourceExhausted) return "rate_limit_exceeded";
-  return nullptr;
-}
-
 // The first word of "prompt is missing" or "n = 0; expected ...".
 ordered_json ParamOf(const std::string& message) {
   const std::size_t end = message.find(' ');
@@ -73,13 +66,24 @@ ordered_json ParamOf(const std::string& message) {
   return message.substr(0, end);
 }
 
+const char* CodeOf(const Status& status, const ordered_json& param) {
+  if (status.code() == StatusCode::kNotFound && param == "model") return "model_not_found";
+  if (status.code() == StatusCode::kUnauthenticated) return "invalid_api_key";
+  if (status.code() == StatusCode::kOutOfRange) return "context_length_exceeded";
+  if (status.code() == StatusCode::kResourceExhausted) return "rate_limit_exceeded";
+  return nullptr;
+}
+
 ordered_json ErrorJson(const Status& status) {
   const unsigned http = HttpCodeOf(status);
-  const char* const code = CodeOf(status);
+  const ordered_json param = ParamOf(status.message());
+  const char* const code = CodeOf(status, param);
+  // Of those that are not found, a model is a field, and a path is not.
+  const bool is_field = http == 400 || (http == 404 && code != nullptr);
   return {{"error",
            {{"message", status.message()},
             {"type", TypeOf(http)},
-            {"param", http == 400 ? ParamOf(status.message()) : nullptr},
+            {"param", is_field ? param : nullptr},
             {"code", code == nullptr ? ordered_json() : ordered_json(code)}}}};
 }
 

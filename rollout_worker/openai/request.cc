@@ -351,6 +351,11 @@ Result<ordered_json> TemplateMessages(const ordered_json& messages) {
   return out;
 }
 
+Status CheckModelName(const std::string& name, const std::string& served) {
+  if (name.empty() || name == served) return OkStatus();
+  return NotFound(fmt::format("model = '{}' is not served; expected '{}'", name, served));
+}
+
 Status ReadTemplateArguments(const std::string& name, const ordered_json& value,
                              ordered_json& out) {
   if (!value.is_object())

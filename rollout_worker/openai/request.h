@@ -63,6 +63,9 @@ Result<OpenAiRequest> ParseChat(std::string_view body);
 // malformed, or no text. Pure.
 Result<nlohmann::ordered_json> TemplateMessages(const nlohmann::ordered_json& messages);
 
+// kNotFound unless `name`, the model of a request, is `served` or empty (not named). Pure.
+Status CheckModelName(const std::string& name, const std::string& served);
+
 // Reads chat_template_kwargs, names that the chat template reads besides what the other fields of a
 // request say, and refuses those that these say. `out` stays null if there are none. Pure.
 Status ReadTemplateArguments(const std::string& name, const nlohmann::ordered_json& value,

@@ -175,7 +175,7 @@ Status ServeApi::AnswerPost(const std::shared_ptr<ApiCall>& call) {
 
 Status ServeApi::Tokenize(ApiCall& call) const {
   BUTTRESS_ASSIGN_OR_RETURN(TokenizeRequest request, ParseTokenize(call.body()));
-  BUTTRESS_RETURN_IF_ERROR(CheckName(model_, request.model));
+  BUTTRESS_RETURN_IF_ERROR(CheckModelName(request.model, model_.name));
   std::vector<std::int32_t> tokens;
   if (!request.messages.is_null()) {
     BUTTRESS_ASSIGN_OR_RETURN(
@@ -197,7 +197,7 @@ Status ServeApi::Tokenize(ApiCall& call) const {
 
 Status ServeApi::Detokenize(ApiCall& call) const {
   BUTTRESS_ASSIGN_OR_RETURN(const DetokenizeRequest request, ParseDetokenize(call.body()));
-  BUTTRESS_RETURN_IF_ERROR(CheckName(model_, request.model));
+  BUTTRESS_RETURN_IF_ERROR(CheckModelName(request.model, model_.name));
   const Result<std::string> text = model_.tokenizer->Decode(request.tokens, SpecialTokens::kKeep);
   if (!text.ok()) return InvalidArgument(text.status().message());
   call.Reply(200, kJsonType, ordered_json{{"prompt", *text}}.dump());

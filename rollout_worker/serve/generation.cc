@@ -41,7 +41,7 @@ Generation::Generation(std::shared_ptr<ApiCall> call, OpenAiRequest request,
 
 Status Generation::Start(const std::shared_ptr<ApiCall>& call, OpenAiRequest request,
                          const ServedModel& model, ServeMetrics& metrics, EngineHub& hub) {
-  BUTTRESS_RETURN_IF_ERROR(CheckName(model, request.model));
+  BUTTRESS_RETURN_IF_ERROR(CheckModelName(request.model, model.name));
   const auto generation = std::make_shared<Generation>(call, std::move(request), model, metrics);
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<SampleRequest> samples, generation->Samples());
   BUTTRESS_ASSIGN_OR_RETURN(const std::uint64_t id, hub.Submit(std::move(samples), generation));

@@ -1,7 +1,5 @@
 #include "rollout_worker/serve/served_model.h"
 
-#include <fmt/core.h>
-
 #include <map>
 
 namespace buttress {
@@ -15,11 +13,6 @@ std::vector<double> SecondBounds() {
 }
 
 }  // namespace
-
-Status CheckName(const ServedModel& model, const std::string& name) {
-  if (name.empty() || name == model.name) return OkStatus();
-  return NotFound(fmt::format("model = '{}' is not served; expected '{}'", name, model.name));
-}
 
 Result<std::vector<std::int32_t>> EncodeChat(const ServedModel& model,
                                              const nlohmann::ordered_json& messages,

@@ -28,9 +28,6 @@ struct ServedModel {
   ModelDtype dtype = ModelDtype::kFloat32;
 };
 
-// kNotFound unless `name`, which may be empty, is that of the model.
-Status CheckName(const ServedModel& model, const std::string& name);
-
 // Returns the tokens of a chat by the chat template of the model. `arguments` are names that it
 // reads as well, or null. kInvalidArgument for what the template does not take.
 Result<std::vector<std::int32_t>> EncodeChat(const ServedModel& model,

@@ -7,13 +7,8 @@
 #include <thread>
 
 #include "lib/http/http_client.h"
-#include "rollout_worker/episodes/agent_gateway.h"
-#include "rollout_worker/episodes/episode_engine.h"
-#include "tests/support/chat_tokenizer.h"
 #include "tests/support/fakes/scripted_http_server.h"
-#include "tests/support/fakes/scripted_policy.h"
-#include "tests/support/patience.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/rollout_worker/episodes/agents_fixture.h"
 
 namespace buttress {
 namespace {
@@ -23,123 +18,27 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// What every agent of the tests begins with: say(messages) asks the policy.
-constexpr char kAgent[] = R"(
-import json, os, sys, time, urllib.error, urllib.request
-url, key = os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"]
-task = json.loads(os.environ["BUTTRESS_TASK"])
-def post(path, body, bearer=key):
-    request = urllib.request.Request(url + path, json.dumps(body).encode(),
-                                     {"Authorization": "Bearer " + bearer,
-                                      "Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as reply:
-            return json.load(reply)
-    except urllib.error.HTTPError as error:
-        return {"status": error.code, **json.load(error)}
-def say(messages, **more):
-    return post("/chat/completions", {"model": "policy", "messages": messages, **more})
-def user(text):
-    return {"role": "user", "content": text}
-)";
-
 // Asks once, and goes on as two processes.
 constexpr char kTwoProcesses[] = R"(
 say([user("?")])
 os.fork()
 )";
 
-class AgentsTest : public ::testing::Test {
- protected:
-  AgentsTest() : tokenizer_(TokenizerOfFamily("qwen2_5")) {
-    run_.env.kind = EnvKind::kExec;
-    run_.env.timeout_ms = kPatience.count();
-  }
-
-  // Starts an engine whose policy says how many questions the prompt has.
-  void Start() {
-    auto policy =
-        std::make_unique<ScriptedPolicy>(*tokenizer_, [](const std::string& prompt, std::uint64_t) {
-          return std::to_string(std::count(prompt.begin(), prompt.end(), '?'));
-        });
-    policy_ = policy.get();
-    auto runner = MakeAgentRunner(run_.env, {}, *tokenizer_);
-    ASSERT_TRUE(runner.ok()) << runner.status().ToString();
-    engine_ = MakeEpisodeEngine(std::move(policy), *EpisodeCodec::Create(run_, *tokenizer_),
-                                *std::move(runner), 8);
-  }
-
-  // The program that runs behind kAgent.
-  void StartProgram(const std::string& program) {
-    const std::string path = dir_.path() + "/agent.py";
-    std::ofstream(path) << kAgent << program;
-    run_.env.command = {"python3", path};
-    Start();
-  }
-
-  void Submit(std::int32_t index = 0) {
-    SampleRequest request;
-    request.id = {5, 1, index};
-    request.sampling.max_tokens = 50;
-    request.sampling.stop_token_ids = {tokenizer_->AddedTokenId("<|im_end|>")};
-    request.task = std::make_shared<EpisodeTask>(
-        EpisodeTask{"p" + std::to_string(index), "s", R"({"prompt": "2+2?", "id": 4})", "4"});
-    ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
-  }
-
-  std::vector<EngineResult> Poll(std::size_t count) {
-    std::vector<EngineResult> results;
-    for (int i = 0; i < 600 && results.size() < count; ++i) {
-      for (EngineResult& result : engine_->Poll(std::chrono::milliseconds(100)))
-        results.push_back(std::move(result));
+// Expects the processes to end whose numbers an agent has written, and returns how many they are.
+int EndedProcesses(const std::string& written) {
+  std::istringstream pids(written);
+  int processes = 0;
+  for (pid_t pid; pids >> pid; ++processes) {
+    std::string state = "R";
+    for (int i = 0; i < 250 && !state.empty() && state.find(") Z ") == std::string::npos; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+      state.assign(std::istreambuf_iterator<char>(stat), {});  // "Z": init has not reaped it yet
     }
-    EXPECT_THAT(results, SizeIs(count));
-    results.resize(count);
-    std::ranges::sort(results, {}, &EngineResult::id);
-    return results;
+    EXPECT_TRUE(state.empty() || state.find(") Z ") != std::string::npos) << state;
   }
-
-  // Runs one episode of the program.
-  Episode EpisodeOf(const std::string& program) {
-    StartProgram(program);
-    Submit();
-    const auto episode = Poll(1).front().episode;
-    return episode ? *episode : Episode();
-  }
-
-  std::string Written() const {
-    std::ifstream file(dir_.path() + "/out");
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  // Writes `expression` of Python to the file that Written reads.
-  std::string Write(const std::string& expression) const {
-    return "print(" + expression + ", file=open(" + ordered_json(dir_.path() + "/out").dump() +
-           ", 'a'), flush=True)\n";
-  }
-
-  // Expects the processes to end whose numbers an agent has written, and returns how many they are.
-  int EndedProcesses() const {
-    std::istringstream pids(Written());
-    int processes = 0;
-    for (pid_t pid; pids >> pid; ++processes) {
-      std::string state = "R";
-      for (int i = 0; i < 250 && !state.empty() && state.find(") Z ") == std::string::npos; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-        state.assign(std::istreambuf_iterator<char>(stat), {});  // "Z": init has not reaped it yet
-      }
-      EXPECT_TRUE(state.empty() || state.find(") Z ") != std::string::npos) << state;
-    }
-    return processes;
-  }
-
-  const TempDir dir_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  RunSettings run_;
-  ScriptedPolicy* policy_ = nullptr;
-  std::unique_ptr<InferenceEngine> engine_;
-};
+  return processes;
+}
 
 TEST_F(AgentsTest, AProgramHoldsTheConversation) {
   const Episode episode = EpisodeOf(R"(
@@ -260,16 +159,12 @@ if task["prompt_id"] == "p2":
   EXPECT_THAT(results[1].episode->branches, SizeIs(1)) << "its tokens are accounted for";
 }
 
-TEST_F(AgentsTest, AnAgentThatNeverCallsHasNoEpisode) {
-  EXPECT_THAT(EpisodeOf("").failure, HasSubstr("ended without an answer"));
-}
-
 TEST_F(AgentsTest, AnAgentThatHangsIsKilledWithAllItsProcesses) {
   run_.env.timeout_ms = 3000;
   const Episode episode = EpisodeOf(kTwoProcesses + Write("os.getpid()") + "time.sleep(1000)\n");
   EXPECT_EQ(episode.end, EpisodeEnd::kTime);
   EXPECT_THAT(episode.failure, HasSubstr("run.env.timeout_ms = 3000"));
-  EXPECT_EQ(EndedProcesses(), 2);
+  EXPECT_EQ(EndedProcesses(Written()), 2);
 }
 
 TEST_F(AgentsTest, AllProcessesOfAnAgentEndWithAKilledWorker) {
@@ -286,7 +181,7 @@ TEST_F(AgentsTest, AllProcessesOfAnAgentEndWithAKilledWorker) {
   ASSERT_EQ(::waitpid(worker, &status, 0), worker);
   ASSERT_TRUE(WIFSIGNALED(status));
   ASSERT_EQ(WTERMSIG(status), SIGKILL);
-  EXPECT_EQ(EndedProcesses(), 2);
+  EXPECT_EQ(EndedProcesses(Written()), 2);
 }
 
 TEST_F(AgentsTest, TheEndOfTheEngineEndsAgents) {
@@ -424,6 +319,7 @@ TEST_F(AgentsTest, AServiceHoldsTheConversation) {
     if (prompt_id == "p1") return connection.Reply(500, "out of order");
     if (prompt_id == "p2") return connection.Close();
     EXPECT_EQ(posted["task"]["row"]["id"], 4);
+    EXPECT_EQ(posted["model"], "policy");
     EXPECT_EQ(AskAsAService(posted), 200);
     if (prompt_id == "p3") stop.WaitFor(kPatience);
     connection.Reply(200, prompt_id == "p4" ? "{}" : R"({"reward": 0.5})");
