@@ -31,11 +31,12 @@ def curve(points):
 
 
 def windows(samples, value):
-    """By window of the run: its middle step, and `value` of its ends for each step."""
+    """By window of the run: its middle step, and `value` of its ends for each step. A counter falls
+    where a process was started again: such a window is left out."""
     size = max(1, len(samples) // WINDOWS)
     ends = samples[::size]
     return [((a["step"] + b["step"]) / 2, (value(b) - value(a)) / (b["step"] - a["step"]))
-            for a, b in zip(ends, ends[1:]) if b["step"] > a["step"]]
+            for a, b in zip(ends, ends[1:]) if b["step"] > a["step"] and value(b) >= value(a)]
 
 
 def row(name, unit, points, bound):
