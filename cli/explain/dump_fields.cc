@@ -77,10 +77,10 @@ void Gaps::Add(const std::vector<Gap>& gaps, const std::string& where) {
 std::vector<std::string> Gaps::Remarks() const {
   std::vector<std::string> remarks;
   for (const auto& [field, count] : of_field_) {
-    remarks.push_back(fmt::format("{} is absent, null, NaN or infinite in {}, the first {}: {}",
-                                  field,
-                                  count.rows == 1 ? "1 row" : fmt::format("{} rows", count.rows),
-                                  count.first, count.meaning));
+    remarks.push_back(
+        fmt::format("{} is absent, empty, null, NaN or infinite in {}, the first {}: {}", field,
+                    count.rows == 1 ? "1 row" : fmt::format("{} rows", count.rows), count.first,
+                    count.meaning));
   }
   return remarks;
 }

@@ -41,7 +41,7 @@ class Gaps {
  public:
   void Add(const std::vector<Gap>& gaps, const std::string& where);
 
-  // A sentence for each field: "score is absent, null, NaN or infinite in 2 rows, ...".
+  // A sentence for each field: "score is absent, empty, null, NaN or infinite in 2 rows, ...".
   std::vector<std::string> Remarks() const;
 
  private:

@@ -323,6 +323,9 @@ std::vector<Gap> RowReader::GapsOf(const json& row) const {
     if (any) gaps.push_back({"rewards", kNoVerdict});
     return gaps;
   }
+  if (const json* prompt = FindField(row, dialect_->prompt); prompt != nullptr && *prompt == "")
+    gaps.push_back({std::string(dialect_->prompt), "such rows have one prompt"});
+  look(dialect_->group, false, "the prompt names the group there");
   const bool several = rule_.fields.size() > 1;
   for (const std::string& field : rule_.fields)
     look(field, true, several ? "the reward is the sum of the other columns" : kNoVerdict);

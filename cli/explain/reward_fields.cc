@@ -126,6 +126,9 @@ std::string RewardSurvey::UseWeights(RewardRule& rule) {
 RewardRule RewardSurvey::RuleOfColumns() {
   RewardRule rule{.deciding = named_, .values = values_};
   rule.remark = UseWeights(rule);
+  if (rule.fields.empty())
+    rule.remark =
+        "no column has numbers besides step and advantage, so no completion has a verdict";
   if (rule.fields.size() <= 1) {
     const FieldValues* values = rule.fields.empty() ? nullptr : &rule.values.at(rule.fields[0]);
     const bool outcome = values != nullptr && values->is_outcome();

@@ -180,6 +180,7 @@ Status Run(const ExplainFlags& flags) {
   while (true) {
     if (isatty(STDOUT_FILENO) != 0) std::fputs("\033[H\033[2J", stdout);
     const Status status = ExplainOnce(flags, conditions);
+    if (ShutdownRequested()) return Cancelled("interrupted");
     if (!status.ok() && !status.message().ends_with(kNoGroups) && !HasNothingYet(flags.path()))
       return status;
     if (!status.ok())

@@ -36,9 +36,10 @@ TEST_F(BadDumpsTest, AScoreOfVerlThatIsNoNumberIsNamedWithItsLine) {
     Write("1.jsonl", Verl("\"score\":1") + Verl(fmt::format("\"score\":{}", value)));
     const Result<Steps> steps = ReadAll();
     EXPECT_TRUE(std::isnan(CompletionsOf(steps)[1].deciding_reward)) << value;
-    EXPECT_THAT(remarks_,
-                ElementsAre("score is absent, null, NaN or infinite in 1 row, the first 1.jsonl:2: "
-                            "such a completion has no verdict"))
+    EXPECT_THAT(
+        remarks_,
+        ElementsAre("score is absent, empty, null, NaN or infinite in 1 row, the first 1.jsonl:2: "
+                    "such a completion has no verdict"))
         << value;
   }
 }
@@ -49,10 +50,11 @@ TEST_F(BadDumpsTest, AColumnOfTrlWithoutANumberIsNamedWithItsLine) {
   Result<Steps> steps = ReadAll();
   EXPECT_TRUE(std::isnan(CompletionsOf(steps)[1].deciding_reward));
   EXPECT_TRUE(std::isnan(CompletionsOf(steps)[2].deciding_reward));
-  EXPECT_THAT(remarks_, ElementsAre(HasSubstr("advantage is absent, null, NaN or infinite in 1 row,"
-                                              " the first a.jsonl:2: "),
-                                    HasSubstr("right is absent, null, NaN or infinite in 2 rows, "
-                                              "the first a.jsonl:2: such a completion")));
+  EXPECT_THAT(remarks_,
+              ElementsAre(HasSubstr("advantage is absent, empty, null, NaN or infinite in 1 row,"
+                                    " the first a.jsonl:2: "),
+                          HasSubstr("right is absent, empty, null, NaN or infinite in 2 rows, "
+                                    "the first a.jsonl:2: such a completion")));
   Write("a.jsonl",
         Trl(R"("right":1,"form":1,"advantage":0)") + Trl(R"("right":NaN,"form":1,"advantage":0)"));
   steps = ReadAll();
@@ -65,10 +67,26 @@ TEST_F(BadDumpsTest, WhereAnOutcomeIsMissingTheReportSaysWhatDecides) {
   Write("1.jsonl",
         Verl(R"("score":0.9,"acc":1)") + Verl(R"("score":0.4,"acc":NaN)") + Verl(R"("score":0.4)"));
   EXPECT_EQ(CompletionsOf(ReadAll())[1].deciding_reward, 0.4);
-  EXPECT_THAT(remarks_, ElementsAre("acc is absent, null, NaN or infinite in 2 rows, the first "
-                                    "1.jsonl:2: the reward decides there what is right"));
+  EXPECT_THAT(remarks_,
+              ElementsAre("acc is absent, empty, null, NaN or infinite in 2 rows, the first "
+                          "1.jsonl:2: the reward decides there what is right"));
   Write("1.jsonl", Verl(R"("score":0.9,"acc":1)") + Verl(R"("score":0.4,"acc":[1])"));
   EXPECT_THAT(ErrorOf(), HasSubstr("1.jsonl:2: acc = [1]; expected"));
+}
+
+TEST_F(BadDumpsTest, ADumpOfTrlWithoutRewardsSaysSo) {
+  Write("a.jsonl", Trl(R"("right":"yes","advantage":0)"));
+  ASSERT_TRUE(ReadAll().ok());
+  EXPECT_THAT(remarks_, ElementsAre(HasSubstr("no column has numbers besides step and advantage")));
+}
+
+TEST_F(BadDumpsTest, EmptyPromptsAndIdsOfGroupsAreNamed) {
+  Write("1.jsonl", R"({"input":"","output":"x","score":1,"step":1,"uid":null})"
+                   "\n");
+  ASSERT_TRUE(ReadAll().ok());
+  EXPECT_THAT(remarks_, ElementsAre(HasSubstr("input is absent, empty, null, NaN or infinite in 1 "
+                                              "row, the first 1.jsonl:1: such rows have one"),
+                                    HasSubstr("uid is absent, empty, null")));
 }
 
 TEST_F(BadDumpsTest, ANumberOfAnotherTypeIsAnError) {
@@ -126,7 +144,7 @@ TEST_F(BadDumpsTest, EmptyGroupsAndGroupsWithoutARewardAreNamed) {
   Write("a.jsonl", "{\"rewards\":[1,NaN]}\n{\"rewards\":[1,0]}\n");
   ASSERT_TRUE(ReadAll().ok());
   EXPECT_THAT(remarks_, testing::Contains(HasSubstr(
-                            "rewards is absent, null, NaN or infinite in 1 row, the first "
+                            "rewards is absent, empty, null, NaN or infinite in 1 row, the first "
                             "a.jsonl:1: ")));
   options_.rewards = {"right"};
   EXPECT_THAT(ErrorOf(), HasSubstr("--reward right: rows of whole groups have one reward"));

@@ -113,8 +113,8 @@ TEST_F(DumpStepsTest, TrlRewardsAreSumsOfColumnsAndChatsBecomeText) {
   EXPECT_EQ(group.completions[0].deciding_reward, 1.5);
   EXPECT_TRUE(std::isnan(group.completions[1].deciding_reward));
   EXPECT_EQ(group.completions[0].text.words, 1);
-  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("accuracy is absent, null"),
-                                               HasSubstr("format is absent, null"),
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("accuracy is absent, empty, null"),
+                                               HasSubstr("format is absent, empty, null"),
                                                HasSubstr("accuracy + format")));
   options_.rewards = {"accuracy"};
   steps = ReadAll();
@@ -307,7 +307,7 @@ TEST_F(DumpStepsTest, GroupsWithoutAVerdictAreNotTakenForFilteredOnes) {
     text += fmt::format(R"({{"step":1,"rewards":[null,null],"id":"{}"}})", k) + "\n";
   Write("1.jsonl", text + R"({"step":1,"rewards":[1,0,1,0],"id":"m"})" + "\n");
   ASSERT_TRUE(ReadAll().ok());
-  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("rewards is absent, null")));
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("rewards is absent, empty, null")));
 }
 
 TEST_F(DumpStepsTest, AHugeRewardIsUnscorableNamedAndCounted) {
