@@ -30,6 +30,7 @@
 namespace buttress {
 namespace {
 
+constexpr int kMostSteps = 2'000'000'000;  // and tokens, of an option
 constexpr std::string_view kNoGroups = " holds no group with a reward yet";
 
 struct ExplainFlags {
@@ -213,14 +214,14 @@ std::function<Status()> AddExplain(CLI::App& app) {
       "of TRL the reward is their sum [the one column with two values, else none]");
   app.add_option("--max-tokens", flags->source.max_tokens,
                  "token limit of the run: completions of that length count as truncated")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, kMostSteps));
   app.add_option("--stale-after", flags->rules.stale_steps,
                  "age in steps above which weights count as stale")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, kMostSteps))
       ->capture_default_str();
   app.add_option("--history-steps", flags->rules.history_steps,
                  "age in steps above which an earlier visit of a prompt says nothing about it")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, kMostSteps))
       ->capture_default_str();
   app.add_option("--fail-if", flags->fail_if,
                  "end with status 1 if a number of the summary (--json) is so: 'acr > 0.6', "
