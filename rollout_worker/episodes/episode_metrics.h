@@ -1,6 +1,7 @@
 // Metrics of the episodes that a worker has ended.
 #pragma once
 
+#include <cstddef>
 #include <set>
 #include <string>
 
@@ -19,6 +20,8 @@ class EpisodeMetrics {
   void Count(const Episode& episode) EXCLUDES(mutex_);
 
  private:
+  void CountTurn(const EpisodeTurn& turn, std::size_t index);
+  void CountTools(const EpisodeTurn& turn) EXCLUDES(mutex_);
   std::string LabelOf(const std::string& tool) EXCLUDES(mutex_);
 
   Metrics& metrics_;
