@@ -61,9 +61,10 @@ class SumsTask {
   std::string error_;
 };
 
-// Three tries at a sum, with a hint behind each that is wrong. Some episodes fail on purpose.
+// Three tries at a sum, with a hint behind each that is wrong. Some episodes fail on purpose, with
+// an error and without one.
 constexpr const char* kAgent = R"py(
-import json, os, sys, urllib.request
+import json, os, sys, urllib.error, urllib.request
 url, key = os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"]
 task = json.loads(os.environ["BUTTRESS_TASK"])
 def post(path, body):
@@ -72,6 +73,11 @@ def post(path, body):
     with urllib.request.urlopen(request, timeout=60) as reply:
         return json.load(reply)
 messages = task["prompt"]
+if messages[0]["content"] == "1+0":
+    try:
+        post("/chat/completions", {"model": "gpt-4o", "messages": messages})
+    except urllib.error.HTTPError:
+        sys.exit()
 for attempt in range(3):
     answer = post("/chat/completions", {"messages": messages})["choices"][0]["message"]
     if answer["content"] == task["answer"]:
@@ -154,6 +160,16 @@ TEST(EpisodeRunTest, AnAgentIsTrainedAndAKilledWorkerLosesOnlyItsLeases) {
     EXPECT_LE(step.raw_reward_mean, 1) << step.step;
   }
   EXPECT_GT(unscorable, 0) << "agents that gave up";
+
+  const std::string log = JoinPath(run.out(), "samples");
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "samples", run.out(), "--last",
+                      std::to_string(kSteps), "--json"},
+                     log, kRunMs),
+            0)
+      << TextOf(log);
+  EXPECT_THAT(TextOf(log), HasSubstr("the agent exited with status 1: gave up"));
+  EXPECT_THAT(TextOf(log), HasSubstr("its last request was refused: model = 'gpt-4o' is not "
+                                     "served; expected 'policy'"));
 }
 
 TEST(EpisodeRunTest, AGameOfTheWorkerIsTrained) {
