@@ -101,7 +101,7 @@ constexpr CommandEntry kCommands[] = {
     {"metrics", "list every measurement of a training step", AddMetrics, kReference},
     {"explain", "report why groups gave no signal, from a run folder or a dump of verl or TRL",
      AddExplain, kUnderstand},
-    {"replay", "compute the advantages of a run again, under other settings of its estimator",
+    {"replay", "compute the advantages of a run again, or sample the answers of its episodes again",
      AddReplay, kUnderstand},
     {"track", "show the curves of a run in TensorBoard, MLflow and W&B", AddTrack, kUnderstand},
     {"study", "test claims about settings: arms over tasks and seeds, and what they decide",

@@ -9,11 +9,13 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/understand/turn_replay.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
@@ -74,6 +76,9 @@ struct ReplayFlags {
   std::vector<std::string> overrides;
   bool json = false;
   bool groups = false;
+  bool episodes = false;
+  std::string model;
+  std::optional<std::uint64_t> step;
 };
 
 struct Comparison {
@@ -242,6 +247,7 @@ std::string SummaryText(const RunReplay& replay, const Comparison& sums,
 }
 
 Status Run(const ReplayFlags& flags) {
+  if (flags.episodes) return ReplayTurns({flags.folder, flags.model, flags.step, flags.json});
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<RunReplay> replay,
                             RunReplay::Open(flags.folder, flags.overrides));
   Comparison sums;
@@ -387,13 +393,27 @@ Result<SelectionReplay> RunReplay::Selection() {
 std::function<Status()> AddReplay(CLI::App& app) {
   const auto flags = std::make_shared<ReplayFlags>();
   app.add_option("dir", flags->folder, "run folder; the run may be running")->required();
-  app.add_option("--set", flags->overrides,
-                 "a setting of the estimator or of the prompt selection, for example "
-                 "run.algorithm.advantage=avspo (can be repeated); "
-                 "without any, the replay repeats the run");
-  app.add_flag("--json", flags->json, "print one JSON object per step, then {\"summary\": ...}");
-  app.add_flag("--groups", flags->groups,
-               "print one JSON object per group with both advantages of every completion");
+  auto* const set =
+      app.add_option("--set", flags->overrides,
+                     "a setting of the estimator or of the prompt selection, for example "
+                     "run.algorithm.advantage=avspo (can be repeated); "
+                     "without any, the replay repeats the run");
+  app.add_flag("--json", flags->json,
+               "print one JSON object per step, or turn of --episodes, then {\"summary\": ...}");
+  auto* const groups =
+      app.add_flag("--groups", flags->groups,
+                   "print one JSON object per group with both advantages of every completion");
+  auto* const episodes =
+      app.add_flag("--episodes", flags->episodes,
+                   "sample the answers of episodes once more, behind what tools and users are "
+                   "recorded to have said, and compare their tokens; no tool is called");
+  episodes->excludes(set)->excludes(groups);
+  app.add_option("--model", flags->model,
+                 "with --episodes: the model folder that answers [the start model, for the answers "
+                 "that it sampled]")
+      ->needs(episodes);
+  app.add_option("--step", flags->step, "with --episodes: the groups drawn for this step [all]")
+      ->needs(episodes);
   return [flags] { return Run(*flags); };
 }
 

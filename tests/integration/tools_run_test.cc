@@ -138,6 +138,26 @@ class ToolsRun : public ::testing::Test {
     }
   }
 
+  // The start model answers as it did behind what the calculator is recorded to have said.
+  void ExpectSampledAgain() {
+    ASSERT_EQ(Run({"buttress", "replay", Path("out"), "--episodes", "--json"}), 0) << text();
+    std::vector<json> lines = Lines();
+    const json summary = lines.back()["summary"];
+    lines.pop_back();
+    EXPECT_EQ(summary["equal"], summary["turns"]) << text();
+    EXPECT_EQ(summary["equal_episodes"], summary["episodes"]);
+    EXPECT_EQ(summary["by_step"].size(), 1U) << summary;
+    EXPECT_EQ(lines.size(), summary["turns"].get<std::size_t>());
+    int behind_calls = 0;
+    for (const json& turn : lines) behind_calls += turn["turn"] > 0 ? 1 : 0;
+    EXPECT_GT(behind_calls, 0);
+    ASSERT_EQ(Run({"buttress", "replay", Path("out"), "--episodes", "--model", Path("out/model")}),
+              0)
+        << text();
+    EXPECT_THAT(text(), HasSubstr("episodes are as they were recorded, answered by"));
+    EXPECT_THAT(text(), HasSubstr("answers that weights of step 1 sampled"));
+  }
+
   TempDir dir_;
 };
 
@@ -215,6 +235,7 @@ TEST_F(ToolsRun, CallsAreAnsweredCountedAndNotTrained) {
   ASSERT_EQ(Run({"buttress", "ledger", "audit", Path("out")}), 0) << text();
 
   ASSERT_NO_FATAL_FAILURE(ExpectReplayed(groups));
+  ASSERT_NO_FATAL_FAILURE(ExpectSampledAgain());
 
   // The held-out prompts were episodes as well.
   const json before = json::parse(TextOf(Path("out/eval_before.json")));
