@@ -373,8 +373,8 @@ class FullDisk {
 };
 
 TEST_F(CoordinatorLoopTest, ATurnThatDoesNotFitOnTheDiskIsWrittenLaterAndNotAcknowledgedBefore) {
+  ASSERT_TRUE(Call([](Turn&, bool) { return OkStatus(); }).ok());  // prompts are drawn
   std::vector<LeaseRef> held;
-  ASSERT_TRUE(TakeLease(held).ok());
   const auto leased_in_ledger = [this] {
     std::int64_t leased = 0;
     const auto reader = LedgerReader::Open(JoinPath(folder_.path(), "ledger.db"));
