@@ -161,6 +161,8 @@ class Evaluation {
 
   // `before`: prompts that were done before this process started.
   void TellProgress(std::int64_t before) const {
+    if (result_.prompts == before)
+      return Log(kInfo, "evaluating", {{"prompts", result_.prompts}, {"of", of_}});
     const double per_second =
         static_cast<double>(result_.prompts - before) / (MonotonicSeconds() - started_);
     const double left = static_cast<double>(of_ - result_.prompts) / per_second;

@@ -25,15 +25,25 @@ Json MemberOf(const Json& json, const char* name) {
   return json.is_object() ? json.value(name, Json()) : Json();
 }
 
-// The sum of an array of numbers; nullopt if it is none, or empty.
-std::optional<double> SumOf(const Json& numbers) {
-  if (!numbers.is_array() || numbers.empty()) return std::nullopt;
+// The sum of the log-probs of a completion; nullopt if there are none.
+Result<std::optional<double>> SumOf(const Json& logprobs) {
+  constexpr double kRounding = 1e-3;
+  if (!logprobs.is_array() || logprobs.empty()) return std::optional<double>();
   double sum = 0;
-  for (const Json& number : numbers) {
-    if (!number.is_number()) return std::nullopt;
-    sum += number.get<double>();
+  for (const Json& logprob : logprobs) {
+    if (!logprob.is_number()) return std::optional<double>();
+    if (logprob > kRounding)
+      return FailedPrecondition("a log-prob of the server is above 0: " + logprob.dump());
+    sum += logprob.get<double>();
   }
-  return sum;
+  return std::optional(sum);
+}
+
+Result<std::int64_t> TokenCountOf(const Json& reply) {
+  const Json count = MemberOf(MemberOf(reply, "usage"), "completion_tokens");
+  if (count.is_number_unsigned()) return count.get<std::int64_t>();
+  return FailedPrecondition("usage.completion_tokens of the server is " + count.dump() +
+                            "; expected the number of tokens, as OpenAI's API gives it");
 }
 
 Result<std::vector<std::int32_t>> TokensOf(const Json& ids) {
@@ -124,11 +134,17 @@ Status OpenAiSampler::FindModel() {
   HttpRequest request = Request(kCall);
   request.deadlines.whole_ms = 30000;
   const Result<HttpReply> reply = std::move(http_.Fetch({request})[0]);
-  BUTTRESS_RETURN_IF_ERROR(reply.status().Annotate(request.url));
+  if (!reply.ok())
+    return {reply.status().code(), reply.status().message() +
+                                       "; start the server, or name another by --server, as "
+                                       "http://host:8000"};
   BUTTRESS_RETURN_IF_ERROR(CheckReply(*reply, kCall));
   const Json models = MemberOf(Json::parse(reply->body, nullptr, false), "data");
+  if (!models.is_array())
+    return InvalidArgument(request.url + " gave no list of models: " + ErrorText(reply->body) +
+                           "; expected an OpenAI-compatible server, as http://host:8000");
   std::string names;
-  for (const Json& model : models.is_array() ? models : Json::array()) {
+  for (const Json& model : models) {
     const Json id = MemberOf(model, "id");
     if (!id.is_string()) continue;
     const bool only = options_.model.empty() && models.size() == 1;
@@ -217,7 +233,6 @@ Result<SampledCompletion> OpenAiSampler::Read(const HttpReply& reply) const {
   const Json text = messages_ != nullptr ? MemberOf(MemberOf(choices[0], "message"), "content")
                                          : MemberOf(choices[0], "text");
   const Json finish = MemberOf(choices[0], "finish_reason");
-  const Json tokens = MemberOf(MemberOf(json, "usage"), "completion_tokens");
   if (!(text.is_string() || text.is_null()) || finish == "abort")
     return DataLoss(options_.url + " gave no whole completion: " + reply.body.substr(0, 200));
   SampledCompletion completion;
@@ -225,11 +240,12 @@ Result<SampledCompletion> OpenAiSampler::Read(const HttpReply& reply) const {
                              : finish == "length" ? FinishReason::kLength
                                                   : FinishReason::kError;
   completion.text = text.is_string() ? text.get<std::string>() : "";
-  completion.tokens = tokens.is_number_integer() ? tokens.get<std::int64_t>() : 0;
+  BUTTRESS_ASSIGN_OR_RETURN(completion.tokens, TokenCountOf(json));
   if (options_.token_ids) {
     BUTTRESS_ASSIGN_OR_RETURN(completion.token_ids, TokensOf(MemberOf(choices[0], "token_ids")));
   }
-  completion.logprob = SumOf(MemberOf(MemberOf(choices[0], "logprobs"), "token_logprobs"));
+  BUTTRESS_ASSIGN_OR_RETURN(completion.logprob,
+                            SumOf(MemberOf(MemberOf(choices[0], "logprobs"), "token_logprobs")));
   return completion;
 }
 

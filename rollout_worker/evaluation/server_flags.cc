@@ -9,7 +9,12 @@ namespace buttress {
 
 void ServerFlags::AddTo(CLI::App& app) {
   app.add_option("--server", server.url,
-                 "http://host:8000 of an OpenAI-compatible server that samples instead");
+                 "http://host:8000 of an OpenAI-compatible server that samples instead")
+      ->check([](const std::string& url) {
+        return url.empty() ? "is empty; expected http://host:8000, or no --server for the model of "
+                             "this machine"
+                           : "";
+      });
   app.add_option("--vllm", vllm,
                  "program vllm: `buttress` serves the model folder with it, and ends it");
   app.add_option("--vllm-gpus", vllm_gpus, "its GPUs, as 0,1; default: the CPU");

@@ -31,6 +31,7 @@ class FakeOpenAi {
   std::string finish = "stop";
   std::vector<double> logprobs;         // of the tokens; empty: none
   std::vector<std::int32_t> token_ids;  // of the text; empty: none
+  nlohmann::json tokens = 3;            // their number
   int positions = 32;
 
   std::string url() const { return server_.url(); }
@@ -78,7 +79,8 @@ class FakeOpenAi {
     else
       choice["message"] = {{"role", "assistant"}, {"content", text}};
     connection.Reply(
-        200, nlohmann::json{{"choices", {choice}}, {"usage", {{"completion_tokens", 3}}}}.dump());
+        200,
+        nlohmann::json{{"choices", {choice}}, {"usage", {{"completion_tokens", tokens}}}}.dump());
   }
 
   mutable Mutex mutex_;
@@ -288,6 +290,20 @@ TEST_F(EvalServerTest, APromptThatLeavesNoRoomIsUnscorable) {
   EXPECT_EQ(server_.bodies().size(), 1U);
 }
 
+TEST_F(EvalServerTest, NonsenseOfAServerIsNoFigure) {
+  for (const nlohmann::json& tokens : {nlohmann::json(nullptr), nlohmann::json(-3)}) {
+    server_.tokens = tokens;
+    EXPECT_THAT(Refused().message(), HasSubstr("usage.completion_tokens of the server is " +
+                                               tokens.dump() + "; expected the number"));
+  }
+  server_.tokens = 3;
+  MakeTokenizer();
+  server_.logprobs = {-1, 5};
+  EXPECT_THAT(Refused().message(), HasSubstr("log-prob of the server is above 0: 5"));
+  server_.logprobs = {-1, 1e-7};  // a rounding error
+  EXPECT_EQ(Evaluated().completions, 2);
+}
+
 TEST_F(EvalServerTest, AServerThatCannotBeUsedIsNamedWithTheFix) {
   options_.server.model = "other";
   EXPECT_THAT(Refused().message(),
@@ -296,6 +312,9 @@ TEST_F(EvalServerTest, AServerThatCannotBeUsedIsNamedWithTheFix) {
   options_.server.model = "";
   server_.models = R"({"data": [{"id": "a"}, {"id": "b"}]})";
   EXPECT_THAT(Refused().message(), HasSubstr("has several models; name one with --model: a, b"));
+  server_.models = "<html>";
+  EXPECT_THAT(Refused().message(), AllOf(HasSubstr("/v1/models gave no list of models: <html>"),
+                                         HasSubstr("expected an OpenAI-compatible server")));
   server_.models = "none";
   EXPECT_THAT(Refused().message(), HasSubstr("expected an OpenAI-compatible server"));
   server_.models = "";
@@ -309,6 +328,7 @@ TEST_F(EvalServerTest, AServerThatCannotBeUsedIsNamedWithTheFix) {
   options_.server.url = "http://127.0.0.1:1";
   options_.data.template_arguments.clear();
   EXPECT_EQ(Refused().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Refused().message(), HasSubstr("start the server, or name another by --server"));
 }
 
 }  // namespace
