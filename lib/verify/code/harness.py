@@ -298,4 +298,7 @@ def main():
         run(action, os.pread(inputs, size, offset), options, reports)
         offset += size
 
-main()
+try:
+    main()
+except Exception as error:  # of the response, before its first test
+    sys.exit(why(error))

@@ -212,8 +212,10 @@ class Trial {
   // "3 instead of 4", of both the first bytes.
   static std::string Instead(std::string_view output, std::string_view expected) {
     constexpr std::size_t kShown = 60;
-    return fmt::format("{} instead of {}", FirstBytes(Trim(output), kShown),
-                       FirstBytes(Trim(expected), kShown));
+    const auto shown = [](std::string_view text) {
+      return Trim(text).empty() ? "nothing" : FirstBytes(Trim(text), kShown);
+    };
+    return fmt::format("{} instead of {}", shown(output), shown(expected));
   }
 
   // kUnavailable where the machine is too busy, of which the program is innocent.

@@ -64,7 +64,9 @@ TEST_F(CodeTest, ProgramsPassOrFail) {
   EXPECT_EQ(one.given, "1 of 2 tests: 3 instead of 7");
   EXPECT_THAT(Judge("raise ValueError('no')", kSums).given,
               StartsWith("0 of 2 tests: exit code 1"));
-  EXPECT_EQ(Judge("", kSums).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("print(", kSums).given,
+            "0 of 2 tests: exit code 1 SyntaxError: '(' was never closed (main.py, line 1)");
+  EXPECT_EQ(Judge("", kSums).given, "0 of 2 tests: nothing instead of 3");
 }
 
 TEST_F(CodeTest, CallsPassOrFail) {
@@ -73,7 +75,10 @@ TEST_F(CodeTest, CallsPassOrFail) {
             Outcome::kCorrect);
   EXPECT_EQ(Judge("def add(a, b): return 3", kCalls).given, "1 of 2 tests: 3 instead of 0.3");
   EXPECT_THAT(Judge("def add(a, b): return a / 0", kCalls).given, HasSubstr("ZeroDivisionError"));
-  EXPECT_EQ(Judge("def sub(a, b): return a", kCalls).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("def sub(a, b): return a", kCalls).given,
+            "0 of 2 tests: exit code 1 KeyError: 'add'");
+  EXPECT_EQ(Judge("def add(a, b): return x\nx", kCalls).given,
+            "0 of 2 tests: exit code 1 NameError: name 'x' is not defined");
   EXPECT_EQ(Judge("def add(a, b): return float('nan')", kCalls).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("def f(a, b): return [a, {'k': b}]",
                   R"({"fn_name": "f", "inputs": ["1\n\"x\""], "outputs": ["[1, {\"k\": \"x\"}]"]})")
