@@ -1,6 +1,7 @@
 #include "lib/verify/math/clean_answer.h"
 
 #include <absl/strings/ascii.h>
+#include <absl/strings/str_replace.h>
 
 #include <algorithm>
 
@@ -62,6 +63,17 @@ std::string WithoutFullWidth(std::string_view text) {
   return plain;
 }
 
+// Removes what no reader sees: spaces without width, joiners and marks of direction.
+std::string WithoutInvisible(std::string_view text) {
+  return absl::StrReplaceAll(std::string(text), {{"\u200b", ""},
+                                                 {"\u200c", ""},
+                                                 {"\u200d", ""},
+                                                 {"\u200e", ""},
+                                                 {"\u200f", ""},
+                                                 {"\u2060", ""},
+                                                 {"\ufeff", ""}});
+}
+
 // Removes the article before a word: "a parabola"; not before a unit, as in "a cm".
 std::string_view WithoutArticle(std::string_view text) {
   constexpr std::size_t kShortest = 4;
@@ -89,7 +101,7 @@ std::string_view WithoutEmphasis(std::string_view text) {
 }  // namespace
 
 std::string CleanAnswer(std::string_view written) {
-  const std::string narrow = WithoutFullWidth(written);
+  const std::string narrow = WithoutFullWidth(WithoutInvisible(written));
   const std::string_view text = narrow;
   const bool doubled = IsDoubled(text);
   std::string clean;

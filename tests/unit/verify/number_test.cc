@@ -40,6 +40,7 @@ TEST(Number, FindsTheFinalNumber) {
       {"#### $-3", "-3"},
       {"so \\boxed{42} as 6 * 7", "42"},
       {"\\boxed{1} then \\boxed{2}", "2"},
+      {"\\boxed{\ufeff7}", "7"},
       {"\\boxed{1} then \\boxed{2", "1"},
       {"\\boxed{\\text{it is } 1{,}0}", "\\text{it is } 1{,}0"},
       {"\\boxed{\\frac{1}{2}}", "1/2"},

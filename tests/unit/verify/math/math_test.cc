@@ -21,6 +21,8 @@ TEST(Math, EqualAnswersAreCorrectInBothDirections) {
       {R"(\dfrac{1}{2})", R"(\frac12)"},
       {"0.5", "1/2"},
       {"5.", "5"},
+      {"5\u200b", "5"},
+      {"\u2060\\text{\u200eB}", "B"},
       {"18.00", "18"},
       {"+5", "5"},
       {R"(50\%)", "0.5"},
