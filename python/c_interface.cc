@@ -1,5 +1,7 @@
 #include "python/c_interface.h"
 
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -35,6 +37,13 @@ std::vector<std::string> Overrides(const std::string& section, const json& argum
   std::vector<std::string> overrides;
   AddOverrides(section, arguments.value("settings", json::object()), overrides);
   return overrides;
+}
+
+// A text among the arguments, or `otherwise` where there is none.
+Result<std::string> TextIn(const json& arguments, const char* name, const char* otherwise) {
+  const json text = arguments.value(name, json(otherwise));
+  if (text.is_string()) return text.get<std::string>();
+  return InvalidArgument(fmt::format("{} = {}; expected a text", name, text.dump()));
 }
 
 Result<GroupBatch> ReadGroups(const json& arguments) {
@@ -115,12 +124,15 @@ class Verifiers {
 Result<json> Verify(const json& arguments) {
   // Never destroyed: threads of the host may still verify when it exits.
   static Verifiers& verifiers = *new Verifiers;
-  BUTTRESS_ASSIGN_OR_RETURN(const VerifierSet* set,
-                            verifiers.Get(arguments.value("verifier", "math"), arguments));
-  const std::string response = arguments.at("response"), answer = arguments.value("answer", "");
-  const std::string prompt = arguments.value("prompt", "");
-  const std::string source = arguments.value("source", kDefaultSource);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string verifier, TextIn(arguments, "verifier", "math"));
+  BUTTRESS_ASSIGN_OR_RETURN(const VerifierSet* set, verifiers.Get(verifier, arguments));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string response, TextIn(arguments, "response", ""));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string answer, TextIn(arguments, "answer", ""));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string prompt, TextIn(arguments, "prompt", ""));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string source, TextIn(arguments, "source", kDefaultSource));
   json row = arguments.value("row", json::object());
+  if (!row.is_object())
+    return InvalidArgument("row = " + row.dump() + "; expected the fields of a row by their names");
   row["prompt"] = prompt;
   const std::string extra_json = row.dump();
   const Verdict verdict = set->For(source).Verify({.prompt = prompt,

@@ -57,11 +57,13 @@ def _lists(values: Any) -> Any:
 
 def _groups(rewards: Rewards, **fields: Any) -> list:
     columns = {"rewards": _lists(rewards)}
+    if not isinstance(columns["rewards"], list):
+        raise ValueError(f"rewards = {rewards!r}; expected a list of groups of rewards")
     columns |= {name: _lists(value) for name, value in fields.items() if value is not None}
     for name, column in columns.items():
         if not isinstance(column, list) or len(column) != len(columns["rewards"]):
             raise ValueError(f"{name}: expected a list with an entry for each of the "
-                             f"{len(rewards)} groups of `rewards`")
+                             f"{len(columns['rewards'])} groups of `rewards`")
     return [dict(zip(columns, group)) for group in zip(*columns.values())]
 
 

@@ -13,7 +13,10 @@ def _library() -> ctypes.CDLL:
     # Tests name the library in the build folder.
     path = os.environ.get("BUTTRESS_PYTHON_LIBRARY",
                           pathlib.Path(__file__).with_name("libbuttress_python.so"))
-    library = ctypes.CDLL(os.fspath(path))
+    try:
+        library = ctypes.CDLL(os.fspath(path))
+    except OSError as error:
+        raise ImportError(f"{error}; deploy/wheel.sh builds a wheel with this library") from None
     library.buttress_version.restype = ctypes.c_char_p
     library.buttress_call.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
     library.buttress_call.restype = ctypes.c_void_p
@@ -29,8 +32,8 @@ def version() -> str:
 def call(function: str, **arguments: Any) -> dict:
     """Returns the result of `function`; raises ValueError with its error."""
     try:
-        text = json.dumps(arguments)
-    except TypeError as error:
+        text = json.dumps(arguments, allow_nan=False)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{function}: {error}") from None
     library = _library()
     answer = library.buttress_call(function.encode(), text.encode())

@@ -58,6 +58,9 @@ class Advantages(unittest.TestCase):
             (lambda: buttress.advantages([1, 0]), "expected a list 'rewards'"),
             (lambda: buttress.advantages([[1, 0]], lengths=[]), "each of the 1 groups"),
             (lambda: buttress.advantages([[1, object()]]), "not JSON serializable"),
+            (lambda: buttress.advantages(None), "rewards = None; expected a list of groups"),
+            (lambda: buttress.advantages([[1, 1e300]]), r"rewards\[1\] = 1e\+300; expected null"),
+            (lambda: buttress.advantages([[1, float("inf")]]), "not JSON compliant"),
         ]
         for wrong, message in cases:
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):
@@ -95,6 +98,16 @@ class Verify(unittest.TestCase):
             buttress.verify("4", "4", math={"mod": "strict"})
         with self.assertRaisesRegex(ValueError, "math"):
             buttress.verify("4", "4", "maths")
+
+    def test_an_argument_of_another_type_is_named(self):
+        cases = [
+            (lambda: buttress.verify("5", 5), "answer = 5; expected a text"),
+            (lambda: buttress.verify(None, "5"), "response = null; expected a text"),
+            (lambda: buttress.verify("5", "5", row=[1]), r"row = \[1\]; expected the fields"),
+        ]
+        for wrong, message in cases:
+            with self.subTest(message), self.assertRaisesRegex(ValueError, message):
+                wrong()
 
 
 if __name__ == "__main__":
