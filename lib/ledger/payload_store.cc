@@ -73,25 +73,31 @@ PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
 Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder, PayloadEnd end,
                                                          PayloadEnd end_of_all,
                                                          std::uint64_t segment_bytes) {
+  const PayloadEnd kept = std::max(end, end_of_all);
+  const std::string last_path = SegmentPath(folder, kept.segment);
+  // What is new would be hidden by the folder that comes back.
+  const std::string unneeded = end.segment != 0
+                                   ? ""
+                                   : "; if it is lost for good, make it with an empty file " +
+                                         last_path + ", since no group needs its payload any more";
   std::error_code unknown;
-  if (end.segment != 0 && !std::filesystem::exists(folder, unknown)) {
+  if (kept.segment != 0 && !std::filesystem::exists(folder, unknown)) {
     return Unavailable(
-        fmt::format("{} is not there, and the ledger names {}; mount the folder or move it back",
-                    folder, SegmentPath(folder, end.segment)));
+        fmt::format("{} is not there, and the ledger names {}; mount the folder or move it back{}",
+                    folder, last_path, unneeded));
   }
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   if (std::filesystem::is_symlink(folder, unknown))
     return InvalidArgument(folder + " is a link; make it a folder, or move the whole run folder");
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder));
-  if (end.segment != 0 && sizes.empty()) {
+  if (kept.segment != 0 && sizes.empty()) {
     return DataLoss(
         fmt::format("{} has no segment, and the ledger names {}; mount the folder or "
-                    "restore it from a copy, or start a new run folder",
-                    folder, SegmentPath(folder, end.segment)));
+                    "restore it from a copy, or start a new run folder{}",
+                    folder, last_path, unneeded));
   }
   const auto last = sizes.find(end.segment);
   const std::uint64_t last_bytes = last == sizes.end() ? 0 : last->second;
-  const PayloadEnd kept = std::max(end, end_of_all);
   std::uint64_t cut_bytes = 0;
   for (const auto& [segment, size] : sizes) {
     if (segment < kept.segment) continue;

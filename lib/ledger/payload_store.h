@@ -70,10 +70,11 @@ class PayloadStore : public PayloadReader {
  public:
   // Opens or creates `folder` and cuts off everything behind `end` (Ledger::payload_end()). A
   // segment that ends before it stays as it is, and the store continues in the next one; reading
-  // what is missing is kDataLoss or kNotFound. kDataLoss if no segment is there at all,
-  // kUnavailable if the folder is not and `end` names a segment of it. Behind `end` may be payloads
+  // what is missing is kDataLoss or kNotFound. Behind `end` may be payloads
   // that are not needed, up to `end_of_all` (LedgerReader::EndOfAllPayloads()): they stay, and the
-  // store continues in the next segment, so that no place is given twice.
+  // store continues in the next segment, so that no place is given twice. Where one of the two
+  // names a segment, kDataLoss if none is there at all, and kUnavailable if the folder is not: it
+  // may come back, even if nothing in it is needed.
   static Result<std::unique_ptr<PayloadStore>> Open(const std::string& folder, PayloadEnd end,
                                                     PayloadEnd end_of_all = {},
                                                     std::uint64_t segment_bytes = kSegmentBytes);

@@ -147,6 +147,20 @@ TEST_F(PayloadStoreTest, AFolderThatIsNotMountedIsNoLossAndIsNotMade) {
   EXPECT_FALSE(std::filesystem::exists(path_)) << "it would be in the way of a folder moved back";
 }
 
+// A folder in its place would take new payloads, which the one that comes back hides.
+TEST_F(PayloadStoreTest, AFolderOfWhichEveryGroupWasDroppedIsNotMadeAnewEither) {
+  const PayloadEnd dropped = EndOf(*Append(*Open(), "dropped"));
+  std::filesystem::rename(path_, path_ + "-away");
+  const Status away = PayloadStore::Open(path_, {}, dropped).status();
+  EXPECT_EQ(away.code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  std::filesystem::create_directories(path_);  // the mount point
+  EXPECT_EQ(PayloadStore::Open(path_, {}, dropped).status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(away.message(), HasSubstr("make it with an empty file " + first_segment_));
+  ASSERT_TRUE(WriteFileAtomic(first_segment_, "").ok());
+  EXPECT_EQ(Append(**PayloadStore::Open(path_, {}, dropped), "next")->segment, 2);
+}
+
 TEST_F(PayloadStoreTest, AFolderThatIsAwayIsToldFromALostSegmentAndGetsNoNewOne) {
   const std::unique_ptr<PayloadStore> store = Open({}, 64);
   const PayloadRef first = *Append(*store, std::string(40, 'a'));

@@ -5,6 +5,7 @@
 
 #include "cli/keep/drop_prune.h"
 #include "cli/understand/run_audit.h"
+#include "lib/base/os/file.h"
 #include "tests/unit/cli/keep/run_folder.h"
 
 namespace buttress {
@@ -62,9 +63,15 @@ TEST(DropTest, WhatComesInAfterADropIsBehindTheGroupThatWasDropped) {
     ASSERT_TRUE(DropGroup({run.path(), "", id, "as well"}).ok());
   std::filesystem::remove_all(run.path() + "/payloads");
   const auto ledger = *Ledger::Open(run.path() + "/ledger.db");
-  EXPECT_TRUE(PayloadStore::Open(run.path() + "/payloads", ledger->payload_end(),
-                                 *ledger->EndOfAllPayloads())
-                  .ok());
+  const auto open = [&] {
+    return PayloadStore::Open(run.path() + "/payloads", ledger->payload_end(),
+                              *ledger->EndOfAllPayloads())
+        .status();
+  };
+  EXPECT_THAT(open().message(), HasSubstr("no group needs its payload any more"));
+  std::filesystem::create_directories(run.path() + "/payloads");
+  ASSERT_TRUE(WriteFileAtomic(run.Segment(2), "").ok());
+  EXPECT_TRUE(open().ok());
 }
 
 TEST(DropTest, ARunThatGoesOnOrMustBeRepeatableIsLeftAlone) {
