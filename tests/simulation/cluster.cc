@@ -12,6 +12,7 @@
 #include "tests/simulation/plants.h"
 #include "tests/simulation/run_setup.h"
 #include "tests/simulation/seams.h"
+#include "tests/simulation/standby/standby_process.h"
 #include "tests/simulation/story_log.h"
 
 namespace buttress::simulation {
@@ -73,13 +74,20 @@ class Cluster {
   void BefallWorker(const ScheduledFault& fault);
   void BefallLearner(const ScheduledFault& fault);
   void BefallDisk(const ScheduledFault& fault);
+  void BefallStandby(const ScheduledFault& fault);
+  void LoseCoordinator(const ScheduledFault& fault);
+  bool MayContinue(const History& history) const;
+  // Whether the ledger can continue from the checkpoint (Scheduler::CheckCheckpoint).
+  bool Knows(const History& history, const Checkpoint& checkpoint) const;
+  void KeepFlips(const FolderDisk::Copy& files);
+  void ContinueFrom(const StandbyProcess::Copy& copy);
   void Operate(const ScheduledFault& fault);
-  bool NeedsPayloads() const;
   void FillDisk(const ScheduledFault& fault);
   void DamagePayload(const ScheduledFault& fault);
   void DamageCheckpoint(const ScheduledFault& fault);
   void DamageLedger(const ScheduledFault& fault);
   void DropGroup(const ScheduledFault& fault);
+  void PruneSegments(const ScheduledFault& fault);
   void CopyAndPutBack(const ScheduledFault& fault);
   Copy CopyFolder() const;
   void PutBack(const Copy& copy);
@@ -113,6 +121,7 @@ class Cluster {
   FolderDisk disk_;
   Checker checker_;
   CoordinatorNode node_;
+  std::optional<StandbyProcess> standby_;
   Network network_;
   ProcessPtr operator_;
   std::vector<Slot> slots_;
@@ -211,6 +220,13 @@ void Cluster::Befall(const ScheduledFault& fault) {
     case kStop:
     case kDrop:
       return Operate(fault);
+    case kPrune:
+      return PruneSegments(fault);
+    case kStandbyKilled:
+    case kStandbyCut:
+    case kStandbyDamaged:
+    case kCoordinatorLost:
+      return BefallStandby(fault);
   }
 }
 
@@ -323,7 +339,7 @@ void Cluster::BefallDisk(const ScheduledFault& fault) {
     case Fault::kPayloadDamaged:
       return DamagePayload(fault);
     case Fault::kPayloadsAway:
-      if (!NeedsPayloads() || disk_.away()) return;
+      if (checker_.history().ledger.accepted.empty() || disk_.away()) return;
       Happened(fault);
       disk_.SetAway(true);
       return world_.After(500 + 5 * fault.amount, nullptr, [this] { disk_.SetAway(false); });
@@ -332,14 +348,6 @@ void Cluster::BefallDisk(const ScheduledFault& fault) {
     default:
       return CopyAndPutBack(fault);
   }
-}
-
-// A start that needs nothing of the folder makes one of its own.
-bool Cluster::NeedsPayloads() const {
-  const MemoryLedger& ledger = checker_.history().ledger;
-  return std::ranges::any_of(ledger.accepted, [&](const auto& entry) {
-    return ledger.groups.at(entry.first).reason != DropReason::kDamaged;
-  });
 }
 
 void Cluster::FillDisk(const ScheduledFault& fault) {
@@ -413,6 +421,85 @@ void Cluster::DamageLedger(const ScheduledFault& fault) {
   });
 }
 
+void Cluster::BefallStandby(const ScheduledFault& fault) {
+  if (!standby_) return;
+  if (fault.fault == Fault::kCoordinatorLost) return LoseCoordinator(fault);
+  Happened(fault);
+  if (fault.fault == Fault::kStandbyCut) return standby_->Cut(200 + 10 * fault.amount);
+  if (fault.fault == Fault::kStandbyDamaged) return standby_->DamageNext();
+  if (fault.target % 3 == 0) return standby_->Kill();
+  if (fault.target % 3 == 1) return standby_->FailPower();
+  standby_->KillInWrite(static_cast<std::uint64_t>(fault.amount) % 40);
+}
+
+// Its disk is lost only where the standby's can take its place: otherwise the run is.
+void Cluster::LoseCoordinator(const ScheduledFault& fault) {
+  if (!node_.running() || disk_.away() || healed_) return;
+  node_.Stop(/*kill=*/true);
+  const auto copy = standby_->Promote(/*power_fails=*/fault.target % 2 == 0);
+  if (copy && MayContinue(node_.HistoryAt(copy->place))) {
+    Happened(fault);
+    return ContinueFrom(*copy);
+  }
+  world_.Count(copy ? "the standby was behind the checkpoints" : "the standby was not whole");
+  if (copy) standby_->StartEmpty();
+  node_.StartSoon();
+}
+
+bool Cluster::Knows(const History& history, const Checkpoint& checkpoint) const {
+  const PolicyVersion& version = checkpoint.version;
+  const RunRow& run = *history.ledger.run;
+  const auto& learners = history.ledger.learners;
+  const auto writer =
+      std::ranges::find(learners, version.learner_epoch, &LearnerRow::learner_epoch);
+  return version.step <= run.committed_step && writer != learners.end() &&
+         writer->secret_sha256 == checkpoint.learner_sha256;
+}
+
+// Whether a ledger of before finds one of the learner's checkpoints.
+bool Cluster::MayContinue(const History& history) const {
+  const MemoryLedger& ledger = history.ledger;
+  if (!ledger.run) return false;
+  return ledger.run->settled_step == 0 || std::ranges::any_of(checkpoints_, [&](const auto& entry) {
+           return entry.first >= ledger.run->settled_step && Knows(history, entry.second);
+         });
+}
+
+// What an operator does who starts a coordinator on the standby's folder. An asynchronous one may
+// be behind the learner, whose newer checkpoints are put aside then.
+void Cluster::ContinueFrom(const StandbyProcess::Copy& copy) {
+  const bool synchronous = setup_.standby == StandbyMode::kSynchronous;
+  world_.Expect(!synchronous || copy.place >= node_.acknowledged(),
+                "(I6) a synchronous standby lacks what was acknowledged");
+  History history = node_.HistoryAt(copy.place);
+  history.trained.insert(checker_.history().trained.begin(), checker_.history().trained.end());
+  FolderDisk::Copy files;
+  for (const auto& [name, content] : copy.files) files[disk_.folder() + "/" + name] = content;
+  KeepFlips(files);
+  const auto newer =
+      std::erase_if(checkpoints_, [&](const auto& entry) { return !Knows(history, entry.second); });
+  for (const auto& [key, digest] : history.ledger.checkpoints)
+    if (!checkpoints_.contains(key.second)) damaged_.insert(key);
+  world_.Count("turns lost at a failover", node_.acknowledged() > copy.place ? 1 : 0);
+  world_.Tell("operator: starts a coordinator on the standby's folder");
+  node_.PutBack(files, history);
+  standby_->StartEmpty();
+  if (!synchronous || newer > 0) {
+    learner_->Kill();
+    StartLearner();
+  }
+}
+
+// Damage of a payload may have been copied or not.
+void Cluster::KeepFlips(const FolderDisk::Copy& files) {
+  const FolderDisk::Copy before = disk_.Files();
+  std::erase_if(flips_, [&](const Flip& flip) {
+    const auto then = before.find(flip.path), now = files.find(flip.path);
+    return then == before.end() || now == files.end() || flip.at >= then->second.size() ||
+           flip.at >= now->second.size() || then->second[flip.at] != now->second[flip.at];
+  });
+}
+
 // What an operator does with the group that a damaged file belongs to, as the run's log tells him.
 void Cluster::DropGroup(const ScheduledFault& fault) {
   if (!node_.running() || disk_.away() || setup_.options.deterministic || node_.core().finished())
@@ -442,6 +529,20 @@ void Cluster::DropGroup(const ScheduledFault& fault) {
   disk_.disk().Restart();
   node_.StartSoon();
   StartLearner();
+}
+
+void Cluster::PruneSegments(const ScheduledFault& fault) {
+  if (!node_.running() || disk_.away()) return;
+  Happened(fault);
+  node_.Stop(/*kill=*/false);
+  disk_.ShowDatabase();
+  const auto pruned = PrunePayloads(disk_.folder(), /*dry_run=*/false);
+  disk_.HideDatabase();
+  disk_.ForgetDeleted();
+  disk_.disk().Restart();
+  world_.Expect(pruned.ok(), "segments that nobody needs can be deleted");
+  if (pruned.ok() && pruned->segments > 0) world_.Count("segments were pruned by the operator");
+  node_.StartSoon();
 }
 
 void Cluster::Order(const std::string& worker, v1::WorkerOrder order) {
@@ -483,6 +584,7 @@ void Cluster::Heal() {
   world_.Tell("the faults stop");
   healed_ = true;
   network_.Heal();
+  if (standby_) standby_->Heal();
   disk_.SetAway(false);
   disk_.disk().SetCapacity(std::uint64_t{1} << 40);
   disk_.disk().FailSyncAfter(std::uint64_t{1} << 60);
@@ -540,6 +642,7 @@ RunOutcome Cluster::Run(const std::vector<ScheduledFault>& schedule) {
   for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].id = "w" + std::to_string(i);
   node_.OnDamage([this] { Repair(); });
   node_.Start();
+  if (setup_.standby != StandbyMode::kOff) standby_.emplace(world_, node_).Start();
   for (Slot& slot : slots_) StartWorker(slot);
   StartLearner();
   for (const ScheduledFault& fault : schedule)

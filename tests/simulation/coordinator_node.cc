@@ -106,6 +106,9 @@ void CoordinatorNode::Start() {
 Status CoordinatorNode::Open() {
   registry_ = std::make_unique<Metrics>("coordinator");
   metrics_ = std::make_unique<CoordinatorMetrics>(*registry_, RunConfig(), "", disk_.folder());
+  // MustWait waits in its place.
+  if (setup_.standby != StandbyMode::kOff)
+    mirror_ = std::make_unique<Mirror>(disk_.folder(), StandbyMode::kAsynchronous, 0, *registry_);
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(disk_.folder() + "/ledger.db"));
   BUTTRESS_ASSIGN_OR_RETURN(LedgerSnapshot snapshot, ledger_->Load());
   if (Planted(Plant::kSnapshotStale)) {
@@ -130,6 +133,8 @@ Status CoordinatorNode::Open() {
   BUTTRESS_RETURN_IF_ERROR(mix.Resume(scheduler.sources()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
   checker_.Started(scheduler.run().coordinator_epoch);
+  if (mirror_) mirror_->Start(scheduler.run().run_id);
+  place_ = {starts_, 0};
   const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   RunTerms terms = setup_.terms;
@@ -146,7 +151,8 @@ Status CoordinatorNode::Open() {
                       .keep_payloads = setup_.keep_payloads,
                       .disk = {disk_.folder(), [this] { return std::optional(free_bytes_); }},
                       .out = "",
-                      .archive_steps = setup_.archive_steps},
+                      .archive_steps = setup_.archive_steps,
+                      .mirror = mirror_.get()},
       *this);
   return OkStatus();
 }
@@ -154,6 +160,7 @@ Status CoordinatorNode::Open() {
 void CoordinatorNode::Close() {
   payloads_.reset();
   ledger_.reset();
+  if (std::exchange(mirror_, nullptr)) disk_.HideDatabase();
   metrics_.reset();
   registry_.reset();
 }
@@ -182,6 +189,8 @@ void CoordinatorNode::Stop(bool kill) {
 
 void CoordinatorNode::Bury() {
   if (process_) process_->alive = false;
+  if (records_ && mirror_) records_(/*dies=*/true);
+  waits_ = false;
   outbox_.clear();
   inbox_.clear();
   core_.reset();
@@ -204,6 +213,7 @@ void CoordinatorNode::FailPower() {
 void CoordinatorNode::PutBack(const FolderDisk::Copy& copy, const History& history) {
   Stop(/*kill=*/true);
   disk_.PutBack(copy);
+  KeepHistory();
   checker_.PutBack(history);
   StartSoon();
 }
@@ -243,9 +253,10 @@ void CoordinatorNode::PlanTurn(std::int64_t delay_ms) {
 
 void CoordinatorNode::RunTurn() {
   turn_at_ms_ = -1;
+  if (waits_) return;
   const std::int64_t expired = core_->scheduler().events().leases_expired;
   in_turn_ = true;
-  sync_left_ = false;
+  sync_left_ = wrote_ = false;
   if (Planted(Plant::kStallRuleLost)) RunTurnsOfTheStall();
   core_->RunTurn();
   in_turn_ = false;
@@ -258,6 +269,38 @@ void CoordinatorNode::RunTurn() {
   world_.Expect(!leapt_ || core_->scheduler().events().leases_expired == expired,
                 "a stall of the coordinator costs nobody a lease");
   leapt_ = false;
+  if (records_ && mirror_) records_(/*dies=*/false);
+  waits_ = MustWait();
+  if (!waits_) return EndTurn();
+  world_.Count("a turn waits for the standby");
+}
+
+bool CoordinatorNode::MustWait() const {
+  return setup_.standby == StandbyMode::kSynchronous && wrote_ && confirmed_ < place_ &&
+         !Planted(Plant::kStandbyNotAwaited);
+}
+
+void CoordinatorNode::StandbyHas(const LedgerPlace& place) {
+  confirmed_ = std::max(confirmed_, place);
+  histories_.erase(histories_.begin(), histories_.lower_bound(place));
+  if (!waits_ || MustWait()) return;
+  waits_ = false;
+  EndTurn();
+}
+
+// Another transaction may follow a place after the one that failed; a start follows none.
+void CoordinatorNode::KeepHistory() {
+  if (setup_.standby == StandbyMode::kOff) return;
+  const auto kept = histories_.try_emplace(place_, checker_.history());
+  if (!kept.second && core_) kept.first->second = checker_.history();
+}
+
+History CoordinatorNode::HistoryAt(const LedgerPlace& place) const {
+  const auto found = histories_.find(place);
+  return found == histories_.end() ? checker_.history() : found->second;
+}
+
+void CoordinatorNode::EndTurn() {
   Flush();
   if (!core_->failed().ok()) {
     world_.Tell("coordinator: ends: {}", core_->failed().ToString());
@@ -270,7 +313,7 @@ void CoordinatorNode::RunTurn() {
   overdue_turns_ = wait_ms == 0 ? overdue_turns_ + 1 : 0;
   world_.Expect(overdue_turns_ < kMostOverdueTurns,
                 "(I12) a lease or a call outlives its deadline, turn after turn");
-  PlanTurn(std::max<std::int64_t>(wait_ms, 1));
+  PlanTurn(inbox_.empty() ? std::max<std::int64_t>(wait_ms, 1) : 1);
 }
 
 // Planted: the time of a stall passes turn by turn, so that nobody notices it.
@@ -286,6 +329,10 @@ void CoordinatorNode::RunTurnsOfTheStall() {
 }
 
 void CoordinatorNode::Flush() {
+  const bool acknowledges =
+      std::ranges::any_of(outbox_, [](const auto& answer) { return answer.second.ok(); });
+  // A turn that writes nothing waits for no standby, not even the first one after a restart.
+  if (acknowledges && wrote_) acknowledged_ = place_;
   for (const auto& [number, status] : std::exchange(outbox_, {})) {
     auto call = calls_.extract(number);
     if (call.empty()) continue;
@@ -308,6 +355,7 @@ Status CoordinatorNode::WriteLedger(Ledger& ledger, const LedgerChanges& changes
   if (Planted(Plant::kSecretLost))
     for (LearnerRow& learner : written.learners) learner.secret_sha256.clear();
   checker_.Unknown(changes);
+  KeepHistory();
   Status status;
   if (Planted(Plant::kTransactionSplit) && !written.groups.empty()) {
     LedgerChanges first;
@@ -322,6 +370,8 @@ Status CoordinatorNode::WriteLedger(Ledger& ledger, const LedgerChanges& changes
     status = RealSync(payloads_.get());
   }
   if (status.ok()) checker_.Written(changes, core_ ? &core_->scheduler() : nullptr);
+  wrote_ = wrote_ || (status.ok() && core_);
+  if (status.ok() && core_) ++place_.turn;
   return status;
 }
 

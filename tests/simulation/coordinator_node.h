@@ -14,6 +14,7 @@
 
 #include "coordinator/loop/loop_core.h"
 #include "coordinator/rpc/arriving_group.h"
+#include "coordinator/standby/mirror.h"
 #include "lib/data/prompt_set.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
@@ -35,6 +36,15 @@ struct RunSetup {
   std::int64_t checkpoint_interval = 2;
   std::int64_t partial_ms = 0;  // as WorkerOptions'
   bool mask_old = false;
+  StandbyMode standby = StandbyMode::kOff;
+};
+
+// A state of the ledger: the start of the coordinator, and its turns that wrote.
+struct LedgerPlace {
+  std::uint64_t start = 0;
+  std::uint64_t turn = 0;
+
+  auto operator<=>(const LedgerPlace&) const = default;
 };
 
 class CoordinatorNode;
@@ -72,6 +82,28 @@ class CoordinatorNode final : public Inbox {
   void Kill();
   void FailPower();
   void PutBack(const FolderDisk::Copy& copy, const History& history);
+
+  // For the standby: the mirror while the process runs and may be followed, otherwise null.
+  Mirror* mirror() { return running() ? mirror_.get() : nullptr; }
+
+  const LedgerPlace& place() const { return place_; }
+
+  // The last place of which a caller has learnt.
+  const LedgerPlace& acknowledged() const { return acknowledged_; }
+
+  // What is known of the run at a place of which the standby has a copy; a transaction after it may
+  // be there as well.
+  History HistoryAt(const LedgerPlace& place) const;
+
+  // Is called when there are records for the standby, with whether the process dies.
+  void OnRecords(std::function<void(bool)> records) { records_ = std::move(records); }
+
+  void DetachStandby(std::uint64_t id) {
+    if (mirror_) mirror_->Detach(id);
+  }
+
+  // The standby has confirmed a place.
+  void StandbyHas(const LedgerPlace& place);
 
   // SIGTERM: answers what waits, closes, and starts again.
   void Drain();
@@ -139,6 +171,11 @@ class CoordinatorNode final : public Inbox {
   void Bury();
   void RunTurn();
   void RunTurnsOfTheStall();
+  // Whether the answers of the turn wait for a synchronous standby, as in Mirror::EndTurn, which
+  // would keep the only thread.
+  bool MustWait() const;
+  void KeepHistory();
+  void EndTurn();
   void PlanTurn(std::int64_t delay_ms);
   void Flush();
 
@@ -159,6 +196,7 @@ class CoordinatorNode final : public Inbox {
   ProcessPtr process_;
   std::unique_ptr<Metrics> registry_;
   std::unique_ptr<CoordinatorMetrics> metrics_;
+  std::unique_ptr<Mirror> mirror_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<PayloadStore> payloads_;
   std::unique_ptr<LoopCore> core_;
@@ -170,7 +208,12 @@ class CoordinatorNode final : public Inbox {
   std::optional<LedgerSnapshot> first_snapshot_;  // planted
   std::uint64_t next_call_ = 1;
   std::uint64_t starts_ = 0;
-  std::uint64_t turn_number_ = 0;  // of the turn that is planned
+  std::function<void(bool)> records_;
+  LedgerPlace place_, acknowledged_, confirmed_;
+  std::map<LedgerPlace, History> histories_;  // at places that the standby may have
+  bool waits_ = false;                        // for the standby
+  bool wrote_ = false;                        // in this turn
+  std::uint64_t turn_number_ = 0;             // of the turn that is planned
   std::int64_t turn_at_ms_ = -1;
   std::int64_t last_turn_ms_ = 0;
   std::uint64_t free_bytes_ = std::uint64_t{1} << 40;

@@ -56,9 +56,15 @@ enum class Fault : std::uint8_t {
   kStop,
   kEarlyEnd,  // the learner ends the run, and it is taken up again
   kDrop,      // stops the run and gives up a group
+  kPrune,     // deletes segments that nobody needs
+  // The standby of the coordinator.
+  kStandbyKilled,
+  kStandbyCut,
+  kStandbyDamaged,   // a record on its way
+  kCoordinatorLost,  // with its disk: an operator starts one on the standby's folder
 };
 
-inline constexpr std::array<std::string_view, 39> kFaultNames = {
+inline constexpr std::array<std::string_view, 44> kFaultNames = {
     "request lost",
     "answer lost",
     "call doubled",
@@ -98,6 +104,11 @@ inline constexpr std::array<std::string_view, 39> kFaultNames = {
     "stop",
     "early end",
     "ledger drop",
+    "ledger prune",
+    "standby killed",
+    "standby cut off",
+    "standby record damaged",
+    "coordinator lost",
 };
 
 inline std::string_view NameOf(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }

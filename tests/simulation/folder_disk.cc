@@ -11,6 +11,7 @@
 
 #include "lib/base/report/check.h"
 #include "tests/simulation/seams.h"
+#include "tests/simulation/standby/standby_disk.h"
 
 namespace buttress::simulation {
 namespace {
@@ -27,23 +28,23 @@ int Answer(SimulatedDisk::Answer answer) {
   return -1;
 }
 
+// Returns the standby's disk if the file is on it.
+StandbyDisk* OfStandby(int descriptor) {
+  StandbyDisk* const standby = StandbyDisk::Find();
+  return standby != nullptr && standby->Has(descriptor) ? standby : nullptr;
+}
+
 }  // namespace
 
-// What the linker calls instead of the system calls, and the real ones.
+// What the linker calls instead of the system calls.
 extern "C" {
-int __real_open(const char* path, int flags, ...);
-int __real_close(int descriptor);
-ssize_t __real_pwritev(int descriptor, const iovec* parts, int count, off_t offset);
-int __real_ftruncate(int descriptor, off_t size);
-int __real_fdatasync(int descriptor);
-int __real_fsync(int descriptor);
-int __real_unlink(const char* path);
-
 int __wrap_open(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
   const unsigned mode = (flags & O_CREAT) != 0 ? va_arg(rest, unsigned) : 0;
   va_end(rest);
+  if (StandbyDisk* const standby = StandbyDisk::Find(); standby != nullptr && standby->Owns(path))
+    return standby->Open(path, flags, mode);
   if (folder_disk == nullptr || !folder_disk->Owns(path)) return __real_open(path, flags, mode);
   return folder_disk->Open(path, flags, mode);
 }
@@ -51,7 +52,14 @@ int __wrap_open(const char* path, int flags, ...) {
 int __wrap_close(int descriptor) {
   Pass(Seam::kClose);
   if (folder_disk != nullptr) folder_disk->Close(descriptor);
+  if (StandbyDisk* const standby = StandbyDisk::Find()) standby->Close(descriptor);
   return __real_close(descriptor);
+}
+
+ssize_t __wrap_pwrite(int descriptor, const void* from, size_t size, off_t offset) {
+  StandbyDisk* const standby = OfStandby(descriptor);
+  if (standby == nullptr) return __real_pwrite(descriptor, from, size, offset);
+  return standby->Write(descriptor, {static_cast<const char*>(from), size}, offset);
 }
 
 ssize_t __wrap_pwritev(int descriptor, const iovec* parts, int count, off_t offset) {
@@ -64,6 +72,8 @@ ssize_t __wrap_pwritev(int descriptor, const iovec* parts, int count, off_t offs
 }
 
 int __wrap_ftruncate(int descriptor, off_t size) {
+  if (StandbyDisk* const standby = OfStandby(descriptor))
+    return standby->Truncate(descriptor, size);
   if (folder_disk == nullptr || !folder_disk->Has(descriptor))
     return __real_ftruncate(descriptor, size);
   return folder_disk->Truncate(descriptor, size);
@@ -76,6 +86,7 @@ int __wrap_fdatasync(int descriptor) {
 
 // The only other descriptors that the code under test syncs are those of folders.
 int __wrap_fsync(int descriptor) {
+  if (StandbyDisk* const standby = OfStandby(descriptor)) return standby->Sync(descriptor);
   if (folder_disk == nullptr) return __real_fsync(descriptor);
   return folder_disk->Has(descriptor) ? folder_disk->SyncFolder(descriptor) : 0;
 }
@@ -96,6 +107,26 @@ FolderDisk::FolderDisk(std::uint64_t seed, std::string folder, const Lies& lies)
 }
 
 FolderDisk::~FolderDisk() { folder_disk = nullptr; }
+
+void FolderDisk::ShowDatabase() {
+  for (const char* name : {"/ledger.db", "/ledger.db-wal"}) {
+    const auto file = disk_.files().find(folder_ + name);
+    if (file != disk_.files().end() && !file->second.seen.empty()) {
+      WriteReal(file->first, file->second.seen);
+    } else {
+      __real_unlink((folder_ + name).c_str());
+    }
+  }
+}
+
+void FolderDisk::ForgetDeleted() {
+  std::erase_if(disk_.files(),
+                [](const auto& file) { return IsSegment(file.first) && !fs::exists(file.first); });
+}
+
+void FolderDisk::HideDatabase() {
+  for (const char* name : {"/ledger.db", "/ledger.db-wal"}) __real_unlink((folder_ + name).c_str());
+}
 
 void FolderDisk::WriteReal(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
@@ -179,7 +210,7 @@ void FolderDisk::FailPower() {
 
 FolderDisk::Copy FolderDisk::Files() const {
   Copy copy;
-  for (const auto& [path, file] : const_cast<SimulatedDisk&>(disk_).files()) copy[path] = file.seen;
+  for (const auto& [path, file] : disk_.files()) copy[path] = file.seen;
   return copy;
 }
 

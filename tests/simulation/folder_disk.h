@@ -58,6 +58,14 @@ class FolderDisk {
 
   bool away() const { return away_; }
 
+  // Segments were deleted by a call that is no seam.
+  void ForgetDeleted();
+
+  // Makes the database and its log real files as well, for who reads them beside SQLite, and ends
+  // that.
+  void ShowDatabase();
+  void HideDatabase();
+
   std::uint64_t UsedBytes();
 
   // For the functions that stand for system calls; -1 and errno if they fail.

@@ -72,7 +72,10 @@ void SubmitNodeCall::DropGroup(Turn& turn) const {
   const std::uint64_t id = header_.lease().group_id();
   const GroupRow* const group = turn.scheduler.groups().Find(id);
   if (group == nullptr || group->state != GroupState::kPending) return;
-  const_cast<GroupTable&>(turn.scheduler.groups()).Drop(id, DropReason::kStale, turn.changes);
+  GroupRow dropped = *group;
+  dropped.state = GroupState::kDropped;
+  dropped.reason = DropReason::kStale;
+  turn.changes.groups.push_back(std::move(dropped));
 }
 
 void FetchNodeCall::Reply(const Status& status, std::unique_ptr<NodeCall> self) {

@@ -46,9 +46,11 @@ enum class Plant : std::uint8_t {
   kLedgerDamageUnseen,
   kStaleSubmissionDrops,
   kReturnForgiven,
+  kStandbySyncMissing,
+  kStandbyNotAwaited,
 };
 
-inline constexpr std::array<std::string_view, 34> kPlantNames = {
+inline constexpr std::array<std::string_view, 36> kPlantNames = {
     "nothing",
     "database-sync-missing",
     "payload-sync-missing",
@@ -83,6 +85,8 @@ inline constexpr std::array<std::string_view, 34> kPlantNames = {
     "ledger-damage-unseen",
     "stale-submission-drops",
     "return-forgiven",
+    "standby-sync-missing",
+    "standby-not-awaited",
 };
 
 std::optional<Plant> PlantOf(std::string_view name);

@@ -89,6 +89,8 @@ RunSetup MakeSetup(std::uint64_t seed) {
   setup.checkpoint_interval = dice.Between(1, 3);
   setup.partial_ms = options.deterministic || dice.Chance(50) ? 0 : dice.Between(200, 2000);
   setup.mask_old = options.old_tokens == OldTokens::kMask;
+  if (dice.Chance(50))
+    setup.standby = dice.Chance(50) ? StandbyMode::kSynchronous : StandbyMode::kAsynchronous;
   return setup;
 }
 

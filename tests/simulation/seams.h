@@ -3,10 +3,25 @@
 // function has another name, or because its caller is compiled together with it.
 #pragma once
 
+#include <sys/types.h>
+#include <sys/uio.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+// Those of the system, as they are.
+extern "C" {
+int __real_open(const char* path, int flags, ...);
+int __real_close(int descriptor);
+ssize_t __real_pwrite(int descriptor, const void* from, size_t size, off_t offset);
+ssize_t __real_pwritev(int descriptor, const iovec* parts, int count, off_t offset);
+int __real_ftruncate(int descriptor, off_t size);
+int __real_fdatasync(int descriptor);
+int __real_fsync(int descriptor);
+int __real_unlink(const char* path);
+}
 
 namespace buttress::simulation {
 

@@ -122,13 +122,16 @@ class SimulatedDisk::Layer : public SqliteLayer {
 
 bool SimulatedDisk::lives_ = false;
 
-SimulatedDisk::SimulatedDisk(std::uint64_t seed, Syncs syncs)
+SimulatedDisk::SimulatedDisk(std::uint64_t seed, Syncs syncs, Under under)
     : random_({seed, HashText("disk")}), syncs_(syncs) {
+  if (under == Under::kTest) return;
   BUTTRESS_CHECK(!std::exchange(lives_, true), "one disk lives at a time");
   layer_ = std::make_unique<Layer>(*this);
 }
 
-SimulatedDisk::~SimulatedDisk() { lives_ = false; }
+SimulatedDisk::~SimulatedDisk() {
+  if (layer_) lives_ = false;
+}
 
 bool SimulatedDisk::Lives() {
   if (!killed_ && left_ > 0 && --left_ == 0) {

@@ -29,7 +29,7 @@ enum class DiskFault : std::uint8_t {
 inline constexpr std::array<std::string_view, 5> kDiskFaultNames = {"killed", "power failed",
                                                                     "torn", "sync failed", "full"};
 
-// Not thread-safe. At most one at a time.
+// Not thread-safe. At most one under SQLite at a time.
 class SimulatedDisk {
  public:
   static constexpr std::size_t kSectorBytes = 512;
@@ -37,8 +37,13 @@ class SimulatedDisk {
   // A disk whose syncs keep nothing, for tests of the tests.
   enum class Syncs : std::uint8_t { kKeep, kIgnored };
 
-  // Every database that is opened from now on is on this disk, as long as it lives.
-  explicit SimulatedDisk(std::uint64_t seed, Syncs syncs = Syncs::kKeep);
+  // Whose files are on it: those of SQLite, or only those that a test writes by Apply.
+  enum class Under : std::uint8_t { kSqlite, kTest };
+
+  // With Under::kSqlite every database that is opened from now on is on this disk, as long as it
+  // lives.
+  explicit SimulatedDisk(std::uint64_t seed, Syncs syncs = Syncs::kKeep,
+                         Under under = Under::kSqlite);
   ~SimulatedDisk();
   SimulatedDisk(const SimulatedDisk&) = delete;
   SimulatedDisk& operator=(const SimulatedDisk&) = delete;
@@ -84,6 +89,8 @@ class SimulatedDisk {
   Answer Remove(const std::string& name);
 
   std::map<std::string, File>& files() { return files_; }
+
+  const std::map<std::string, File>& files() const { return files_; }
 
  private:
   class Layer;
