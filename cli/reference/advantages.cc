@@ -44,6 +44,16 @@ bool NearCollapse(const GroupBatch& batch, std::size_t k) {
       GroupRows(std::span<const Outcome>(batch.outcomes), batch.group_offsets, k));
 }
 
+// Whether there is more to expect a rate from than the groups that it would judge.
+bool HasHistory(const GroupBatch& batch) {
+  return std::ranges::any_of(batch.history, [](const PromptHistory& of) { return of.scored > 0; });
+}
+
+std::string ExpectedText(const GroupBatch& batch, const CollapseSnapshot& snapshot) {
+  if (!HasHistory(batch)) return "no information: no group has a 'history'";
+  return fmt::format("{:.3f}, excess {:+.3f}", snapshot.expected_acr, ExcessAcr(snapshot));
+}
+
 bool HasGradient(const GroupBatch& batch, const AdvantageOutput& out, std::size_t k) {
   bool any = false;
   for (auto row = batch.group_offsets[k]; row < batch.group_offsets[k + 1]; ++row)
@@ -75,11 +85,15 @@ ordered_json SummaryJson(const GroupBatch& batch, const AdvantageOutput& out,
   json.update({{"completions", batch.rewards.size()},
                {"collapsed", counts.constant()},
                {"near_collapse", summary.near_collapse},
-               {"expected_acr", summary.snapshot.expected_acr},
-               {"excess_acr", ExcessAcr(summary.snapshot)},
+               {"expected_acr", nullptr},
+               {"excess_acr", nullptr},
                {"variance_acr", summary.variance_acr},
                {"with_advantage", summary.with_advantage},
                {"virtual_groups", summary.virtual_groups}});
+  if (HasHistory(batch)) {
+    json["expected_acr"] = summary.snapshot.expected_acr;
+    json["excess_acr"] = ExcessAcr(summary.snapshot);
+  }
   if (out.gate)
     json["gate"] = {
         {"rate", out.gate->rate}, {"threshold", out.gate->threshold}, {"open", out.gate->open}};
@@ -126,6 +140,8 @@ Status Run(const AdvantagesFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const AlgorithmConfig options, ParseAlgorithm(overrides));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, Read(flags.path));
   BUTTRESS_ASSIGN_OR_RETURN(const GroupBatch batch, ParseGroups(text, flags.path));
+  if (batch.ids.empty())
+    return InvalidArgument(flags.path + R"( has no groups; expected {"rewards": [...]} a line)");
   const EstimatorInfo& info = InfoOf(options.advantage);
   if (info.reads_lengths && !batch.has_lengths) {
     return InvalidArgument(flags.path + ": " + std::string(info.name()) +
@@ -193,11 +209,9 @@ std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out,
       counts.groups, counts.acr(), counts.constant(), counts.all_correct, counts.all_wrong,
       counts.other_constant, counts.constant() + counts.mixed, summary.near_collapse,
       counts.unscorable);
-  text += fmt::format(
-      "expected from the prompts' difficulty {:.3f}, excess {:+.3f}; by variance below {:g}: "
-      "{:.3f}\n",
-      summary.snapshot.expected_acr, ExcessAcr(summary.snapshot), options.avspo.variance_threshold,
-      summary.variance_acr);
+  text += fmt::format("expected from the prompts' difficulty: {}; by variance below {:g}: {:.3f}\n",
+                      ExpectedText(batch, summary.snapshot), options.avspo.variance_threshold,
+                      summary.variance_acr);
   text += fmt::format("{}: an advantage in {} groups", ChoiceName(options.advantage),
                       summary.with_advantage);
   if (out.gate) {

@@ -8,6 +8,8 @@
 
 #include "cli/reference/advantages.h"
 #include "lib/base/text/bounded_json.h"
+#include "lib/base/text/json_fault.h"
+#include "lib/base/text/reward_bounds.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
@@ -41,12 +43,14 @@ class GroupReader {
   void Read(std::string_view line, std::int64_t number) {
     line_ = number;
     if (NestedDeeper(line)) return Error(fmt::format("nested deeper than {}", kMaxJsonDepth));
-    Read(json::parse(line, nullptr, /*allow_exceptions=*/false), number);
+    const json group = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!group.is_object()) return Error(WhyNoJsonObject(line) + "; expected one group a line");
+    Read(group, number);
   }
 
   void Read(const json& group, std::int64_t number) {
     line_ = number;
-    if (!group.is_object()) return Error("not a JSON object; expected one group a line");
+    if (!group.is_object()) return Error("not a JSON object");
     NoteUnread(group);
     const std::size_t size = ReadRewards(group);
     if (size == 0) return;
@@ -109,8 +113,9 @@ class GroupReader {
       const json& reward = (*found)[i];
       const double value =
           reward.is_number() ? reward.get<double>() : std::numeric_limits<double>::quiet_NaN();
-      if (!reward.is_null() && !std::isfinite(value))
-        Expected(fmt::format("rewards[{}]", i), reward, "a finite number or null");
+      if (!reward.is_null() && !IsReward(value))
+        Expected(fmt::format("rewards[{}]", i), reward,
+                 fmt::format("null or a number from {:g} to {:g}", -kMaxReward, kMaxReward));
       batch_.rewards.push_back(value);
     }
     return found->size();

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "lib/base/text/json_fault.h"
 #include "lib/data/line_reader.h"
 #include "lib/data/row_faults.h"
 
@@ -23,7 +24,7 @@ Result<JsonRow> ParseRow(std::string_view text, std::int64_t line) {
   row.line = line;
   if (too_deep) return InvalidArgument(fmt::format("nested deeper than {}; flatten it", kDepthMax));
   if (!row.fields.is_object())
-    return InvalidArgument("not a JSON object; each line is one, such as {\"id\": 1, ...}");
+    return InvalidArgument(WhyNoJsonObject(text) + R"(; expected one a line, as {"id": 1, ...})");
   const auto id = row.fields.find("id");
   row.id = id == row.fields.end() ? ordered_json(line) : *id;
   return row;

@@ -40,9 +40,24 @@ TEST_F(JsonRowsTest, EveryBadRowIsNamedByItsLine) {
   std::vector<JsonRow> rows;
   const Status status = Read("{\"id\": 1}\n[1]\n{\"bad\": 1}\n{\"id\": ", rows);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("rows.jsonl: 3 of 4 rows"), HasSubstr("2 rows: not a JSON object"),
-                    HasSubstr(": lines 2, 4"), HasSubstr("line 3: is bad")));
+  EXPECT_THAT(
+      status.message(),
+      AllOf(HasSubstr("rows.jsonl: 3 of 4 rows"),
+            HasSubstr("line 2: not a JSON object: it is of the type array; expected one"),
+            HasSubstr("line 4: not a JSON object: it breaks off"), HasSubstr("line 3: is bad")));
+}
+
+TEST_F(JsonRowsTest, TheFaultOfALineIsSaid) {
+  std::vector<JsonRow> rows;
+  const auto fault = [&](const std::string& line) { return Read(line, rows).message(); };
+  EXPECT_THAT(fault("{\"x\": NaN}"), HasSubstr("it has NaN, which JSON has not; write null"));
+  EXPECT_THAT(fault("{\"x\": -Infinity}"), HasSubstr("it has Infinity, which JSON has not"));
+  EXPECT_THAT(fault("{\"NaN\": x}"), HasSubstr("byte 9 is no JSON"));
+  EXPECT_THAT(fault("{\"x\": 1e999}"), HasSubstr("it has a number beyond all bounds"));
+  EXPECT_THAT(fault("{\"x\": \"\xff\"}"), HasSubstr("byte 8 is not UTF-8"));
+  EXPECT_THAT(fault("5"), HasSubstr("it is of the type number"));
+  EXPECT_THAT(fault("{\n{"),
+              AllOf(HasSubstr("2 rows: not a JSON object"), HasSubstr("lines 1, 2")));
 }
 
 TEST_F(JsonRowsTest, AnEmptyFileAndAMissingOneAreErrors) {

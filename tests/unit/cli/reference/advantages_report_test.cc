@@ -27,9 +27,9 @@ struct Report {
   std::string text;
 };
 
-Report ReportOf(const std::vector<std::string>& overrides) {
+Report ReportOf(const std::vector<std::string>& overrides, const std::string& groups = kGroups) {
   Report report;
-  const auto batch = ParseGroups(kGroups, "g.jsonl");
+  const auto batch = ParseGroups(groups, "g.jsonl");
   const auto options = ParseAlgorithm(overrides);
   EXPECT_TRUE(batch.ok() && options.ok());
   const auto out = ComputeAdvantages(batch->Input(), *options);
@@ -75,6 +75,12 @@ TEST(AdvantagesReportTest, TheSummaryIsTheCollapseSnapshotOfTheBatch) {
   const double expected = summary["expected_acr"].get<double>();
   EXPECT_NEAR(expected, 0.5, 0.1);  // by the difficulty of these five groups
   EXPECT_NEAR(summary["excess_acr"].get<double>(), 0.6 - expected, 1e-15);
+}
+
+TEST(AdvantagesReportTest, NoRateIsExpectedOfTheGroupsThatItWouldJudge) {
+  const Report report = ReportOf({}, "{\"rewards\": [1, 0]}\n{\"rewards\": [0, 0]}\n");
+  EXPECT_TRUE(report.summary["expected_acr"].is_null() && report.summary["excess_acr"].is_null());
+  EXPECT_THAT(report.text, HasSubstr("difficulty: no information: no group has a 'history'; by"));
 }
 
 TEST(AdvantagesReportTest, SaysWhatTheGateDid) {

@@ -76,15 +76,23 @@ TEST(ParseGroupsTest, ReportsEveryErrorWithItsLine) {
       "2}}\n");
   EXPECT_THAT(error, HasSubstr("9 errors"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:1: id = [1]; expected text or a number"));
-  EXPECT_THAT(error, HasSubstr("g.jsonl:1: rewards[2] = \"x\"; expected a finite number or null"));
+  EXPECT_THAT(error, HasSubstr("g.jsonl:1: rewards[2] = \"x\"; expected null or a number"));
   EXPECT_THAT(error,
               HasSubstr("g.jsonl:1: lengths = [1,2]; expected a list of 3, one per completion"));
-  EXPECT_THAT(error, HasSubstr("g.jsonl:2: not a JSON object"));
+  EXPECT_THAT(error, HasSubstr("g.jsonl:2: not a JSON object: byte 2 is no JSON; expected one"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:3: expected a list 'rewards'"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:4: expected a list 'rewards'"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:5: lengths[0] = -1"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:5: lengths[1] = 2.5"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:5: history = {\"correct\":3,\"scored\":2}; expected"));
+}
+
+TEST(ParseGroupsTest, RewardsAreBoundedAsThoseOfARunAre) {
+  EXPECT_TRUE(ParseGroups("{\"rewards\": [1e6, -1e6]}", "g.jsonl").ok());
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1, 1e300]}"),
+              HasSubstr("g.jsonl:1: rewards[1] = 1e+300; expected null or a number from -1e+06 to "
+                        "1e+06"));
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1, NaN]}"), HasSubstr("it has NaN, which JSON has not"));
 }
 
 TEST(ParseGroupsTest, OutcomesMustAgreeWithTheirRewards) {
