@@ -55,11 +55,16 @@ void PrintCheck(const AuditCheck& check, const AuditFlags& flags) {
                           {"answer", failure.answer},
                           {"response", failure.response},
                           {"outcome", outcome},
+                          {"reason", failure.verdict.unscorable_reason},
                           {"given", failure.verdict.given},
                           {"gold", failure.verdict.gold}});
     } else {
-      fmt::print("    {}, {}: {} is judged {}: given {}, gold {}\n", failure.id, failure.what,
-                 failure.response, outcome, failure.verdict.given, failure.verdict.gold);
+      const Verdict& verdict = failure.verdict;
+      fmt::print("    {}, {}: {} is judged {}: {}\n", failure.id, failure.what, failure.response,
+                 outcome,
+                 verdict.outcome == Outcome::kUnscorable
+                     ? verdict.unscorable_reason
+                     : fmt::format("given {}, gold {}", verdict.given, verdict.gold));
     }
   }
   if (flags.json)
@@ -175,7 +180,10 @@ void VerifierAudit::CheckAnswer(const VerifyRow& row, const Judge& judge) {
     return;
   }
   const std::string answer = BareAnswer(row.answer);
-  if (answer.empty()) return;
+  if (answer.empty()) {
+    judge(checks_[kGold], "without an answer", row.answer, row.answer, true);
+    return;
+  }
   if (judge(checks_[kGold], "boxed", Boxed(answer), row.answer, true) != Outcome::kCorrect) return;
   for (const FormatVariant& variant : FormatVariants(answer))
     judge(checks_[kFormats], variant.name, variant.response, row.answer, true);
@@ -217,6 +225,7 @@ void VerifierAudit::Add(const VerifyRow& row, const Verifier& verifier) {
 std::function<Status()> AddAuditVerifier(CLI::App& app) {
   const auto flags = std::make_shared<AuditFlags>();
   flags->verifier.AddTo(app);
+  flags->verifier.fields.response_needed = false;
   app.add_option("--examples", flags->examples, "number of failures to show per check, at most 100")
       ->capture_default_str();
   app.add_flag("--json", flags->json, "print one JSON object per check, then a summary object");

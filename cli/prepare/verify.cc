@@ -2,6 +2,7 @@
 // the share of groups that give no gradient.
 #include "cli/prepare/verify.h"
 
+#include <absl/strings/str_replace.h>
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -66,14 +67,15 @@ Status ReadLabels(ordered_json& row, const VerifyFields& fields, VerifyRow& read
   const bool list = found.value().is_array();
   const ordered_json labels = list ? found.value() : ordered_json::array({found.value()});
   if (list != read.is_group || labels.size() != read.responses.size()) {
-    return InvalidArgument(
-        fmt::format("{} labels for {} responses", labels.size(), read.responses.size()));
+    return InvalidArgument(fmt::format("'{}' has {} labels for {} responses; expected one each",
+                                       found.name, labels.size(), read.responses.size()));
   }
   for (const ordered_json& value : labels) {
     const std::optional<bool> label = Label(value);
     if (!label) {
-      return InvalidArgument("label " + value.dump() +
-                             "; expected true, false, 1, 0, \"correct\" or \"wrong\"");
+      return InvalidArgument(
+          fmt::format("'{}' has the label {}; expected true, false, 1, 0, \"correct\" or \"wrong\"",
+                      found.name, value.dump()));
     }
     read.labels.push_back(*label);
   }
@@ -82,6 +84,7 @@ Status ReadLabels(ordered_json& row, const VerifyFields& fields, VerifyRow& read
 
 Status ReadResponses(ordered_json& row, const VerifyFields& fields, VerifyRow& read) {
   const FoundField found = FindOneOrMany(row, fields.response);
+  if (!found && !fields.response_needed) return OkStatus();
   if (!found) {
     return InvalidArgument(DescribeMissing(row, fields.response) +
                            "; --response-field names the field of the response");
@@ -91,8 +94,10 @@ Status ReadResponses(ordered_json& row, const VerifyFields& fields, VerifyRow& r
   if (is_null(value) || (value.is_array() && std::ranges::any_of(value, is_null)))
     return InvalidArgument("'" + found.name + "' has null; expected the text of the response");
   read.is_group = value.is_array() && !IsMessages(value);
+  if (value.is_array() && value.empty())
+    return InvalidArgument("'" + found.name + "' is empty; expected one response or more");
   if (!read.is_group && found.name.ends_with('s') && !fields.response.ends_with('s'))
-    return InvalidArgument("'" + fields.response + "s' is not a list");
+    return InvalidArgument("'" + found.name + "' is not a list; expected the responses of a group");
   if (!read.is_group) {
     read.responses.push_back(ResponseText(value));
   } else {
@@ -166,6 +171,11 @@ void PrintExplanation(const Verdict& verdict) {
   fmt::print("  {:<10} {}\n", "why", read.why);
 }
 
+// A text as part of a line.
+std::string OneLine(std::string_view text) {
+  return absl::StrReplaceAll(std::string(text), {{"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}});
+}
+
 void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdict, bool as_json) {
   const std::string outcome(OutcomeName(verdict.outcome));
   if (as_json) {
@@ -180,10 +190,11 @@ void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdic
                    {"why", read.why}});
     PrintJson(line);
   } else if (verdict.outcome == Outcome::kUnscorable) {
-    fmt::print("{}\t{}\t{}\t{}\n", row.id, index, outcome, verdict.unscorable_reason);
+    fmt::print("{}\t{}\t{}\t{}\n", OneLine(row.id), index, outcome,
+               OneLine(verdict.unscorable_reason));
   } else {
-    fmt::print("{}\t{}\t{}\tgiven {}\tgold {}\n", row.id, index, outcome, verdict.given,
-               verdict.gold);
+    fmt::print("{}\t{}\t{}\tgiven {}\tgold {}\n", OneLine(row.id), index, outcome,
+               OneLine(verdict.given), OneLine(verdict.gold));
   }
 }
 
@@ -321,7 +332,7 @@ void VerifierFlags::AddTo(CLI::App& app) {
 }
 
 Result<std::unique_ptr<VerifierSet>> VerifierFlags::Make() const {
-  if (path.empty()) return InvalidArgument("no file is named");
+  if (path.empty()) return InvalidArgument("name a file of responses; --help describes its rows");
   std::vector<std::string> all = overrides;
   if (!mode.empty()) all.push_back("run.reward.math.mode=" + mode);
   if (use_all) all.emplace_back("run.reward.use_all=true");

@@ -26,6 +26,7 @@ struct VerifyFields {
   std::string source = "source";
   std::string id = "id";
   std::string label = "label";
+  bool response_needed = true;
 };
 
 struct VerifyRow {

@@ -58,6 +58,16 @@ TEST(VerifierAudit, ACarelessVerifierFailsTheChecks) {
   EXPECT_EQ(misses.examples.front().verdict.outcome, Outcome::kCorrect);
 }
 
+TEST(VerifierAudit, ARowWithoutAnAnswerIsNotPassedOver) {
+  const auto verifier = MakeVerifier("math", RewardConfig{});
+  VerifierAudit audit(true);
+  audit.Add(Row(""), **verifier);
+  const AuditCheck& gold = Named(audit, "gold equals gold");
+  EXPECT_EQ(gold.tried, 1);
+  ASSERT_EQ(gold.failed, 1);
+  EXPECT_EQ(gold.examples.front().what, "without an answer");
+}
+
 TEST(VerifierAudit, LabelsGiveErrorRatesAndGroups) {
   const LastCharacter verifier;
   VerifierAudit audit(true);

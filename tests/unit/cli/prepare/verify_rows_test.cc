@@ -79,16 +79,28 @@ TEST(VerifyRows, ResponsesOfMessagesAreTheirContentsAndLabelsOfCsvAreTexts) {
   EXPECT_EQ(row->source, "default");
 }
 
+TEST(VerifyRows, AnAuditNeedsNoResponses) {
+  VerifyFields fields;
+  fields.response_needed = false;
+  const auto row = Parse(R"({"answer": "4"})", 1, fields);
+  ASSERT_TRUE(row.ok()) << row.status().ToString();
+  EXPECT_TRUE(row->responses.empty());
+  EXPECT_FALSE(Parse(R"({"answer": "4", "label": true})", 1, fields).ok());
+}
+
 TEST(VerifyRows, ErrorsNameTheFieldAndItsOption) {
   const auto why = [](const char* line) { return Parse(line, 9).status().message(); };
   EXPECT_THAT(why(R"({"response": "4"})"),
               HasSubstr("no field 'answer'; the row has response; --answer-field names"));
   EXPECT_THAT(why(R"({"answer": "4"})"), HasSubstr("no field 'response'; the row has answer; --r"));
-  EXPECT_THAT(why(R"({"answer": "4", "responses": "4"})"), HasSubstr("'responses' is not a list"));
+  EXPECT_THAT(why(R"({"answer": "4", "responses": "4"})"),
+              HasSubstr("'responses' is not a list; expected the responses of a group"));
   EXPECT_THAT(why(R"({"answer": "4", "responses": ["4", "5"], "labels": [true]})"),
-              HasSubstr("1 labels for 2 responses"));
+              HasSubstr("'labels' has 1 labels for 2 responses; expected one each"));
   EXPECT_THAT(why(R"({"answer": "4", "response": "4", "label": "maybe"})"),
-              HasSubstr("label \"maybe\""));
+              HasSubstr("'label' has the label \"maybe\"; expected true"));
+  EXPECT_THAT(why(R"({"answer": "4", "responses": []})"),
+              HasSubstr("'responses' is empty; expected one response or more"));
   EXPECT_THAT(why(R"({"answer": "4", "response": null})"),
               HasSubstr("'response' has null; expected"));
   EXPECT_THAT(why(R"({"answer": "4", "responses": ["4", null]})"),
