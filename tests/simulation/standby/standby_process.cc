@@ -163,7 +163,7 @@ void StandbyProcess::Receive(const v1::FollowResponse& record) {
 std::optional<StandbyProcess::Copy> StandbyProcess::Promote(bool power_fails) {
   Stop();
   power_fails ? disk_.FailPower() : disk_.disk().Restart();
-  if (const Status may = CheckPromotable(disk_.folder()); !may.ok()) {
+  if (const Status may = PrepareToPromote(disk_.folder()); !may.ok()) {
     world_.Tell("operator: {}", may.message());
     StartSoon();
     return std::nullopt;
