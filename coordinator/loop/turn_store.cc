@@ -46,6 +46,10 @@ Status TurnStore::Write(Turn& turn) {
     return Pause(status.message());
   }
   BUTTRESS_RETURN_IF_ERROR(status);
+  // Before its first answer a process awaits a standby even where it has changed nothing: the
+  // answer may rest on a turn of the process before, which the standby may lack.
+  if (parts_.mirror != nullptr && !std::exchange(awaited_standby_, true))
+    parts_.mirror->AwaitStandby(parts_.while_waiting);
   NoteWritten(turn.changes);
   // The turn itself is durable, so its calls are answered.
   if (!turn.full.ok()) Pause(turn.full.message()).IgnoreError();

@@ -92,6 +92,7 @@ class TurnStore {
   std::int64_t paused_ms_ = 0;    // when the pause began
   std::int64_t next_try_ms_ = 0;  // of a write
   bool may_archive_ = false;      // since the last checkpoint
+  bool awaited_standby_ = false;  // since the process started
   bool is_archiving_ = false;     // more groups of the same steps are to follow
 };
 

@@ -47,6 +47,7 @@ std::string FollowedSegment(std::uint64_t segment) { return SegmentPath("payload
 // their end would run after a log that grows.
 void FolderCopy::Begin(const SegmentBytes& segments) {
   Stop();
+  newest_ = segments.empty() ? "" : FollowedSegment(segments.rbegin()->first);
   for (const std::string& name : ArchiveNames(folder_)) Add(name);
   for (const auto& [segment, bytes] : segments)
     parts_.push_back({FollowedSegment(segment), 0, bytes});
@@ -64,6 +65,7 @@ bool FolderCopy::Extend(const std::string& name, std::uint64_t from, std::uint64
   const auto part = std::ranges::find(parts_, name, &Part::name);
   if (part == parts_.end()) {
     parts_.push_front({name, from, to});
+    newest_ = std::max(newest_, name);
   } else {
     part->to = to;
   }
@@ -74,7 +76,8 @@ Result<bool> FolderCopy::Next(FollowItem& item) {
   while (!done()) {
     Part& part = parts_.front();
     auto bytes = Read(part.name, part.from, part.to - part.from);
-    if (!bytes.ok() && bytes.status().code() != StatusCode::kNotFound) return bytes.status();
+    if (!bytes.ok() && (bytes.status().code() != StatusCode::kNotFound || PayloadsAreAway()))
+      return bytes.status();
     if (bytes.ok() && !bytes->empty()) {
       item = {v1::FILE_OPERATION_WRITE, part.name, part.from, *std::move(bytes)};
       part.from += item.data.size();
@@ -88,6 +91,11 @@ Result<bool> FolderCopy::Next(FollowItem& item) {
     return true;
   }
   return false;
+}
+
+bool FolderCopy::PayloadsAreAway() const {
+  std::error_code ignored;
+  return !newest_.empty() && !fs::exists(JoinPath(folder_, newest_), ignored);
 }
 
 std::uint64_t FolderCopy::bytes_left() const {

@@ -43,8 +43,9 @@ class FolderCopy {
   // Returns whether the copy under way takes what the segment `name` has grown by.
   bool Extend(const std::string& name, std::uint64_t from, std::uint64_t to);
 
-  // Sets `item` to the next part. Returns false at the end. A file that was deleted meanwhile, of
-  // which a record tells, is left out; another error of a file ends the copy.
+  // Sets `item` to the next part. Returns false at the end. A file that was deleted meanwhile is
+  // left out. An error of a file ends the copy, and so does a folder of payloads that is not
+  // mounted: it lacks the newest segment, which nobody deletes.
   Result<bool> Next(FollowItem& item);
 
   std::uint64_t bytes_left() const;
@@ -61,9 +62,11 @@ class FolderCopy {
   };
 
   void Add(const std::string& name);
+  bool PayloadsAreAway() const;
 
   const std::string folder_;
   std::deque<Part> parts_;
+  std::string newest_;  // segment
   // Closing any descriptor of the database would end SQLite's locks of it, so one is kept.
   OwnedFd database_;
 };

@@ -81,10 +81,14 @@ void Mirror::Archived(const std::string& path) {
 }
 
 void Mirror::EndTurn(const std::function<void()>& meanwhile) {
-  const std::int64_t ended_ms = RealClock().MonotonicMs();
-  RecordTurn(ended_ms);
+  RecordTurn(RealClock().MonotonicMs());
+  AwaitStandby(meanwhile);
+}
+
+void Mirror::AwaitStandby(const std::function<void()>& meanwhile) {
   if (mode_ != StandbyMode::kSynchronous) return;
-  while (!MayEnd(ended_ms)) {
+  const std::int64_t since_ms = RealClock().MonotonicMs();
+  while (!MayEnd(since_ms)) {
     metrics_.health().Beat();
     meanwhile();
   }
@@ -99,12 +103,12 @@ void Mirror::RecordTurn(std::int64_t ended_ms) {
   if (open_turns_.size() > kMostOpenTurns) Drop("it is too many turns behind");
 }
 
-bool Mirror::MayEnd(std::int64_t ended_ms) {
+bool Mirror::MayEnd(std::int64_t since_ms) {
   MutexLock lock(mutex_);
   const auto may = [this]() REQUIRES(mutex_) { return alone_ || stopped_ || Confirmed(); };
   if (changed_.WaitFor(mutex_, kTick, may)) return true;
   ReportLocked();
-  if (wait_ms_ == 0 || RealClock().MonotonicMs() < ended_ms + wait_ms_) return false;
+  if (wait_ms_ == 0 || RealClock().MonotonicMs() < since_ms + wait_ms_) return false;
   alone_ = true;
   Log(kError, "no standby confirms; the coordinator goes on alone, and its disk is the only copy",
       {{"waited_ms", wait_ms_}, {"standby", id_ == 0 ? "away" : "too slow"}});
@@ -125,10 +129,22 @@ std::uint64_t Mirror::Attach(const std::string& name) {
   name_ = name;
   number_ = 0;
   level_sent_ = false;
+  NoteSegments();
   copy_.Begin(segments_);
   Log(kInfo, "a standby follows; it receives a copy",
       {{"standby", name_}, {"bytes", copy_.bytes_left()}});
   return id_;
+}
+
+// Turns that found the folder of payloads away have grown segments by bytes that no record has.
+// What is not durable yet may be copied as well: no transaction of the copy names it.
+void Mirror::NoteSegments() {
+  const auto sizes = SegmentSizes(JoinPath(folder_, "payloads"));
+  if (!sizes.ok()) return;
+  for (const auto& [segment, bytes] : *sizes) {
+    std::uint64_t& noted = segments_[segment];
+    noted = std::max(noted, bytes);
+  }
 }
 
 void Mirror::Detach(std::uint64_t id) {

@@ -49,10 +49,13 @@ class Mirror {
   void PayloadsDeleted(std::uint64_t first_kept);
   void Archived(const std::string& path);
 
-  // Ends a turn that is durable here. In synchronous mode returns once the standby has it as well,
-  // or when `wait_ms` have passed: from then on turns do not wait until a standby is level again.
-  // Calls `meanwhile` several times a second.
+  // Ends a turn that is durable here, and awaits the standby.
   void EndTurn(const std::function<void()>& meanwhile = [] {});
+
+  // In synchronous mode returns once a standby has all that is durable here, or when `wait_ms` have
+  // passed: from then on nothing waits until a standby is level again. Calls `meanwhile` several
+  // times a second.
+  void AwaitStandby(const std::function<void()>& meanwhile = [] {});
 
   // Sets the metrics of the lag.
   void Report();
@@ -92,9 +95,10 @@ class Mirror {
     bool level;
   };
 
+  void NoteSegments() REQUIRES(mutex_);
   void RecordTurn(std::int64_t ended_ms);
   // Waits a little; returns whether the turn may end.
-  bool MayEnd(std::int64_t ended_ms);
+  bool MayEnd(std::int64_t since_ms);
   void AddLocked(FollowItem item) REQUIRES(mutex_);
   // Adds these bytes of the file `name`, all of which are there.
   void AddFromFile(const std::string& name, std::uint64_t from, std::uint64_t to) REQUIRES(mutex_);
@@ -117,7 +121,7 @@ class Mirror {
   std::uint64_t id_ GUARDED_BY(mutex_) = 0;  // of the standby; 0: none
   std::uint64_t last_id_ GUARDED_BY(mutex_) = 0;
   std::string name_ GUARDED_BY(mutex_);
-  SegmentBytes segments_ GUARDED_BY(mutex_);  // that are durable
+  SegmentBytes segments_ GUARDED_BY(mutex_);  // that a record or a copy has, or will have
   FolderCopy copy_ GUARDED_BY(mutex_);
   bool level_sent_ GUARDED_BY(mutex_) = false;
   std::deque<FollowItem> queue_ GUARDED_BY(mutex_);

@@ -54,6 +54,8 @@ Result<StandbyFolder> StandbyFolder::Open(const std::string& folder) {
   }
   BUTTRESS_ASSIGN_OR_RETURN(LedgerLock lock, LedgerLock::Take(ledger));
   StandbyFolder opened(folder, std::move(lock), mark.ok() ? *mark : CopyMark());
+  // A coordinator that is started on a folder that never had a copy would begin another run.
+  if (!mark.ok()) BUTTRESS_RETURN_IF_ERROR(WriteCopyMark(folder, opened.mark_));
   if (opened.mark_.state == CopyState::kMoving) {
     BUTTRESS_RETURN_IF_ERROR(MoveCopy(folder, opened.mark_.run_id));
     opened.mark_.state = CopyState::kWhole;

@@ -118,13 +118,14 @@ void Checker::Written(const LedgerChanges& changes, const Scheduler* scheduler) 
         "every start of the coordinator has an epoch of its own");
   }
   orders_before_ = history_.ledger.orders;
+  max_age_before_ = MaxAgeOrdered();
   history_.ledger.Write(changes);
   for (const GroupRow& row : changes.groups)
     if (row.state == GroupState::kDropped)
       world_.Count(fmt::format("dropped: {}", DropReasonName(row.reason)));
   if (scheduler == nullptr) return;
   history_.most_age = std::max(history_.most_age, scheduler->max_age());
-  for (const PlanRow& plan : changes.plans) CheckPlan(plan, *scheduler, !changes.learners.empty());
+  for (const PlanRow& plan : changes.plans) CheckPlan(plan, !changes.learners.empty());
   if (!changes.plans.empty() || !changes.refills.empty()) CheckWindow(*scheduler);
   if (!changes.accepted.empty() || !changes.returned.empty()) CheckCollapse(*scheduler);
   if (!changes.records.empty()) CheckRecords();
@@ -270,7 +271,12 @@ void Checker::CheckWindow(const Scheduler& scheduler) {
   }
 }
 
-void Checker::CheckPlan(const PlanRow& plan, const Scheduler& scheduler, bool went_back) {
+std::int64_t Checker::MaxAgeOrdered() const {
+  const std::optional<RunRow>& run = history_.ledger.run;
+  return run ? run->ordered_max_age.value_or(promised_.max_age) : promised_.max_age;
+}
+
+void Checker::CheckPlan(const PlanRow& plan, bool went_back) {
   Expect(static_cast<std::int64_t>(plan.group_ids.size()) == promised_.prompts,
          "(5) a plan has P groups");
   CollapseCounts counts;
@@ -283,9 +289,9 @@ void Checker::CheckPlan(const PlanRow& plan, const Scheduler& scheduler, bool we
     counts.Add(RecountOf(head));
     const std::int64_t age =
         static_cast<std::int64_t>(plan.step) - 1 - static_cast<std::int64_t>(OldestOf(head).step);
+    // An order may follow the plan in the same turn.
     const std::int64_t bound =
-        MaxAge(promised_.prompts, scheduler.run().ordered_max_age.value_or(promised_.max_age),
-               promised_.window);
+        MaxAge(promised_.prompts, std::max(max_age_before_, MaxAgeOrdered()), promised_.window);
     Expect(went_back || !Abandoned(OldestOf(head)),
            "no group of an abandoned version gets into a new plan");
     Expect(age >= 0 && (age <= bound || promised_.old_tokens == OldTokens::kTrain),

@@ -108,14 +108,17 @@ class Checker {
   void CheckRestores(const Scheduler& scheduler);
   void CheckWindow(const Scheduler& scheduler);
   // `went_back`: a learner was registered in the same turn, perhaps after the plan was made.
-  void CheckPlan(const PlanRow& plan, const Scheduler& scheduler, bool went_back);
+  void CheckPlan(const PlanRow& plan, bool went_back);
+  std::int64_t MaxAgeOrdered() const;
 
   void Expect(bool holds, std::string_view what) { world_.Expect(holds, what); }
 
   World& world_;
   const SchedulerOptions promised_;
-  // Before the last transaction: an order may be of the same turn as a lease, and come after it.
+  // Before the last transaction: an order may be of the same turn as a lease or a plan, and come
+  // after it.
   std::map<std::string, WorkerOrderRow> orders_before_;
+  std::int64_t max_age_before_ = 0;
   History history_;
   std::uint64_t written_ = 0;  // transactions
   bool damaged_ = false;

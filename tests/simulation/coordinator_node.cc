@@ -256,7 +256,7 @@ void CoordinatorNode::RunTurn() {
   if (waits_) return;
   const std::int64_t expired = core_->scheduler().events().leases_expired;
   in_turn_ = true;
-  sync_left_ = wrote_ = false;
+  sync_left_ = false;
   if (Planted(Plant::kStallRuleLost)) RunTurnsOfTheStall();
   core_->RunTurn();
   in_turn_ = false;
@@ -276,7 +276,7 @@ void CoordinatorNode::RunTurn() {
 }
 
 bool CoordinatorNode::MustWait() const {
-  return setup_.standby == StandbyMode::kSynchronous && wrote_ && confirmed_ < place_ &&
+  return setup_.standby == StandbyMode::kSynchronous && confirmed_ < place_ &&
          !Planted(Plant::kStandbyNotAwaited);
 }
 
@@ -331,8 +331,7 @@ void CoordinatorNode::RunTurnsOfTheStall() {
 void CoordinatorNode::Flush() {
   const bool acknowledges =
       std::ranges::any_of(outbox_, [](const auto& answer) { return answer.second.ok(); });
-  // A turn that writes nothing waits for no standby, not even the first one after a restart.
-  if (acknowledges && wrote_) acknowledged_ = place_;
+  if (acknowledges) acknowledged_ = place_;
   for (const auto& [number, status] : std::exchange(outbox_, {})) {
     auto call = calls_.extract(number);
     if (call.empty()) continue;
@@ -370,7 +369,6 @@ Status CoordinatorNode::WriteLedger(Ledger& ledger, const LedgerChanges& changes
     status = RealSync(payloads_.get());
   }
   if (status.ok()) checker_.Written(changes, core_ ? &core_->scheduler() : nullptr);
-  wrote_ = wrote_ || (status.ok() && core_);
   if (status.ok() && core_) ++place_.turn;
   return status;
 }

@@ -212,7 +212,6 @@ class CoordinatorNode final : public Inbox {
   LedgerPlace place_, acknowledged_, confirmed_;
   std::map<LedgerPlace, History> histories_;  // at places that the standby may have
   bool waits_ = false;                        // for the standby
-  bool wrote_ = false;                        // in this turn
   std::uint64_t turn_number_ = 0;             // of the turn that is planned
   std::int64_t turn_at_ms_ = -1;
   std::int64_t last_turn_ms_ = 0;

@@ -77,8 +77,7 @@ void StandbyProcess::Connect() {
 
 void StandbyProcess::TryConnect() {
   if (linked_) return;
-  // A copy that is begun without the folder of payloads is called whole all the same.
-  if (IsCut() || node_.mirror() == nullptr || node_.disk().away()) return Connect();
+  if (IsCut() || node_.mirror() == nullptr) return Connect();
   const Status begun = folder_->Begin(node_.mirror()->run_id());
   if (!begun.ok()) {
     world_.Tell("standby: {}", begun.ToString());
@@ -119,10 +118,6 @@ void StandbyProcess::Pull() {
 
 bool StandbyProcess::TakeRecord() {
   if (node_.mirror() == nullptr || start_ != node_.place().start) return false;
-  if (!folder_->level() && node_.disk().away()) {
-    Break();
-    return false;
-  }
   v1::FollowResponse record;
   if (!folder_->level()) node_.disk().ShowDatabase();
   const auto next = node_.mirror()->Take(id_, std::chrono::milliseconds(0), record);

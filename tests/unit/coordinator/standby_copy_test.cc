@@ -218,6 +218,7 @@ TEST_F(StandbyTest, FoldersAreNotTakenForWhatTheyAreNot) {
   EXPECT_THAT(StandbyFolder::Open(folder_).status().message(), HasSubstr("a run of its own"));
   {
     StandbyFolder folder = *StandbyFolder::Open(copy_);
+    EXPECT_THAT(PrepareToPromote(copy_).message(), HasSubstr("not whole"));
     ASSERT_TRUE(folder.Begin("run").ok());
     EXPECT_THAT(PrepareToPromote(copy_).message(), HasSubstr("not whole"));
     ASSERT_TRUE(folder.Apply(RecordOf(1, v1::FILE_OPERATION_LEVEL, "")).ok());
@@ -227,6 +228,27 @@ TEST_F(StandbyTest, FoldersAreNotTakenForWhatTheyAreNot) {
   EXPECT_TRUE(PrepareToPromote(copy_).ok());
   ASSERT_TRUE(Promote(copy_).ok());
   EXPECT_FALSE(std::filesystem::exists(copy_ + "/standby.json"));
+}
+
+TEST_F(StandbyTest, ACopyWithoutTheFolderOfPayloadsDoesNotBecomeLevel) {
+  Start(StandbyMode::kAsynchronous);
+  RunTurn();
+  const std::string payloads = folder_ + "/payloads", elsewhere = dir_.path() + "/away";
+  std::filesystem::rename(payloads, elsewhere);
+  std::uint64_t id = mirror_->Attach(kStandbyName);
+  for (const v1::FollowResponse& record : TakeAll(id))
+    EXPECT_NE(record.operation(), v1::FILE_OPERATION_LEVEL);
+  EXPECT_FALSE(mirror_->attached(id));
+  RunTurn();  // whose payload goes into the segment that is away
+  std::filesystem::rename(elsewhere, payloads);
+  id = mirror_->Attach(kStandbyName);
+  {
+    StandbyFolder folder = *StandbyFolder::Open(copy_);
+    ASSERT_TRUE(folder.Begin("run").ok());
+    for (const v1::FollowResponse& record : TakeAll(id)) ASSERT_TRUE(folder.Apply(record).ok());
+    EXPECT_TRUE(folder.level());
+  }
+  EXPECT_EQ(GroupsIn(copy_), 2);
 }
 
 // Segments that grow during a copy are read when their turn comes: a long copy of a large folder

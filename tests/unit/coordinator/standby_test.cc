@@ -109,5 +109,16 @@ TEST_F(StandbyTest, WhileATurnWaitsTheCallerIsAskedForOtherWork) {
   EXPECT_EQ(asked, 3);
 }
 
+TEST_F(StandbyTest, AProcessThatHasChangedNothingAwaitsItsStandbyAsWell) {
+  Start(StandbyMode::kSynchronous);
+  int asked = 0;
+  mirror_->AwaitStandby([&] {
+    if (++asked < 2) return;
+    const std::uint64_t id = mirror_->Attach(kStandbyName);
+    mirror_->Confirm(id, TakeAll(id).back().number());
+  });
+  EXPECT_EQ(asked, 2);
+}
+
 }  // namespace
 }  // namespace buttress
