@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPartPrefix = "part";
+constexpr std::string_view kMovedSuffix = "-before";
 
 std::string FileOf(int rank) { return c10::str("rank-", rank, ".safetensors"); }
 
@@ -43,6 +44,25 @@ Status RemoveParts(const std::string& folder) {
   return error ? Unavailable(c10::str("cannot remove what an earlier checkpoint left in ", folder,
                                       ": ", error.message()))
                : OkStatus();
+}
+
+// Gives checkpoints their names back that a learner moved in a commit in which it was killed. Where
+// another one has been written since, the rename fails, as its folder is not empty.
+void PutMovedBack(const std::string& folder) {
+  std::vector<fs::path> moved;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.starts_with(kPartPrefix) && name.ends_with(kMovedSuffix)) moved.push_back(it->path());
+  }
+  for (const fs::path& path : moved) {
+    std::string name = path.filename().string();
+    name.resize(name.size() - kMovedSuffix.size());  // part-<epoch>-<step>
+    const std::string whole = JoinPath(folder, "step" + name.substr(name.rfind('-')));
+    fs::rename(path, whole, error);
+    if (!error)
+      Log(kWarn, "a checkpoint that a killed learner had moved is back", {{"folder", whole}});
+  }
 }
 
 // Whoever has trained the step again after this learner was replaced knows better.
@@ -96,6 +116,7 @@ int CheckpointStore::WriterOf(int rank) const {
 Status CheckpointStore::MakePart(const std::string& part) const {
   if (leads()) {
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder_));
+    PutMovedBack(folder_);
     BUTTRESS_RETURN_IF_ERROR(RemoveParts(folder_));
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(part));
   }
@@ -212,7 +233,7 @@ Status CheckpointStore::Commit(StoredCheckpoint& checkpoint) const {
   CompleteState(json, checkpoint);
   BUTTRESS_RETURN_IF_ERROR(CheckIsNewest(checkpoint, final_folder));
   Failpoint("before_checkpoint");
-  const std::string before = part + "-before";
+  const std::string before = c10::str(part, kMovedSuffix);
   BUTTRESS_RETURN_IF_ERROR(MoveBefore(checkpoint, final_folder, before));
   Failpoint("checkpoint_rename");
   std::error_code error;
@@ -238,6 +259,7 @@ Status CheckpointStore::StartFrom(std::int64_t step, std::uint64_t epoch) {
 
 Result<std::optional<StoredCheckpoint>> CheckpointStore::Find(std::int64_t before) {
   BUTTRESS_RETURN_IF_ERROR(FindRanks());
+  if (leads()) PutMovedBack(folder_);
   std::vector<std::int64_t> steps =
       leads() ? CheckpointSteps(folder_) : std::vector<std::int64_t>();
   std::erase_if(steps, [before](std::int64_t step) { return step >= before; });

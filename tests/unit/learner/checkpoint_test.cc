@@ -333,6 +333,32 @@ TEST_P(CheckpointTest, ASavedCheckpointSurvivesAPowerFailure) {
   }
 }
 
+// The run has gone back and trained the step again.
+TEST_P(CheckpointTest, ALearnerThatIsKilledBetweenItsRenamesLeavesTheCheckpointThatItMoved) {
+  LocalCheckpoints store(folder);
+  const Units saved = Model(1);
+  AdamW optimizer = Worn(saved);
+  for (const std::int64_t step : {4, 5})
+    ASSERT_TRUE(store.Save(State(step), saved, optimizer).ok());
+  CheckpointState again = State(5);
+  ++again.learner_epoch;
+  EXPECT_EXIT(
+      {
+        ::setenv("BUTTRESS_FAILPOINTS", "checkpoint_rename:crash:1", 1);
+        const bool armed = ArmFailpoints().ok();
+        store.Save(again, saved, optimizer).status().IgnoreError();
+        std::exit(armed ? 1 : 2);
+      },
+      testing::KilledBySignal(SIGKILL), "failpoint reached");
+  EXPECT_FALSE(std::filesystem::exists(Path(5, "")));
+  const auto found = store.store().Find();
+  ASSERT_TRUE(found.ok() && found->has_value());
+  EXPECT_EQ((*found)->state.step, 5);
+  EXPECT_EQ((*found)->state.learner_epoch, State(5).learner_epoch);
+  ASSERT_TRUE(store.Save(again, saved, optimizer).ok());
+  EXPECT_EQ((*store.store().Find())->state.learner_epoch, again.learner_epoch);
+}
+
 TEST_P(CheckpointTest, APowerFailureDuringASaveLeavesAWholeCheckpoint) {
   for (const std::string point : {"checkpoint_weights", "before_checkpoint", "checkpoint_rename",
                                   "checkpoint_sync", "checkpoint_delete"}) {
