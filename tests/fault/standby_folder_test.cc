@@ -59,7 +59,7 @@ TEST(StandbyFolderTest, OverTlsAStandbyNeedsTheOperatorsTokenAndNoOther) {
   ASSERT_TRUE(WaitUntil(kRunMs, [&] {
     return cluster.Logs().find("cannot be followed") != std::string::npos;
   })) << cluster.Logs();
-  EXPECT_FALSE(std::filesystem::exists(cluster.Folder("open") + "/standby.json"));
+  EXPECT_FALSE(std::filesystem::exists(cluster.Folder("open") + "/incoming"));
   cluster.End(open);
 
   const std::string right = SecurityYaml(made, operating.folder());
