@@ -66,6 +66,9 @@ TEST(StandbyTest, AnAsynchronousStandbyThatStandsStillShowsItsLagAndCatchesUp) {
   const std::string address = FreeAddress(), at = "advertise: \"" + address + "\"";
   cluster.StartCoordinator("primary", address, "asynchronous");
   const Process standby = cluster.StartStandby("standby", address);
+  const std::string level = "asynchronous standby: 0 turns behind";
+  const auto is_level = [&] { return cluster.StandbyStatus("primary").starts_with(level); };
+  ASSERT_TRUE(WaitUntil(kRunMs, is_level)) << cluster.StandbyStatus("primary") << cluster.Logs();
   standby.Signal(SIGSTOP);
   cluster.Start("rollout_worker", "worker", at);
   Process learner = cluster.Start("learner", "learner", at);
@@ -73,12 +76,7 @@ TEST(StandbyTest, AnAsynchronousStandbyThatStandsStillShowsItsLagAndCatchesUp) {
   const std::string behind = cluster.StandbyStatus("primary");
   EXPECT_THAT(behind, ::testing::MatchesRegex("asynchronous standby: [1-9].* turns behind.*"));
   standby.Signal(SIGCONT);
-  EXPECT_TRUE(WaitUntil(kRunMs,
-                        [&] {
-                          return cluster.StandbyStatus("primary").starts_with(
-                              "asynchronous standby: 0 turns behind");
-                        }))
-      << cluster.StandbyStatus("primary") << cluster.Logs();
+  EXPECT_TRUE(WaitUntil(kRunMs, is_level)) << cluster.StandbyStatus("primary") << cluster.Logs();
 }
 
 }  // namespace
