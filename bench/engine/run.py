@@ -2,7 +2,8 @@
 transformers' `generate` and, with --with-vllm, of a vLLM server for CPUs. All use the same model,
 prompts of 64 tokens, plain sampling at temperature 1, and all cores. They run in turn, and the
 median of the rounds counts. The embedded engine also returns the log-prob of every token, which
-`generate` does not."""
+`generate` does not. Probes before each model give the limit: the matrix products of prompts and
+tokens, or the bytes of the matrices once a step where those take longer (floor.py)."""
 
 import os
 import statistics
@@ -12,11 +13,21 @@ import time
 import torch
 from transformers import AutoModelForCausalLM
 
+import floor
 import models
 import vllm_server
 from report import Report, parser, progress
 
 LOADS = {"tiny": [(1, 128), (8, 128), (64, 128), (128, 128)], "half": [(1, 32), (8, 64), (32, 64)]}
+
+
+def limit(case, completions, tokens, gemm, memory):
+    """The tokens per second at which nothing but matrices is multiplied or read."""
+    blocks, head = floor.parameters(models.SHAPES[case])
+    step = max((blocks + head) * floor.BYTES[models.DTYPES[case]] / memory,
+               2 * (blocks + head) * completions / gemm)
+    prefill = 2 * blocks * completions * models.PROMPT_TOKENS / gemm
+    return completions * tokens / (tokens * step + prefill)
 
 
 class Ours:
@@ -81,7 +92,8 @@ def main():
     threads = os.cpu_count()
     for case in options.cases:
         folder, dtype = models.folder(case), models.DTYPES[case]
-        progress(f"{case}: loading")
+        gemm, memory = floor.gemm_flops(dtype), floor.memory_bytes()
+        progress(f"{case}: GEMM {gemm / 1e9:.0f} GFLOP/s, memory {memory / 1e9:.1f} GB/s; loading")
         makers = {"ours": Ours, "transformers": Transformers}
         if options.with_vllm or vllm_server.installed():
             makers["vllm"] = vllm_server.Server
@@ -97,6 +109,9 @@ def main():
                 name: completions * tokens / statistics.median(seconds)
                 for name, seconds in times.items()
             }
+            most = limit(case, completions, tokens, gemm, memory)
+            report.measure(f"{case} {completions} x {tokens}", "% of limit",
+                           100 * rates["ours"] / most)
             for name in list(engines)[1:]:
                 report.add(f"{case} {completions} x {tokens}",
                            "tok/s",
