@@ -95,6 +95,29 @@ void CheckTrack(const TrackConfig& track, Rules& rules) {
                 "name a Python interpreter, such as python3");
 }
 
+// Arguments of vllm serve that a run gives itself, and another value of which it could not use.
+constexpr std::pair<std::string_view, std::string_view> kRunArguments[] = {
+    {"--host", "servers listen on 127.0.0.1"},
+    {"--port", "the run chooses it"},
+    {"--uds", "the run chooses a port"},
+    {"--served-model-name", "set local.worker.vllm.model"},
+    {"--tensor-parallel-size", "set local.worker.vllm.launch.tensor_parallel"},
+    {"-tp", "set local.worker.vllm.launch.tensor_parallel"},
+    {"--api-server-count", "a run needs 1"},
+    {"--generation-config", "a run needs vllm"},
+    {"--logprobs-mode", "a run needs processed_logprobs"},
+};
+
+// vLLM reads --a-b, --a_b and --a-b=value alike.
+void CheckVllmArgument(std::string name, Rules& rules) {
+  name.resize(std::min(name.size(), name.find('=')));
+  std::ranges::replace(name, '_', '-');
+  for (const auto& [own, mend] : kRunArguments) {
+    rules.RequireOf(name != own, "worker.vllm.launch.args", name,
+                    "the run gives it to its servers; leave it out: " + std::string(mend));
+  }
+}
+
 void CheckVllmLaunch(const VllmLaunchConfig& launch, Rules& rules) {
   const auto gpus = static_cast<std::int64_t>(launch.gpus.size());
   rules.Require(gpus == 0 ? launch.tensor_parallel == 1 : gpus % launch.tensor_parallel == 0,
@@ -103,6 +126,9 @@ void CheckVllmLaunch(const VllmLaunchConfig& launch, Rules& rules) {
   for (const std::int64_t gpu : launch.gpus) {
     rules.RequireOf(gpu >= 0 && std::ranges::count(launch.gpus, gpu) == 1,
                     "worker.vllm.launch.gpus", ToText(gpu), "counted from 0, each at most once");
+  }
+  for (const std::string& arg : launch.args) {
+    if (arg.starts_with('-')) CheckVllmArgument(arg, rules);
   }
   for (const std::string& entry : launch.env) {
     rules.RequireOf(entry.find('=') != std::string::npos && !entry.starts_with('='),

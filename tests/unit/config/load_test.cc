@@ -312,6 +312,9 @@ TEST(LoadTest, TheVllmEngineNeedsServers) {
               HasSubstr("launch.gpus = 1: counted from 0, each at most once"));
   EXPECT_THAT(ErrorOf(kGood, {launch + "env=[NAME]"}),
               HasSubstr("launch.env = NAME: expected NAME=VALUE"));
+  EXPECT_THAT(ErrorOf(kGood, {launch + "args=[--max-num-seqs, '2', --tensor_parallel_size=2]"}),
+              HasSubstr("launch.args = --tensor-parallel-size: the run gives it to its servers; "
+                        "leave it out: set local.worker.vllm.launch.tensor_parallel"));
   const auto weights = [&](const std::string& way, const std::string& more) {
     return ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']",
                            "local.worker.vllm.weights=" + way, more});
