@@ -2,9 +2,10 @@
 # Training through a vLLM server, and its log-probs next to the learner's.
 #
 #   tests/run.sh --with vllm [VERSION] [float32 | bfloat16 | qwen3 | lora | sampling | episodes |
-#                                       restarts | launch | transfer]
+#                                       restarts | launch | transfer | parsers]
 #
-# Without a version it is 0.26.0; without parts all but transfer, which is for 0.32 and newer.
+# Without a version it is 0.26.0; without parts all but transfer, which is for 0.32 and newer, and
+# parsers.
 #
 # float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
 # of a model of that family, in float32. lora trains ten of adapters. sampling trains two with each
@@ -12,6 +13,8 @@
 # the guessing game, whose episodes have several turns. restarts trains with two servers, kills one,
 # then the other, then both (SIGKILL), and starts them again each time. launch lets the run start
 # its server, which is killed three times. transfer sends the requests of a native weight transfer.
+# parsers, alone, is for a version without a CPU build (0.33.0): only the modules that read requests
+# are run, from the wheel for GPUs (340 MB).
 # Logs and runs are in runs/with-vllm/.
 set -euo pipefail
 
@@ -347,6 +350,19 @@ in_transfer() {
   stop_servers
 }
 
+in_parsers() {
+  local env wheels=${BUTTRESS_ORACLES:-${XDG_CACHE_HOME:-$HOME/.cache}/buttress/oracles}/wheels
+  env=$("$here/setup.sh")
+  compgen -G "$wheels/vllm-$version-*.whl" >/dev/null ||
+    "$env/bin/pip" download -q --no-deps -d "$wheels" "vllm==$version"
+  "$env/bin/python" -B "$here/check_parsers.py" "$wheels/vllm-$version-"*.whl
+}
+
+if [ "$parts" = parsers ]; then
+  in_parsers
+  say "passed"
+  exit
+fi
 for part in $parts; do
   case $part in
     float32 | bfloat16 | qwen3 | lora | sampling | episodes | restarts | launch | transfer) ;;
