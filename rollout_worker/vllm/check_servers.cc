@@ -6,6 +6,7 @@
 
 #include "lib/config/token_bounds.h"
 #include "rollout_worker/vllm/control.h"
+#include "rollout_worker/vllm/protocol.h"
 
 namespace buttress {
 namespace {
@@ -31,6 +32,12 @@ void CheckLength(const ServerInfo& server, const RunSettings& run, Findings& fin
   }
 }
 
+// Of an address that nobody answers at.
+std::string MendOf(const Status& status) {
+  if (!WorthRetrying(status)) return "";
+  return "; start it first, or let the run start servers: local.worker.vllm.launch.binary";
+}
+
 }  // namespace
 
 void CheckVllmServers(const RunConfig& config, Findings& findings) {
@@ -43,7 +50,7 @@ void CheckVllmServers(const RunConfig& config, Findings& findings) {
   for (const std::string& url : vllm.servers) {
     const Result<ServerInfo> server = control.Probe(url);
     if (!server.ok()) {
-      findings.Error(kCheck, server.status().message());
+      findings.Error(kCheck, server.status().message() + MendOf(server.status()));
       continue;
     }
     findings.Ok(kCheck, fmt::format("{} is vLLM {}, takes weights and returns log-probs as a run "

@@ -46,6 +46,11 @@ bool TakesTransfers(const std::string& version) {
          parts >= std::array<int, 2>{0, 32};
 }
 
+Status NotVllm(const std::string& url, const std::string& what) {
+  return FailedPrecondition(fmt::format(
+      "{} {}; expected a vLLM server: check the address, and what listens there", url, what));
+}
+
 Status Lacks(const std::string& url, const std::string& what) {
   return FailedPrecondition(url + ": " + what + "; start the server with " + kServerFlags);
 }
@@ -64,12 +69,15 @@ bool IsOfTop1(float logprob) {
 Result<ServerInfo> VllmControl::Probe(const std::string& url) {
   ServerInfo info;
   info.url = url;
-  BUTTRESS_RETURN_IF_ERROR(HealthOf(http_.Fetch({HealthRequest(config_, url)})[0], url));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string version, Get(url, "/version"));
-  const Json parsed = Json::parse(version, nullptr, false);
+  const Result<HttpReply> health = std::move(http_.Fetch({HealthRequest(config_, url)})[0]);
+  if (health.ok() && health->status == 404) return NotVllm(url, "has no /health");
+  BUTTRESS_RETURN_IF_ERROR(HealthOf(health, url));
+  const Result<std::string> version = Get(url, "/version");
+  if (version.status().code() == StatusCode::kNotFound) return NotVllm(url, "has no /version");
+  BUTTRESS_RETURN_IF_ERROR(version.status());
+  const Json parsed = Json::parse(*version, nullptr, false);
   if (!Find(parsed, "/version").is_string())
-    return FailedPrecondition(
-        fmt::format("{}/version: not an answer of vLLM: {}", url, version.substr(0, 100)));
+    return NotVllm(url, "answers /version with " + ErrorText(*version));
   info.version = Find(parsed, "/version").get<std::string>();
   BUTTRESS_RETURN_IF_ERROR(ReadRoutes(info));
   BUTTRESS_RETURN_IF_ERROR(ReadModels(info));

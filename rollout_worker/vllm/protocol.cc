@@ -68,7 +68,7 @@ std::string CompletionBody::ToJson() const {
 
 std::string ErrorText(std::string_view body) {
   const Json json = Json::parse(body, nullptr, false);
-  std::string text(body.substr(0, kMaxErrorText));
+  std::string text(body.substr(0, std::min(body.find('\n'), kMaxErrorText)));
   if (json.is_object() && json.contains("error")) {
     const Json& error = json["error"];
     if (error.is_string()) text = error.get<std::string>();

@@ -290,6 +290,7 @@ Status WeightPusher::Prove(std::size_t server, const ServerInfo& info,
   MutexLock lock(mutex_);
   differences_[server] = proof.difference;
   unchanged_weights_ += proof.unchanged ? 1 : 0;
+  if (proof.status.ok() && OlderThan(version_, weights.version)) version_ = weights.version;
   return proof.status;
 }
 

@@ -38,6 +38,26 @@ TEST(CheckServersTest, WhatAServerWasNotStartedWithIsNamed) {
   EXPECT_THAT(Faults(no_dev), HasSubstr("VLLM_SERVER_DEV_MODE"));
 }
 
+TEST(CheckServersTest, AProgramThatIsNotVllmIsNamed) {
+  for (const char* route : {"/health", "/version"}) {
+    ScriptedVllm::Settings other;
+    other.missing_route = route;
+    EXPECT_THAT(Faults(other), HasSubstr(std::string(" has no ") + route +
+                                         "; expected a vLLM server: check the address"));
+  }
+}
+
+TEST(CheckServersTest, AnAddressThatNobodyAnswersAtIsNamedWithTheMend) {
+  ScriptedVllm server;
+  server.Stop();
+  RunConfig config;
+  config.local.worker.vllm.servers = {server.url()};
+  Findings findings;
+  CheckVllmServers(config, findings);
+  ASSERT_EQ(findings.list().size(), 1U);
+  EXPECT_THAT(findings.list()[0].text, HasSubstr("; start it first, or let the run start servers"));
+}
+
 TEST(CheckServersTest, PromptAndCompletionMustFit) {
   ScriptedVllm::Settings settings;
   settings.max_model_len = 24;

@@ -99,7 +99,7 @@ TEST(CompletionStreamTest, TheLengthOfALineIsBounded) {
 TEST(ProtocolTest, ErrorBodiesMayBeObjectsStringsOrText) {
   EXPECT_EQ(ErrorText(R"({"error":{"message":"no such model","code":404}})"), "no such model");
   EXPECT_EQ(ErrorText(R"({"error":"Unauthorized"})"), "Unauthorized");
-  EXPECT_EQ(ErrorText("<html>"), "<html>");
+  EXPECT_EQ(ErrorText("<html>\n<body>\n"), "<html>");
   EXPECT_EQ(ErrorText(""), "(no text)");
   EXPECT_EQ(ErrorText(std::string(1000, 'e')).size(), 300U);
 }
