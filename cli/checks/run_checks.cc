@@ -152,6 +152,12 @@ void CheckLearnerJob(const RunConfig& config, const std::vector<std::string>& se
   findings.Ok(key, ranks + " learner ranks start, agree on the settings and have what they need");
 }
 
+void CheckNamedServers(const RunConfig& config, const RunFile& file, Findings& findings) {
+  const WorkerConfig& worker = config.local.worker;
+  if (worker.engine == EngineKind::kVllm && !worker.vllm.launch.on())
+    CheckWorkerProgram(file.Arguments(), findings);
+}
+
 bool IsRunFolder(const std::string& folder) {
   std::error_code ignored;
   return fs::exists(JoinPath(folder, "ledger.db"), ignored) ||

@@ -46,6 +46,10 @@ struct HostsFlags {
 void CheckLearnerJob(const RunConfig& config, const std::vector<std::string>& settings,
                      const std::vector<std::string>& hosts, Findings& findings);
 
+// Checks vLLM servers that others have started, by `rollout_worker --check`. Does nothing where the
+// run has none.
+void CheckNamedServers(const RunConfig& config, const RunFile& file, Findings& findings);
+
 // Whether `folder` is that of a run, which may be continued or moved aside.
 bool IsRunFolder(const std::string& folder);
 

@@ -382,6 +382,8 @@ Status LaunchOne(LaunchOptions options) {
   CheckRunFolder(config, file.path, options.fresh, findings);
   if (!options.fresh) CheckResume(config, findings);
   BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
+  if (here.workers > 0) CheckNamedServers(config, file, findings);
+  BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
   InstallShutdownHandlers();
   Launcher launcher(options, config, std::move(fleet));
   launcher.ShowWarnings(findings);

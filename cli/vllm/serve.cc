@@ -3,8 +3,11 @@
 // vLLM's engine runs in processes of its own, which survive a kill of the one that was started.
 // This process is their parent in the end: it passes SIGTERM on, which the kernel sends when the
 // process that started this one dies, and leaves no process behind.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -47,6 +50,9 @@ struct ServeFlags {
   ServerPlace place{.index = 0, .port = 8000};
   bool print = false;
   bool count = false;
+  // Print the settings of one of the workers of a machine.
+  std::int64_t worker = -1;
+  std::int64_t workers = 1;
 };
 
 // The exit status as the supervisor of a run reads it: one that a restart cannot fix stays, and an
@@ -67,6 +73,21 @@ void SetEnvironment(const ServerCommand& command) {
   if (program.find('/') == std::string::npos || path == nullptr) return;
   const std::string folder = std::filesystem::path(program).parent_path().string();
   ::setenv("PATH", (folder + ":" + path).c_str(), /*overwrite=*/1);
+}
+
+// An old process of this server may have it for a moment longer, so a restart may mend it.
+Status CheckPort(int port) {
+  const OwnedFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return OkStatus();
+  return Unavailable(fmt::format(
+      "port {} of 127.0.0.1 is in use; name another one by --port, or end the program that listens "
+      "there",
+      port));
 }
 
 // Runs the server to its end, or until the file `restart` is there. Exits with its status.
@@ -111,6 +132,24 @@ Result<RunConfig> WithoutRun(const ServeFlags& flags) {
   return config;
 }
 
+// Prints the settings that give a worker its servers, which listen on the ports from that of
+// `flags` on; nothing where the run starts none.
+Status PrintOfWorker(const VllmLaunchConfig& launch, const ServeFlags& flags) {
+  std::vector<int> ports;
+  for (std::int64_t i = 0; i < LaunchedServers(launch); ++i)
+    ports.push_back(flags.place.port + static_cast<int>(i));
+  if (ports.empty()) return OkStatus();
+  if (flags.worker >= flags.workers || flags.workers > std::ssize(ports)) {
+    return InvalidArgument(
+        fmt::format("--worker {} --workers {}: workers are counted from 0, and {} servers can have "
+                    "at most a worker each",
+                    flags.worker, flags.workers, ports.size()));
+  }
+  fmt::print("{}\n{}\n", ServersSetting(ports, flags.worker, flags.workers),
+             GpusSetting(launch, flags.worker, flags.workers));
+  return OkStatus();
+}
+
 Status Serve(const ServeFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(
       const RunConfig config,
@@ -121,6 +160,7 @@ Status Serve(const ServeFlags& flags) {
     fmt::print("{}\n", servers);
     return OkStatus();
   }
+  if (flags.worker >= 0) return PrintOfWorker(vllm.launch, flags);
   if (flags.place.index >= servers) {
     return InvalidArgument(
         servers == 0 ? "local.worker.vllm.launch.binary = '': name the program vllm"
@@ -136,6 +176,7 @@ Status Serve(const ServeFlags& flags) {
     fmt::print("{}", ScriptOf(command, vllm.api_key_file));
     return OkStatus();
   }
+  BUTTRESS_RETURN_IF_ERROR(CheckPort(flags.place.port));
   if (!vllm.api_key_file.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(std::string key, ReadSecretFile(vllm.api_key_file, kMaxKeyBytes));
     key.resize(key.find_last_not_of("\n\r ") + 1);
@@ -174,6 +215,15 @@ std::function<Status()> AddVllmServer(CLI::App& app) {
       "--print", flags->print,
       "print the command as a script for sh instead, for a machine without these programs");
   app.add_flag("--count", flags->count, "print how many servers a machine has, and start none");
+  CLI::Option* const workers =
+      app.add_option("--workers", flags->workers, "with --worker: the workers of this machine")
+          ->check(CLI::PositiveNumber);
+  app.add_option("--worker", flags->worker,
+                 "print the settings that give a worker, counted from 0, its servers and their "
+                 "GPUs, where the first server has --port and each next one the next port, and "
+                 "start none")
+      ->needs(workers)
+      ->check(CLI::NonNegativeNumber);
   return [flags] { return Serve(*flags); };
 }
 

@@ -1,7 +1,10 @@
 // `buttress launch` with vLLM servers that it starts itself: the program is a fake that answers as
 // vLLM does, if its flags and environment are those that a run needs.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "lib/base/os/fd.h"
 #include "lib/base/os/file.h"
 #include "lib/config/run_folder.h"
 #include "tests/support/brake.h"
@@ -226,6 +230,38 @@ TEST_F(VllmLaunchTest, WhatCannotWorkIsNamedBeforeAnythingStarts) {
   EXPECT_THAT(TextOf(run.log()), HasSubstr("GPU 4 is not there: 4 are visible"));
   EXPECT_THAT(TextOf(run.log()), HasSubstr("no program /nowhere/vllm; `deploy/setup.sh --vllm"));
   EXPECT_THAT(TextOf(run.log()), HasSubstr("2 workers on this machine share 1 vLLM servers"));
+}
+
+TEST_F(VllmLaunchTest, ServersOfOthersAreAskedBeforeAnythingStarts) {
+  LaunchedRun run(kSteps, Settings());
+  run.Start({"--set", "local.worker.vllm.launch={binary: ''}", "--set",
+             "local.worker.vllm.servers=['http://127.0.0.1:1']"});
+  ASSERT_EQ(run.Wait(kRunMs), 2) << run.Text();
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("http://127.0.0.1:1/health: "));
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("; start it first, or let the run start servers"));
+  EXPECT_THAT(TextOf(run.log()), Not(HasSubstr("learner ranks; folder")));
+}
+
+TEST_F(VllmLaunchTest, APortThatIsInUseIsNamedBeforeTheServerStarts) {
+  const OwnedFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const as_any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(listener.get(), as_any, size), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  ASSERT_EQ(::getsockname(listener.get(), as_any, &size), 0);
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "log"),
+                    port = std::to_string(ntohs(address.sin_port));
+  EXPECT_EQ(
+      RunToEnd({SiblingProgram("buttress"), "vllm-server", "--model", FakeVllmRun::Get().model(),
+                "--binary", SiblingProgram("fake_vllm"), "--port", port},
+               log, kRunMs),
+      3);
+  EXPECT_THAT(TextOf(log), HasSubstr("port " + port + " of 127.0.0.1 is in use; name another one"));
+  EXPECT_THAT(TextOf(log), Not(HasSubstr("devices")));
 }
 
 }  // namespace
