@@ -18,6 +18,7 @@
 #include "cli/output.h"
 #include "cli/run_client.h"
 #include "cli/train/console.h"
+#include "cli/train/late_groups.h"
 #include "lib/base/os/clock.h"
 #include "lib/base/os/file.h"
 #include "lib/config/load.h"
@@ -187,7 +188,7 @@ class NewestSteps {
 };
 
 void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
-               const std::string& page) {
+               const LateGroups& late, const std::string& page) {
   fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
              RunStateText(run), run.step(), run.total_steps(), run.checkpoint_step(),
              run.version().learner_epoch(), run.version().step());
@@ -213,6 +214,7 @@ void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
         "in them\n",
         run.drawn_length(), run.planned_length());
   }
+  fmt::print("{}", late.Text());
   fmt::print("{}", SkippedText(SkippedPromptsOf(run)));
   for (const v1::ControlTally& tally : run.controls()) fmt::print("{}", ControlText(tally));
   for (const v1::WorkerStatus& worker : run.workers()) fmt::print("{}\n", WorkerLine(worker));
@@ -248,7 +250,7 @@ nlohmann::ordered_json SourcesJson(const v1::GetRunStatusResponse& run) {
 }
 
 void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
-                  const std::string& page) {
+                  const LateGroups& late, const std::string& page) {
   const std::map<std::string, std::uint64_t> groups(run.groups().begin(), run.groups().end());
   const std::map<std::string, std::uint64_t> dropped(run.dropped().begin(), run.dropped().end());
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
@@ -273,6 +275,7 @@ void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
       {"tokens", TokensJson(AccountFrom(run))},
       {"drawn_length", run.drawn_length()},
       {"planned_length", run.planned_length()},
+      {"late_groups", late.Json()},
       {"max_age", run.max_age()},
       {"kept_tokens", run.kept_tokens()},
       {"continued_tokens", run.continued_tokens()},
@@ -297,6 +300,7 @@ Status PrintLedger(LedgerReader& ledger, const std::string& out, bool json, cons
   const NewestSteps steps(out);
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger.Load());
   const TokenAccount tokens = AccountOf(snapshot);
+  BUTTRESS_ASSIGN_OR_RETURN(const LateGroups late, ReadLateGroups(ledger, kPaceSteps));
   const char* state = run->finished ? "finished" : end ? "ended" : "not running";
   if (json) {
     PrintJson({{"run", run->run_name},
@@ -307,6 +311,7 @@ Status PrintLedger(LedgerReader& ledger, const std::string& out, bool json, cons
                {"steps", total},
                {"checkpoint_step", run->checkpoint_step},
                {"tokens", TokensJson(tokens)},
+               {"late_groups", late.Json()},
                {"newest_steps", steps.Json(total)}});
     return OkStatus();
   }
@@ -314,7 +319,7 @@ Status PrintLedger(LedgerReader& ledger, const std::string& out, bool json, cons
              run->committed_step, total > 0 ? fmt::format(" of {}", total) : "",
              run->checkpoint_step, steps.Text(total));
   if (end) fmt::print("the learner ended it: {}\n", end->reason);
-  fmt::print("{}", TokensText(tokens));
+  fmt::print("{}{}", TokensText(tokens), late.Text());
   if (!run->finished) fmt::print("no coordinator is up; `buttress launch` continues the run\n");
   return OkStatus();
 }
@@ -331,7 +336,11 @@ Status PrintStatus(const RunFlags& flags) {
   if (!run.ok()) return run.status();
   const std::string page = PageLink(local);
   const NewestSteps steps(local.out);
-  flags.json ? PrintRunJson(*run, steps, page) : PrintText(*run, steps, page);
+  // None is known where the ledger is on another machine.
+  const Result<LateGroups> late =
+      ledger.ok() ? ReadLateGroups(**ledger, kPaceSteps) : Result<LateGroups>(LateGroups());
+  const LateGroups known = late.ok() ? *late : LateGroups();
+  flags.json ? PrintRunJson(*run, steps, known, page) : PrintText(*run, steps, known, page);
   return OkStatus();
 }
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "lib/ledger/reader.h"
 #include "tests/support/runs/launched_run.h"
 
 namespace buttress::async_run_test {
@@ -18,6 +20,27 @@ struct AsyncCase {
   const char* in_flight;
   const char* old_tokens;
 };
+
+// `buttress status` says how many groups younger ones have passed, and how long they are.
+void ExpectLateGroupsAreMeasured(const LaunchedRun& run) {
+  auto ledger = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
+  ASSERT_TRUE(ledger.ok()) << ledger.status().ToString();
+  std::int64_t late = 0, completions = 0, tokens = 0;
+  const Status read = (*ledger)->ForEachGroup([&](const GroupRecord& record) {
+    if (record.group.step == 0 || record.group.passed == 0) return;
+    ++late;
+    for (const int length : record.accepted->head->lengths()) ++completions, tokens += length;
+  });
+  ASSERT_TRUE(read.ok()) << read.ToString();
+  const std::string log = run.log() + "-status";
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "status", run.out(), "--json"}, log, kRunMs), 0);
+  const auto status = nlohmann::json::parse(TextOf(log), nullptr, false)["late_groups"];
+  EXPECT_EQ(status["steps"], kSteps);
+  EXPECT_EQ(status["groups"], kSteps * 8);
+  EXPECT_EQ(status["late"], late);
+  EXPECT_NEAR(status["late_length_mean"].get<double>() * static_cast<double>(completions),
+              static_cast<double>(tokens), 1e-6 * static_cast<double>(tokens));
+}
 
 class AsyncRunTest : public ::testing::TestWithParam<AsyncCase> {};
 
@@ -40,6 +63,7 @@ TEST_P(AsyncRunTest, EndsWithEveryTokenAccountedFor) {
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, kSteps);
   ExpectAccountsBalance(run, kSteps * 8);
+  ExpectLateGroupsAreMeasured(run);
 }
 
 // Without staleness a run is on-policy to the last bit: whoever sampled, the learner finds the
