@@ -1,7 +1,5 @@
 #include "rollout_worker/submitter.h"
 
-#include <string>
-
 #include "lib/base/report/log.h"
 
 namespace buttress {

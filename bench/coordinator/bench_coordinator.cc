@@ -21,7 +21,6 @@
 #include "lib/base/text/digest.h"
 #include "lib/base/text/random.h"
 #include "lib/config/load.h"
-#include "lib/experience/codec.h"
 #include "lib/experience/group.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"

@@ -3,10 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <numeric>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 

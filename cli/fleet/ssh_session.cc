@@ -11,8 +11,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <optional>
 #include <sstream>
 #include <utility>
 

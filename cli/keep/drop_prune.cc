@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <system_error>
-#include <utility>
 
 #include "cli/command.h"
 #include "cli/keep/run_folder.h"

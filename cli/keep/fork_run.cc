@@ -11,8 +11,6 @@
 #include <optional>
 #include <system_error>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "cli/keep/fork_source.h"
 #include "cli/keep/run_folder.h"

@@ -1,7 +1,5 @@
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "cli/prepare/task.h"
 
 namespace buttress {

@@ -12,7 +12,6 @@
 #include <sstream>
 
 #include "cli/process.h"
-#include "lib/base/os/program_path.h"
 #include "lib/base/text/random.h"
 #include "lib/checks/vllm_checks.h"
 #include "lib/config/choice.h"

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "learner/optimizer/optimizer.h"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 

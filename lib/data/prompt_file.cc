@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
 
 #include "lib/base/text/digest.h"
 #include "lib/base/text/random.h"

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <vector>
 
-#include "lib/base/report/check.h"
-
 namespace buttress {
 namespace {
 

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <utility>
 
 #include "lib/base/report/check.h"
 

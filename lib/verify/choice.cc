@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "lib/verify/anchors.h"
-#include "lib/verify/extract.h"
 #include "lib/verify/math/explain.h"
 #include "lib/verify/prose/assertion.h"
 #include "lib/verify/prose/prose.h"

@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"

@@ -13,7 +13,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <unordered_map>
 
 #include "lib/base/os/file.h"
 #include "lib/base/text/bounded_json.h"

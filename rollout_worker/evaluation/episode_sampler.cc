@@ -3,7 +3,6 @@
 #include <chrono>
 #include <deque>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 

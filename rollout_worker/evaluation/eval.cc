@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <utility>
 
 #include "lib/base/report/log.h"
 #include "lib/config/load.h"

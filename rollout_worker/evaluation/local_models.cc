@@ -4,7 +4,6 @@
 
 #include <exception>
 #include <filesystem>
-#include <memory>
 #include <set>
 #include <utility>
 #include <vector>

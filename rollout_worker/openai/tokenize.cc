@@ -1,7 +1,5 @@
 #include "rollout_worker/openai/tokenize.h"
 
-#include <limits>
-
 #include "rollout_worker/openai/fields.h"
 #include "rollout_worker/openai/request.h"
 

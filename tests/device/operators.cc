@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

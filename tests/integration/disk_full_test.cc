@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/base/os/clock.h"
 #include "tests/support/brake.h"
 #include "tests/support/runs/launched_run.h"
 

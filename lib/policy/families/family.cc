@@ -2,7 +2,6 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 namespace buttress {
 namespace {

@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "lib/policy/device_copy.h"
 

@@ -9,7 +9,6 @@
 #include <numeric>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "lib/policy/cpu/for_rows.h"

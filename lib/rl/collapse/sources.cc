@@ -1,7 +1,6 @@
 #include "lib/rl/collapse/sources.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <absl/strings/ascii.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "lib/base/text/bounded_json.h"
 #include "lib/verify/extract.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <string_view>
 
 #include "lib/base/os/clock.h"
 #include "lib/base/text/random.h"

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
 #include "lib/config/load.h"
 #include "lib/rpc/coordinator_client.h"

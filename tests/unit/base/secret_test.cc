@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "lib/base/os/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/os/file.h"
-#include "lib/config/run_folder.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

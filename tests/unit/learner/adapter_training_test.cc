@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <filesystem>
-
 #include "learner/trainer.h"
 #include "lib/policy/adapters/adapted_model.h"
 #include "tests/support/temp_dir.h"

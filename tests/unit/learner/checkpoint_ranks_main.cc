@@ -11,9 +11,7 @@
 #include <string>
 
 #include "learner/output/checkpoint.h"
-#include "learner/output/folder_ranks.h"
 #include "learner/step/shards.h"
-#include "lib/config/load.h"
 #include "tests/unit/learner/small_model.h"
 
 namespace buttress {

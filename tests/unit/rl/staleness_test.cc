@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <vector>
 
 #include "lib/base/text/random.h"
 

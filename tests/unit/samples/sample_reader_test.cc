@@ -7,7 +7,6 @@
 
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
-#include "lib/experience/codec.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
 #include "tests/support/fakes/byte_tokenizer.h"

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <string>
 
 #include "lib/base/os/fd.h"
 

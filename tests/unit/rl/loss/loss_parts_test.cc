@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "lib/rl/assignment.h"
 #include "lib/rl/loss/adaptive_entropy.h"

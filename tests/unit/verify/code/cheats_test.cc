@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "lib/verify/verifier.h"

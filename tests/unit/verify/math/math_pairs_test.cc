@@ -2,8 +2,6 @@
 // in both modes, only in lenient mode, or in neither.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <map>
 #include <sstream>
 
 #include "lib/base/os/file.h"

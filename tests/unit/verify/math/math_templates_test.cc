@@ -5,11 +5,9 @@
 
 #include <cstdio>
 #include <iterator>
-#include <map>
 #include <random>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "lib/base/os/file.h"
 #include "tests/unit/verify/math/math_verifier.h"
