@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "lib/config/describe.h"
-#include "lib/config/rules/removed_settings.h"
 
 namespace buttress {
 namespace {
@@ -74,10 +73,6 @@ class YamlBinder {
       if (!seen.insert(key).second)
         Error(entry.first, key, "the key appears twice; keep one of them");
       if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      if (const RemovedSetting* const removed = FindRemoved(Path(key))) {
-        Error(entry.first, key, "unknown key; " + std::string(removed->mend));
-        continue;
-      }
       // A name of this section that is nearly the same comes before keys of other sections.
       const std::string names = SuggestNames(key, known_);
       const std::string meant = names.starts_with("; did you mean") ? "" : SuggestWholeKeys(key);

@@ -2,15 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "lib/ledger/reader.h"
 #include "lib/ledger/segment_file.h"
@@ -116,67 +112,6 @@ TEST(RunFolderTest, DamagedGroupsOfAPlanAreReplacedAndTheRunEnds) {
   ASSERT_EQ(Buttress({"explain", run.out(), "--html", "none"}, &text), 0) << text;
   EXPECT_THAT(text, AllOf(HasSubstr(by_hand + " was dropped: a flipped byte"),
                           HasSubstr(by_itself + " was dropped: ")));
-}
-
-// The segments are so small that each of them is opened while the folder is away.
-TEST(RunFolderTest, AFolderOfPayloadsThatIsAwayForASecondCostsNoGroup) {
-  ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun run(kSteps, {"--no-eval", "--set", "local.coordinator.payload_segment_bytes=8192",
-                           "--set", "local.launch.max_restarts=50"});
-  const std::string payloads = JoinPath(run.out(), "payloads");
-  run.Start();
-  ASSERT_TRUE(run.WaitForStep(3, kRunMs)) << run.Text();
-  std::filesystem::rename(payloads, payloads + "-away");
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  std::filesystem::rename(payloads + "-away", payloads);
-  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
-  ExpectStepsInOrder(run, kSteps);
-  ExpectAccountsBalance(run, kSteps * 8);
-  EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/coordinator.log")),
-              AllOf(HasSubstr(payloads + " is not there"), Not(HasSubstr("is given up;"))));
-  std::string text;
-  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
-  EXPECT_THAT(text, Not(HasSubstr("was dropped")));
-}
-
-// Returns the name of the newest checkpoint's folder.
-std::string NewestCheckpoint(const LaunchedRun& run) {
-  int newest = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(run.out() + "/checkpoint")) {
-    const std::string name = entry.path().filename().string();
-    if (int step = 0; std::sscanf(name.c_str(), "step-%d", &step) == 1)
-      newest = std::max(newest, step);
-  }
-  return "step-" + std::to_string(newest);
-}
-
-// The run continues from the checkpoint before it, with the same plans.
-TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
-  ASSERT_EQ(TinyTask::Get().error(), "");
-  const Brake brake(13);  // some steps after a checkpoint, so that its write has ended
-  LaunchedRun run(kSteps, brake.With({"--no-eval"}));
-  RunAndKill(run, brake, 13);
-  const std::string newest = NewestCheckpoint(run);
-  const bool reported =
-      TextOf(JoinPath(run.out(), "logs/learner.log")).find("checkpoint step=10 ") !=
-      std::string::npos;
-  std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/" + newest + "/rank-0.safetensors"),
-                               100);
-  std::string text;
-  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
-  EXPECT_THAT(text, AllOf(HasSubstr("checkpoint"), HasSubstr(newest)));
-
-  run.Start();
-  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
-  // On a busy machine the write may have taken these steps: the coordinator does not know it then.
-  if (reported) {
-    EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/coordinator.log")),
-                HasSubstr("the learner goes back behind the newest checkpoint"));
-  }
-  EXPECT_TRUE(std::filesystem::exists(JoinPath(run.out(), "checkpoint/aside-" + newest)));
-  ExpectStepsInOrder(run, kSteps);
-  ExpectAccountsBalance(run, kSteps * 8);
-  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
 }
 
 // Runs `launch` on the file of `run` with another folder, and returns the exit code.
@@ -317,7 +252,7 @@ TEST(RunFolderTest, ANewRunFromACheckpointWhoseLedgerIsLost) {
   ExpectForkedSteps(next, 16, kLong);
 }
 
-TEST(RunFolderTest, ARunOfAnEarlierVersionWithASettingThatIsGoneIsResumed) {
+TEST(RunFolderTest, ARunWhoseFileHasASettingThatIsGoneIsResumed) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   constexpr int kShort = 8;
   const Brake brake(4);
@@ -329,16 +264,16 @@ TEST(RunFolderTest, ARunOfAnEarlierVersionWithASettingThatIsGoneIsResumed) {
   std::string yaml = TextOf(stored), text;
   const std::size_t worker = yaml.find("  worker:\n");
   ASSERT_NE(worker, std::string::npos) << yaml;
-  yaml.insert(worker + std::strlen("  worker:\n"), "    batch_invariant: true\n");
+  yaml.insert(worker + std::strlen("  worker:\n"), "    gone: true\n");
   ASSERT_TRUE(WriteFileAtomic(stored, yaml).ok());
   EXPECT_EQ(Buttress({"status", run.out()}, &text), 2) << text;
-  EXPECT_THAT(text, HasSubstr("the CPU engine is always batch invariant; remove the line"));
+  EXPECT_THAT(text, HasSubstr("local.worker.gone: unknown key"));
   brake.Release();
   run.Start();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
-  EXPECT_THAT(TextOf(run.log()), HasSubstr("the CPU engine is always batch invariant"));
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("local.worker.gone: unknown key"));
   ExpectStepsInOrder(run, kShort);
-  EXPECT_THAT(TextOf(stored), testing::Not(HasSubstr("batch_invariant")));
+  EXPECT_THAT(TextOf(stored), Not(HasSubstr("gone")));
 }
 
 TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwice) {

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/config/rules/removed_settings.h"
-
 namespace buttress {
 namespace {
 
@@ -30,17 +28,6 @@ TEST(LoadTest, DefaultsFillWhatTheFileLeavesOut) {
   EXPECT_EQ(config->run.data.prompts, "p.jsonl");
   EXPECT_EQ(config->run.sampling.group_size, 8);
   EXPECT_EQ(config->run.algorithm.eps, 1e-6);
-}
-
-TEST(LoadTest, AKeyOfAnEarlierVersionIsToldWithItsMend) {
-  EXPECT_THAT(ErrorOf(std::string(kGood) + "local: {worker: {batch_invariant: true}}\n"),
-              HasSubstr("local.worker.batch_invariant: unknown key; the CPU engine is always batch "
-                        "invariant; remove the line"));
-  for (const RemovedSetting& removed : kRemovedSettings) {
-    const auto config = ParseRunConfig(kGood, "b.yaml", {std::string(removed.key) + "=1"});
-    EXPECT_THAT(config.status().message(), AllOf(HasSubstr("--set: " + std::string(removed.key)),
-                                                 HasSubstr(std::string(removed.mend))));
-  }
 }
 
 TEST(LoadTest, ARankIsStuckNoSoonerThanACollective) {
