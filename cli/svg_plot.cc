@@ -9,7 +9,7 @@
 namespace buttress {
 namespace {
 
-constexpr double kWidth = 900, kPanelHeight = 200, kGap = 56, kLeft = 64, kRight = 170, kTop = 60;
+constexpr double kWidth = 900, kPanelHeight = 200, kGap = 56, kLeft = 64, kRight = 170, kTop = 30;
 constexpr double kRightEdge = kWidth - kRight;
 constexpr std::size_t kMaxPoints = 600;  // of a line; more points would share pixels
 
@@ -244,10 +244,9 @@ std::string EscapeXml(const std::string& text) {
   return escaped;
 }
 
-std::string PlotsSvg(const std::string& title, const std::vector<Plot>& plots) {
-  const double top = title.empty() ? kTop - 30 : kTop;
+std::string PlotsSvg(const std::vector<Plot>& plots) {
   const auto shown = std::ranges::count_if(plots, [](const Plot& plot) { return !IsEmpty(plot); });
-  const double height = top + static_cast<double>(shown) * (kPanelHeight + kGap) + 10;
+  const double height = kTop + static_cast<double>(shown) * (kPanelHeight + kGap) + 10;
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" viewBox=\"0 0 "
       "{:.0f} {:.0f}\" ",
@@ -255,9 +254,7 @@ std::string PlotsSvg(const std::string& title, const std::vector<Plot>& plots) {
   svg +=
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
       "fill=\"white\"/>\n";
-  if (!title.empty())
-    svg += Text(kLeft, 26, "start", title, "font-size=\"16\" font-weight=\"bold\"");
-  double y = top;
+  double y = kTop;
   for (const Plot& plot : plots) {
     if (IsEmpty(plot)) continue;
     svg += DrawPlot(plot, y);

@@ -24,7 +24,7 @@ struct Plot {
 
 // Returns an <svg> element of fixed width with the plots below one another. Plots without points
 // are left out.
-std::string PlotsSvg(const std::string& title, const std::vector<Plot>& plots);
+std::string PlotsSvg(const std::vector<Plot>& plots);
 
 // Returns a page without external addresses, in the style of reports: classes `tiles`, `tile`,
 // `about`, `note`, `bar`, `dot`, `plots`, and of cells `n` (number), `name`, `bars` and `wide`. It

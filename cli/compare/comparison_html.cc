@@ -38,7 +38,7 @@ std::string Curves(const std::vector<ComparedRun>& runs) {
       }
     }
   }
-  return "<div class=\"plots\">" + PlotsSvg("", plots) + "</div>\n";
+  return "<div class=\"plots\">" + PlotsSvg(plots) + "</div>\n";
 }
 
 // A row. Names and numbers stay on one line.

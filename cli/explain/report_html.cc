@@ -256,7 +256,7 @@ std::string ReportHtml(const ReportHead& head, const Report& report) {
   for (const std::string& step : NextSteps(report)) html += "<li>" + EscapeXml(step) + "</li>\n";
   html += "</ul>\n";
   if (report.all.collapsed > 0) html += "<h2>Causes</h2>\n" + CauseTable(report);
-  html += "<h2>Over time</h2>\n<div class=\"plots\">" + PlotsSvg("", Plots(report)) + "</div>\n" +
+  html += "<h2>Over time</h2>\n<div class=\"plots\">" + PlotsSvg(Plots(report)) + "</div>\n" +
           TallyTable("source", report.sources) + TallyTable("sampler", report.samplers) +
           PromptTable(report) + RemedyTable(report);
   if (report.all.collapsed > 0) html += Examples(report);

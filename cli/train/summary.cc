@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "cli/svg_plot.h"
 #include "lib/base/os/file.h"
-#include "lib/base/report/check.h"
 #include "lib/ledger/audit.h"
 #include "lib/measure/best_model.h"
 #include "lib/measure/eval_files.h"
@@ -22,59 +20,6 @@
 
 namespace buttress {
 namespace {
-
-// A line of curves.svg, by the name of its measurement.
-struct Curve {
-  const char* label;
-  const char* color;
-  std::string_view measurement;
-};
-
-struct Panel {
-  const char* title;
-  double top;  // 0: the largest value
-  std::vector<Curve> curves;
-};
-
-std::string CurvesSvg(const std::string& title, const std::vector<StepMeasurements>& steps) {
-  const Panel panels[] = {
-      {"raw reward, shaped reward and accuracy (means of the step)",
-       0,
-       {{"raw reward", "#1a7f37", "raw_reward_mean"},
-        {"shaped reward", "#bf8700", "shaped_reward_mean"},
-        {"accuracy", "#0969da", "accuracy"}}},
-      {"advantage collapse rate",
-       1,
-       {{"ACR", "#222", "acr"},
-        {"effective", "#bf8700", "acr_effective"},
-        {"expected", "#0969da", "acr_expected"},
-        {"all correct", "#1a7f37", "acr_all_correct"},
-        {"all wrong", "#cf222e", "acr_all_wrong"},
-        {"other constant", "#8250df", "acr_other"}}},
-      {"entropy (nats per token)", 0, {{"entropy", "#0969da", "entropy"}}},
-      {"accepted tokens per second",
-       0,
-       {{"busy", "#999", "speed.busy"},
-        {"wall clock", "#0969da", "speed.wall"},
-        {"fresh", "#1a7f37", "speed.fresh"}}},
-      {"age of the accepted tokens (versions)",
-       0,
-       {{"mean", "#0969da", "token_age.mean"}, {"p99", "#cf222e", "token_age.p99"}}}};
-  std::vector<Plot> plots;
-  for (const Panel& panel : panels) {
-    Plot& plot = plots.emplace_back(Plot{.title = panel.title, .top = panel.top});
-    for (const auto& [label, color, name] : panel.curves) {
-      const auto row = std::ranges::find(MeasurementTable(), name, &Measurement::name);
-      BUTTRESS_CHECK(row != MeasurementTable().end(), "every name is that of a measurement");
-      PlotSeries& line = plot.lines.emplace_back(PlotSeries{label, color});
-      for (const StepMeasurements& step : steps) {
-        const double value = step.*row->value;
-        if (std::isfinite(value)) line.points.emplace_back(step.step, value);
-      }
-    }
-  }
-  return PlotsSvg(title, plots);
-}
 
 double TokensPerSecond(const std::vector<StepMeasurements>& steps) {
   if (steps.size() < 2) return 0;
@@ -242,9 +187,11 @@ std::string BestText(const std::optional<BestMark>& best) {
 
 // The parts of the folder of a run, by name.
 std::string PlacesText(const std::string& out, bool has_best) {
-  std::vector<std::pair<const char*, const char*>> places = {
-      {"model", "model/"},      {"checkpoint", "checkpoint/"}, {"ledger", "ledger.db"},
-      {"curves", "curves.svg"}, {"summary", "summary.json"},   {"logs", "logs/"}};
+  std::vector<std::pair<const char*, const char*>> places = {{"model", "model/"},
+                                                             {"checkpoint", "checkpoint/"},
+                                                             {"ledger", "ledger.db"},
+                                                             {"summary", "summary.json"},
+                                                             {"logs", "logs/"}};
   if (has_best) places.insert(places.begin() + 1, {"best model", "best/"});
   std::string text;
   for (const auto& [what, path] : places)
@@ -335,8 +282,6 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   json["collective"] = ChoiceName(config.local.learner.collective);
   json["engine"] = ChoiceName(config.local.worker.engine);
   json["advantage"] = ChoiceName(config.run.algorithm.advantage);
-  BUTTRESS_RETURN_IF_ERROR(
-      WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.json"), json.dump(2) + "\n"));
   return ClosingText(config, summary, collapse, sources, skipped, steps, evals, best);
 }

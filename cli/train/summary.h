@@ -1,5 +1,4 @@
-// The results of a finished run: summary.json, curves.svg, and the closing text of
-// `buttress launch`.
+// The results of a finished run: summary.json, and the closing text of `buttress launch`.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +31,9 @@ struct RunSummary {
 // Errors as ReadSteps.
 Result<Learned> ReadLearned(const std::string& out, const RunSummary& summary);
 
-// Combines `summary` with the ledger and steps.jsonl, writes <out>/summary.json and
-// <out>/curves.svg, and returns the closing text. REQUIRES: every process of the run has ended.
-// kDataLoss if the ledger contradicts itself.
+// Combines `summary` with the ledger and steps.jsonl, writes <out>/summary.json, and returns the
+// closing text. REQUIRES: every process of the run has ended. kDataLoss if the ledger contradicts
+// itself.
 Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summary);
 
 }  // namespace buttress
