@@ -177,30 +177,6 @@ TEST(ResumeTest, AWorkerThatOutlivesItsRunJoinsTheNextOneWithNothingOfTheOld) {
   KillDescendants();
 }
 
-void ExpectGoingBackChangesNothing(const Variant& variant, LaunchedRun& interrupted) {
-  LaunchedRun whole(kSteps, {"--no-eval"});
-  MakeDeterministic(whole, variant);
-  MakeDeterministic(interrupted, variant);
-  whole.Start();
-  ASSERT_EQ(whole.Wait(kRunMs), 0) << whole.Text();
-  interrupted.Start();
-  GoBack(interrupted);
-  ASSERT_EQ(interrupted.Wait(kRunMs), 0) << interrupted.Text();
-  const auto aside = std::filesystem::directory_iterator(Checkpoints(interrupted));
-  EXPECT_TRUE(std::any_of(begin(aside), end(aside), [](const auto& entry) {
-    return entry.path().filename().string().starts_with("aside-step-");
-  }));
-  ExpectStepsInOrder(interrupted, kSteps);
-  ExpectAccountsBalance(interrupted, kSteps * kGroupsOfAStep);
-  EXPECT_EQ(ToHex(FinalWeights(interrupted)), ToHex(FinalWeights(whole)));
-}
-
-TEST(ResumeTest, ARunThatWentBackEndsWithTheBitsOfOneThatDidNot) {
-  ASSERT_EQ(TinyTask::Get().error(), "");
-  LaunchedRun interrupted(kSteps, {"--no-eval"});
-  ExpectGoingBackChangesNothing({}, interrupted);
-}
-
 // Changes the checkpoints while the learner is stopped, and kills it.
 void KillAfter(const LaunchedRun& run, const std::function<void()>& change) {
   const std::vector<pid_t> ranks = run.Pids("learner");
@@ -215,34 +191,6 @@ void ExpectPassedOverAndEndedAs(const LaunchedRun& whole, const LaunchedRun& run
   ExpectStepsInOrder(run, kSteps);
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
   EXPECT_EQ(ToHex(FinalWeights(run)), ToHex(FinalWeights(whole)));
-}
-
-// What the learner of the first epoch wrote turns up after the second one has started from the
-// checkpoint before, as if the first had hung in the middle of it.
-TEST(ResumeTest, TheCheckpointOfALearnerThatWasReplacedIsPassedOver) {
-  ASSERT_EQ(TinyTask::Get().error(), "");
-  constexpr int kHeldAt = 2 * kInterval + 2;
-  const Brake brake(kHeldAt);
-  LaunchedRun whole(kSteps, {"--no-eval"}), doubled(kSteps, brake.With({"--no-eval"}));
-  MakeDeterministic(whole, {});
-  MakeDeterministic(doubled, {});
-  whole.Start();
-  ASSERT_EQ(whole.Wait(kRunMs), 0) << whole.Text();
-
-  const std::string checkpoint = CheckpointFolderOf(Checkpoints(doubled), 2 * kInterval);
-  const std::string late = JoinPath(doubled.out(), "late");
-  doubled.Start();
-  ASSERT_TRUE(doubled.WaitForStep(kHeldAt, kRunMs)) << doubled.Text();
-  KillAfter(doubled, [&] { std::filesystem::rename(checkpoint, late); });
-  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return std::filesystem::exists(checkpoint); }))
-      << doubled.Text();
-  KillAfter(doubled, [&] {
-    std::filesystem::remove_all(checkpoint);
-    std::filesystem::rename(late, checkpoint);
-  });
-  brake.Release();
-  ASSERT_EQ(doubled.Wait(kRunMs), 0) << doubled.Text();
-  ExpectPassedOverAndEndedAs(whole, doubled);
 }
 
 // A copy of the checkpoint `step` as one of `late`, under the learner epoch that wrote it.
@@ -301,12 +249,25 @@ TEST(ResumeTest, ADamagedCheckpointBehindThatOfAReplacedLearnerLeavesTheOneBefor
   ExpectPassedOverAndEndedAs(whole, doubled);
 }
 
-TEST(ResumeTest, ARunThatWentBackDrawsThePromptsOfOneThatDidNot) {
+TEST(ResumeTest, ARunThatWentBackEndsWithThePromptsAndBitsOfOneThatDidNot) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   const TempDir dir;
   const Variant selection = SelectionAmongFewPrompts(dir.path());
-  LaunchedRun interrupted(kSteps, {"--no-eval"});
-  ExpectGoingBackChangesNothing(selection, interrupted);
+  LaunchedRun whole(kSteps, {"--no-eval"}), interrupted(kSteps, {"--no-eval"});
+  MakeDeterministic(whole, selection);
+  MakeDeterministic(interrupted, selection);
+  whole.Start();
+  ASSERT_EQ(whole.Wait(kRunMs), 0) << whole.Text();
+  interrupted.Start();
+  GoBack(interrupted);
+  ASSERT_EQ(interrupted.Wait(kRunMs), 0) << interrupted.Text();
+  const auto aside = std::filesystem::directory_iterator(Checkpoints(interrupted));
+  EXPECT_TRUE(std::any_of(begin(aside), end(aside), [](const auto& entry) {
+    return entry.path().filename().string().starts_with("aside-step-");
+  }));
+  ExpectStepsInOrder(interrupted, kSteps);
+  ExpectAccountsBalance(interrupted, kSteps * kGroupsOfAStep);
+  EXPECT_EQ(ToHex(FinalWeights(interrupted)), ToHex(FinalWeights(whole)));
   const auto summary = nlohmann::json::parse(TextOf(JoinPath(interrupted.out(), "summary.json")));
   EXPECT_FALSE(summary["skipped"].empty());
 }
