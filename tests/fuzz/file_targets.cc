@@ -58,34 +58,10 @@ constexpr std::string_view kReplyPieces[] = {"data: ",
                                              "event: error",
                                              ":"};
 
-constexpr std::string_view kRequestPieces[] = {"{",
-                                               "}",
-                                               "[",
-                                               "]",
-                                               ":",
-                                               ",",
-                                               "\"",
-                                               "null",
-                                               "true",
-                                               "-1",
-                                               "1e999",
-                                               "\"prompt\"",
-                                               "\"stop\"",
-                                               "\"messages\"",
-                                               "\"role\"",
-                                               "\"content\"",
-                                               "\"type\"",
-                                               "\"text\"",
-                                               "\"tools\"",
-                                               "\"tool_calls\"",
-                                               "\"model\"",
-                                               "\"function\"",
-                                               "\"arguments\"",
-                                               "\"stream_options\"",
-                                               "\"tokens\"",
-                                               "\"logprobs\"",
-                                               "\"seed\"",
-                                               "\"tool_choice\""};
+const std::vector<std::string_view> kRequestPieces = Words(R"(
+{ } [ ] : , " null true -1 1e999 "prompt" "stop" "messages" "role" "content" "type" "text" "tools"
+"tool_calls" "model" "function" "arguments" "stream_options" "tokens" "logprobs" "seed"
+"tool_choice")");
 
 std::string Golden(const std::string& name) { return *ReadFile(BUTTRESS_SOURCE_DIR "/" + name); }
 
@@ -163,9 +139,12 @@ void RunConfigText(std::string_view input) {
 }
 
 std::vector<std::string> Templates() {
-  return {Golden("tests/golden/chat_template/qwen2.jinja"),
-          Golden("tests/golden/chat_template/qwen2_5.jinja"),
-          Golden("tests/golden/chat_template/qwen3.jinja")};
+  std::vector<std::string> templates = {Golden("tests/golden/chat_template/qwen2.jinja"),
+                                        Golden("tests/golden/chat_template/qwen2_5.jinja"),
+                                        Golden("tests/golden/chat_template/qwen3.jinja")};
+  const auto golden = nlohmann::json::parse(Golden("tests/golden/chat_template/renders.json"));
+  for (const auto& snippet : golden["snippets"]) templates.push_back(snippet[0]);
+  return templates;
 }
 
 void RunTemplate(std::string_view input) {
