@@ -33,6 +33,18 @@ class NamespacesTest : public ::testing::Test {
   }
 };
 
+// `mpirun` of a rank on each of l0 and l1; `more` are its further arguments and the program.
+std::vector<std::string> RanksOnBoth(const Machines& machines,
+                                     const std::vector<std::string>& more) {
+  std::vector<std::string> argv = {"env", machines.AgentVariable("l1"), "mpirun"};
+  for (const char* word : {"--allow-run-as-root", "-np", "2", "--host", "l0:1,l1:1", "--bind-to",
+                           "none", "--mca", "oob_tcp_if_include", "eth0", "--mca", "plm_rsh_agent"})
+    argv.emplace_back(word);
+  argv.push_back(Machines::Agent());
+  argv.insert(argv.end(), more.begin(), more.end());
+  return argv;
+}
+
 // A run on five machines. The programs share the `run` half and have their own `local` half.
 class Cluster {
  public:
@@ -44,27 +56,8 @@ class Cluster {
     Run("co", {SiblingProgram("coordinator"), "--config", kYaml});
     Run("wa", {SiblingProgram("rollout_worker"), "--config", kYaml});
     Run("wb", {SiblingProgram("rollout_worker"), "--config", kYaml});
-    Run("l0", {"env",
-               machines_.AgentVariable("l1"),
-               "mpirun",
-               "--allow-run-as-root",
-               "-np",
-               "2",
-               "--host",
-               "l0:1,l1:1",
-               "--bind-to",
-               "none",
-               "--mca",
-               "plm_rsh_agent",
-               Machines::Agent(),
-               "--mca",
-               "oob_tcp_if_include",
-               "eth0",
-               SiblingProgram("learner"),
-               "--config",
-               kYaml,
-               "--expect-world",
-               "2"});
+    Run("l0", RanksOnBoth(machines_,
+                          {SiblingProgram("learner"), "--config", kYaml, "--expect-world", "2"}));
   }
 
   // Returns the last step that the learner has logged.
@@ -269,32 +262,12 @@ class TwoRanks {
  public:
   explicit TwoRanks(const std::string& mode) {
     log_ = JoinPath(dir_.path(), "mpirun.log");
-    auto process =
-        Process::Start(machines_.On("l0", {"env",
-                                           machines_.AgentVariable("l1"),
-                                           "mpirun",
-                                           "--allow-run-as-root",
-                                           "--enable-recovery",
-                                           "-np",
-                                           "2",
-                                           "--host",
-                                           "l0:1,l1:1",
-                                           "--bind-to",
-                                           "none",
-                                           "--mca",
-                                           "plm_rsh_agent",
-                                           Machines::Agent(),
-                                           "--mca",
-                                           "oob_tcp_if_include",
-                                           "eth0",
-                                           "--mca",
-                                           "btl_tcp_if_include",
-                                           "eth0",
-                                           "sh",
-                                           "-c",
-                                           "exec " + SiblingProgram("collective_mpi_test") + " " +
-                                               mode + " 2>/tmp/rank.log"}),
-                       log_);
+    auto process = Process::Start(
+        machines_.On("l0", RanksOnBoth(machines_, {"--enable-recovery", "--mca",
+                                                   "btl_tcp_if_include", "eth0", "sh", "-c",
+                                                   "exec " + SiblingProgram("collective_mpi_test") +
+                                                       " " + mode + " 2>/tmp/rank.log"})),
+        log_);
     EXPECT_TRUE(process.ok());
   }
 
