@@ -135,11 +135,11 @@ Status WriteArchive(Database& ledger, const std::string& ledger_path, ArchiveRow
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(ArchiveFolder(ledger_path)));
   const std::string path = ArchivePath(ledger_path, row.number);
   const std::string part = path + ".part";
-  std::error_code ignored;
-  fs::remove(part, ignored);
+  if (::unlink(part.c_str()) != 0 && errno != ENOENT)
+    return Unavailable(part + ": " + std::strerror(errno));
   BUTTRESS_RETURN_IF_ERROR(SetSteps(ledger, row));
   if (Status copied = CopyToFile(ledger, part, row); !copied.ok()) {
-    fs::remove(part, ignored);
+    ::unlink(part.c_str());
     return copied.Annotate(path);
   }
   BUTTRESS_ASSIGN_OR_RETURN(FileDigest digest, DigestOf(part));

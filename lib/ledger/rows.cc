@@ -61,6 +61,10 @@ v1::PromptRecord ToProto(const PromptRecord& record) {
   return proto;
 }
 
+std::uint64_t FirstEndedTag(std::uint64_t next_group_id) {
+  return next_group_id > kEndedTags ? next_group_id - kEndedTags : 1;
+}
+
 std::uint64_t ContentTag(std::string_view sha256) {
   BUTTRESS_CHECK(sha256.size() == 32, "a content hash has 32 bytes");
   std::uint64_t tag = 0;

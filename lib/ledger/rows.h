@@ -379,9 +379,7 @@ inline constexpr std::uint64_t kEndedTags = 4096;
 
 // Returns the first group whose ContentTag is kept when the next group to be admitted is
 // `next_group_id`.
-inline std::uint64_t FirstEndedTag(std::uint64_t next_group_id) {
-  return next_group_id > kEndedTags ? next_group_id - kEndedTags : 1;
-}
+std::uint64_t FirstEndedTag(std::uint64_t next_group_id);
 
 // How many of the newest announced versions are remembered. No group may be older than
 // run.batch.max_age and the window allow, which is far less.

@@ -461,8 +461,11 @@ void Checker::Answered(const v1::OrderWorkerRequest& request,
 void Checker::Answered(const v1::SubmitHeader& header, const v1::SubmitGroupsResponse& response) {
   world_.Count(fmt::format("submitted: {}", v1::SubmitResult_Name(response.result())));
   const auto known = history_.ledger.accepted.find(header.lease().group_id());
-  const bool same = known != history_.ledger.accepted.end() &&
-                    known->second.content_sha256 == header.content_sha256();
+  const std::uint64_t id = header.lease().group_id();
+  const bool remembered = known != history_.ledger.accepted.end() &&
+                          (!HasEnded(history_.ledger.groups.at(id).state) ||
+                           id >= FirstEndedTag(history_.ledger.run->next_group_id));
+  const bool same = remembered && known->second.content_sha256 == header.content_sha256();
   Expect(!same || response.result() != v1::SUBMIT_RESULT_STALE_FENCE,
          "what was accepted is told so again");
   if (response.result() != v1::SUBMIT_RESULT_ACCEPTED) return;

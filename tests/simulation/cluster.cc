@@ -20,7 +20,8 @@ namespace {
 
 FolderDisk::Lies LiesOf() {
   return {Planted(Plant::kDatabaseSyncMissing), Planted(Plant::kPayloadSyncMissing),
-          Planted(Plant::kFolderSyncMissing), Planted(Plant::kShortWriteHidden)};
+          Planted(Plant::kFolderSyncMissing), Planted(Plant::kShortWriteHidden),
+          Planted(Plant::kArchiveSyncMissing), Planted(Plant::kArchiveNameNotSynced)};
 }
 
 class Cluster {
@@ -65,7 +66,7 @@ class Cluster {
     History history;
     LearnerFolder checkpoints;
     std::vector<Flip> flips;
-    LedgerFlips ledger_flips;
+    LedgerFlips ledger_flips, archive_flips;
     std::set<LearnerStep> damaged;
   };
 
@@ -99,6 +100,7 @@ class Cluster {
   void StartWorker(Slot& slot);
   void StartLearner();
   void MendUnseen();
+  void ExamineArchives(LedgerReader& ledger);
   void Examine();
 
   Slot& WorkerOf(const ScheduledFault& fault) { return slots_[fault.target % slots_.size()]; }
@@ -131,7 +133,7 @@ class Cluster {
   std::vector<std::unique_ptr<WorkerProcess>> old_workers_;
   std::vector<std::unique_ptr<LearnerProcess>> old_learners_;
   std::vector<Flip> flips_;
-  LedgerFlips ledger_flips_;
+  LedgerFlips ledger_flips_, archive_flips_;
   std::optional<Copy> backup_;     // of before the ledger was damaged
   std::set<LearnerStep> damaged_;  // checkpoints that are gone
   std::uint64_t processes_ = 0;
@@ -185,6 +187,7 @@ void Cluster::Befall(const ScheduledFault& fault) {
       return network_.Partition(CallerOf(fault), 500 + 15 * fault.amount);
     case kCoordinatorKilled:
     case kCoordinatorKilledInWrite:
+    case kKilledInArchive:
     case kCoordinatorDrained:
     case kCoordinatorPaused:
     case kPowerFailed:
@@ -213,6 +216,7 @@ void Cluster::Befall(const ScheduledFault& fault) {
     case kPayloadsAway:
     case kOlderDisk:
     case kLedgerDamaged:
+    case kArchiveDamaged:
       return BefallDisk(fault);
     case kCordon:
     case kDrainOrder:
@@ -234,6 +238,8 @@ void Cluster::BefallCoordinator(const ScheduledFault& fault) {
   if (!node_.running()) return;
   if (fault.fault == Fault::kCoordinatorKilledInWrite)
     return disk_.disk().KillAfter(static_cast<std::uint64_t>(fault.amount) % 40);
+  if (fault.fault == Fault::kKilledInArchive)
+    return node_.KillInArchive(static_cast<std::uint64_t>(fault.amount) % 24);
   Happened(fault);
   switch (fault.fault) {
     case Fault::kCoordinatorKilled:
@@ -345,6 +351,11 @@ void Cluster::BefallDisk(const ScheduledFault& fault) {
       return world_.After(500 + 5 * fault.amount, nullptr, [this] { disk_.SetAway(false); });
     case Fault::kLedgerDamaged:
       return DamageLedger(fault);
+    case Fault::kArchiveDamaged:
+      if (!archive_flips_.any() &&
+          archive_flips_.FlipArchive(disk_, fault.target, static_cast<std::uint64_t>(fault.amount)))
+        Happened(fault);
+      return;
     default:
       return CopyAndPutBack(fault);
   }
@@ -381,7 +392,8 @@ void Cluster::DamagePayload(const ScheduledFault& fault) {
 }
 
 Cluster::Copy Cluster::CopyFolder() const {
-  return {disk_.Files(), checker_.history(), checkpoints_, flips_, ledger_flips_, damaged_};
+  return {disk_.Files(), checker_.history(), checkpoints_, flips_,
+          ledger_flips_, archive_flips_,     damaged_};
 }
 
 void Cluster::PutBack(const Copy& copy) {
@@ -390,6 +402,7 @@ void Cluster::PutBack(const Copy& copy) {
   checkpoints_ = copy.checkpoints;
   flips_ = copy.flips;
   ledger_flips_ = copy.ledger_flips;
+  archive_flips_ = copy.archive_flips;
   damaged_ = copy.damaged;
   node_.PutBack(copy.files, copy.history);
   StartLearner();
@@ -540,7 +553,7 @@ void Cluster::PruneSegments(const ScheduledFault& fault) {
   disk_.HideDatabase();
   disk_.ForgetDeleted();
   disk_.disk().Restart();
-  world_.Expect(pruned.ok(), "segments that nobody needs can be deleted");
+  world_.Expect(pruned.ok() || archive_flips_.any(), "segments that nobody needs can be deleted");
   if (pruned.ok() && pruned->segments > 0) world_.Count("segments were pruned by the operator");
   node_.StartSoon();
 }
@@ -590,6 +603,7 @@ void Cluster::Heal() {
   disk_.disk().FailSyncAfter(std::uint64_t{1} << 60);
   if (!disk_.disk().killed()) disk_.disk().KillAfter(std::uint64_t{1} << 60);
   node_.SetFreeBytes(std::uint64_t{1} << 40);
+  node_.KillInArchive(std::nullopt);
   ledger_flips_.Mend(disk_);
   for (const Flip& flip : flips_) {
     const MemoryLedger& ledger = checker_.history().ledger;
@@ -682,6 +696,26 @@ void Cluster::MendUnseen() {
   ledger_flips_.Mend(disk_);
 }
 
+// Only who reads an archive sees that it is damaged: an audit reads all of them.
+void Cluster::ExamineArchives(LedgerReader& ledger) {
+  const auto archives = ledger.Archives();
+  if (!archives.ok()) return world_.Fail("the list of archives cannot be read");
+  world_.Count("archives audited", static_cast<std::int64_t>(archives->size()));
+  std::set<std::string> damaged = archive_flips_.Damaged(disk_);
+  std::set<std::string> named;
+  for (const ArchiveRow& row : *archives)
+    named.insert(ArchivePath(disk_.folder() + "/ledger.db", row.number));
+  std::erase_if(damaged, [&](const std::string& path) { return !named.contains(path); });
+  if (damaged.empty()) return;
+  world_.Count("an audit found a damaged archive");
+  const auto audit = AuditLedger(ledger);
+  const auto found = audit.ok() ? audit->violations() : std::vector<std::string>();
+  world_.Expect(found.size() == damaged.size() &&
+                    found.front().find(*damaged.begin()) != std::string::npos,
+                "an audit names the archive that is damaged");
+  archive_flips_.Mend(disk_);
+}
+
 void Cluster::Examine() {
   world_.Tell("the run is finished");
   checker_.Ended(Weights());
@@ -692,6 +726,7 @@ void Cluster::Examine() {
   const auto snapshot = (*ledger)->Load();
   if (!snapshot.ok()) return world_.Fail("the ledger does not load");
   checker_.Loaded(*snapshot);
+  ExamineArchives(**ledger);
   const auto audit = AuditLedger(**ledger);
   if (!audit.ok()) return world_.Fail("the audit fails: " + audit.status().ToString());
   if (!audit->violations().empty()) world_.Fail("audit: " + audit->violations().front());

@@ -5,6 +5,7 @@
 #include "lib/base/os/file.h"
 #include "lib/base/text/digest.h"
 #include "lib/ledger/checked_files.h"
+#include "tests/simulation/faults.h"
 #include "tests/simulation/plants.h"
 #include "tests/simulation/seams.h"
 
@@ -12,6 +13,7 @@ namespace buttress::simulation {
 namespace {
 
 constexpr int kMostOverdueTurns = 100;
+constexpr std::uint64_t kNever = std::uint64_t{1} << 60;
 constexpr std::int64_t kLongestStallMs = LeaseClock::kLongestTurnMs;
 
 CoordinatorNode* node = nullptr;  // whose ledger the seam is under
@@ -22,12 +24,23 @@ CoordinatorNode* node = nullptr;  // whose ledger the seam is under
 #define BUTTRESS_SEAM(name) asm("__wrap_" name)
 #define BUTTRESS_REAL(name) asm("__real_" name)
 #define BUTTRESS_WRITE "_ZN8buttress6Ledger5WriteERKNS_13LedgerChangesE"
+#define BUTTRESS_ARCHIVE                                                                  \
+  "_ZN8buttress6Ledger7ArchiveEmlRKSt8functionIFvRKNSt7__cxx1112basic_stringIcSt11char_" \
+  "traitsIcESaIcEEEEE"
+#define BUTTRESS_FIRST_TAG "_ZN8buttress13FirstEndedTagEm"
 #define BUTTRESS_SYNC "_ZN8buttress12PayloadStore4SyncEv"
 #define BUTTRESS_DELETE "_ZN8buttress12PayloadStore12DeleteBeforeEm"
 #define BUTTRESS_EXPIRE "_ZN8buttress9Scheduler6ExpireElRNS_13LedgerChangesE"
 
 Status RealWrite(Ledger* ledger, const LedgerChanges& changes) BUTTRESS_REAL(BUTTRESS_WRITE);
 Status SeamWrite(Ledger* ledger, const LedgerChanges& changes) BUTTRESS_SEAM(BUTTRESS_WRITE);
+using ArchiveWritten = std::function<void(const std::string&)>;
+Result<std::int64_t> RealArchive(Ledger* ledger, std::uint64_t min_steps, std::int64_t most,
+                                 const ArchiveWritten& written) BUTTRESS_REAL(BUTTRESS_ARCHIVE);
+Result<std::int64_t> SeamArchive(Ledger* ledger, std::uint64_t min_steps, std::int64_t most,
+                                 const ArchiveWritten& written) BUTTRESS_SEAM(BUTTRESS_ARCHIVE);
+std::uint64_t RealFirstTag(std::uint64_t next_group_id) BUTTRESS_REAL(BUTTRESS_FIRST_TAG);
+std::uint64_t SeamFirstTag(std::uint64_t next_group_id) BUTTRESS_SEAM(BUTTRESS_FIRST_TAG);
 Status RealSync(PayloadStore* payloads) BUTTRESS_REAL(BUTTRESS_SYNC);
 Status SeamSync(PayloadStore* payloads) BUTTRESS_SEAM(BUTTRESS_SYNC);
 Result<int> RealDelete(PayloadStore* payloads, std::uint64_t first) BUTTRESS_REAL(BUTTRESS_DELETE);
@@ -40,6 +53,18 @@ void SeamExpire(Scheduler* scheduler, std::int64_t now_ms, LedgerChanges& out)
 Status SeamWrite(Ledger* ledger, const LedgerChanges& changes) {
   Pass(Seam::kTransaction);
   return node == nullptr ? RealWrite(ledger, changes) : node->WriteLedger(*ledger, changes);
+}
+
+Result<std::int64_t> SeamArchive(Ledger* ledger, std::uint64_t min_steps, std::int64_t most,
+                                 const ArchiveWritten& written) {
+  Pass(Seam::kArchive);
+  const auto real = [&] { return RealArchive(ledger, min_steps, most, written); };
+  return node == nullptr ? real() : node->Archive(real);
+}
+
+std::uint64_t SeamFirstTag(std::uint64_t next_group_id) {
+  Pass(Seam::kFirstEndedTag);
+  return node == nullptr ? RealFirstTag(next_group_id) : node->FirstTag(next_group_id);
 }
 
 Status SeamSync(PayloadStore* payloads) {
@@ -371,6 +396,28 @@ Status CoordinatorNode::WriteLedger(Ledger& ledger, const LedgerChanges& changes
   if (status.ok()) checker_.Written(changes, core_ ? &core_->scheduler() : nullptr);
   if (status.ok() && core_) ++place_.turn;
   return status;
+}
+
+Result<std::int64_t> CoordinatorNode::Archive(const std::function<Result<std::int64_t>()>& real) {
+  archives_ = true;
+  if (kill_in_archive_) disk_.disk().KillAfter(*kill_in_archive_);
+  auto archived = real();
+  archives_ = false;
+  if (kill_in_archive_ && disk_.disk().killed()) {
+    world_.Count(NameOf(Fault::kKilledInArchive));
+    kill_in_archive_.reset();
+  } else if (kill_in_archive_) {
+    disk_.disk().KillAfter(kNever);
+  }
+  if (!archived.ok()) world_.Count("groups could not be archived");
+  if (archived.ok() && *archived > 0) world_.Count("groups were archived");
+  return archived;
+}
+
+// Runs are short, so fewer groups are remembered.
+std::uint64_t CoordinatorNode::FirstTag(std::uint64_t next_group_id) const {
+  if (archives_ && Planted(Plant::kArchivedTooEarly)) return next_group_id;
+  return next_group_id > setup_.ended_tags ? next_group_id - setup_.ended_tags : 1;
 }
 
 Status CoordinatorNode::SyncPayloads(PayloadStore& payloads) {

@@ -33,6 +33,7 @@ struct RunSetup {
   std::uint64_t segment_bytes = 4096;
   bool keep_payloads = false;
   std::uint64_t archive_steps = 0;
+  std::uint64_t ended_tags = kEndedTags;  // in the place of that number
   std::int64_t checkpoint_interval = 2;
   std::int64_t partial_ms = 0;  // as WorkerOptions'
   bool mask_old = false;
@@ -115,6 +116,9 @@ class CoordinatorNode final : public Inbox {
   // Is called instead of another start when the ledger is found to be damaged.
   void OnDamage(std::function<void()> repair) { repair_ = std::move(repair); }
 
+  // The process dies in its next archive, before this call that changes the disk; nullopt: no more.
+  void KillInArchive(std::optional<std::uint64_t> calls) { kill_in_archive_ = calls; }
+
   // The process stops for a while and goes on.
   void Pause(std::int64_t ms);
 
@@ -152,6 +156,8 @@ class CoordinatorNode final : public Inbox {
   // For the seam under the ledger: what a transaction of this process does.
   Status WriteLedger(Ledger& ledger, const LedgerChanges& changes);
   Status SyncPayloads(PayloadStore& payloads);
+  Result<std::int64_t> Archive(const std::function<Result<std::int64_t>()>& real);
+  std::uint64_t FirstTag(std::uint64_t next_group_id) const;
 
   bool in_turn() const { return in_turn_; }
 
@@ -219,6 +225,8 @@ class CoordinatorNode final : public Inbox {
   int overdue_turns_ = 0;  // one behind the other
   bool draining_ = false;
   bool in_turn_ = false;
+  bool archives_ = false;  // an archive is being written
+  std::optional<std::uint64_t> kill_in_archive_;
   bool leapt_ = false;
   bool sync_left_ = false;  // planted: of payloads, after the commit
 };

@@ -22,6 +22,7 @@ enum class Fault : std::uint8_t {
   // Processes.
   kCoordinatorKilled,
   kCoordinatorKilledInWrite,
+  kKilledInArchive,
   kCoordinatorDrained,
   kCoordinatorPaused,
   kWorkerKilled,
@@ -41,6 +42,7 @@ enum class Fault : std::uint8_t {
   kOlderDisk,          // the run folder is put back from a copy
   kCheckpointDamaged,  // the newest one
   kLedgerDamaged,      // a bit of the database or of its log flips
+  kArchiveDamaged,     // a bit of an archive of the ledger flips
   // Clocks.
   kClockLeaps,
   kClockSet,
@@ -64,7 +66,7 @@ enum class Fault : std::uint8_t {
   kCoordinatorLost,  // with its disk: an operator starts one on the standby's folder
 };
 
-inline constexpr std::array<std::string_view, 44> kFaultNames = {
+inline constexpr std::array<std::string_view, 46> kFaultNames = {
     "request lost",
     "answer lost",
     "call doubled",
@@ -74,6 +76,7 @@ inline constexpr std::array<std::string_view, 44> kFaultNames = {
     "partition",
     "coordinator killed",
     "coordinator killed in a write",
+    "coordinator killed in an archive",
     "coordinator drained",
     "coordinator paused",
     "worker killed",
@@ -92,6 +95,7 @@ inline constexpr std::array<std::string_view, 44> kFaultNames = {
     "older disk",
     "checkpoint damaged",
     "ledger damaged",
+    "archive damaged",
     "clock leaps",
     "clock set",
     "worker slow",

@@ -88,7 +88,12 @@ int __wrap_fdatasync(int descriptor) {
 int __wrap_fsync(int descriptor) {
   if (StandbyDisk* const standby = OfStandby(descriptor)) return standby->Sync(descriptor);
   if (folder_disk == nullptr) return __real_fsync(descriptor);
-  return folder_disk->Has(descriptor) ? folder_disk->SyncFolder(descriptor) : 0;
+  return folder_disk->Has(descriptor) ? folder_disk->SyncByName(descriptor) : 0;
+}
+
+int __wrap_rename(const char* from, const char* to) {
+  if (folder_disk == nullptr || !folder_disk->Owns(from)) return __real_rename(from, to);
+  return folder_disk->Rename(from, to);
 }
 
 int __wrap_unlink(const char* path) {
@@ -109,13 +114,15 @@ FolderDisk::FolderDisk(std::uint64_t seed, std::string folder, const Lies& lies)
 FolderDisk::~FolderDisk() { folder_disk = nullptr; }
 
 void FolderDisk::ShowDatabase() {
-  for (const char* name : {"/ledger.db", "/ledger.db-wal"}) {
-    const auto file = disk_.files().find(folder_ + name);
-    if (file != disk_.files().end() && !file->second.seen.empty()) {
-      WriteReal(file->first, file->second.seen);
-    } else {
-      __real_unlink((folder_ + name).c_str());
-    }
+  for (const char* name : {"/ledger.db", "/ledger.db-wal"}) ShowFile(folder_ + name);
+}
+
+void FolderDisk::ShowFile(const std::string& path) {
+  const auto file = disk_.files().find(path);
+  if (file != disk_.files().end() && !file->second.seen.empty()) {
+    WriteReal(path, file->second.seen);
+  } else {
+    __real_unlink(path.c_str());
   }
 }
 
@@ -137,6 +144,7 @@ int FolderDisk::Open(const char* path, int flags, unsigned mode) {
   const bool makes = (flags & O_CREAT) != 0;
   const bool fresh = makes && IsSegment(path);
   if (fresh && Answer(disk_.Apply(disk_.files()[path], {0, "", true})) != 0) return -1;
+  if (IsArchive(path)) ShowFile(path);
   const int descriptor = __real_open(path, flags, mode);
   if (descriptor < 0) return descriptor;
   open_[descriptor] = path;
@@ -170,9 +178,15 @@ int FolderDisk::Sync(int descriptor) {
   return Answer(disk_.Sync(disk_.files()[open_.at(descriptor)]));
 }
 
-int FolderDisk::SyncFolder(int) {
+int FolderDisk::SyncByName(int descriptor) {
   Pass(Seam::kFolderSync);
+  const std::string& path = open_.at(descriptor);
+  if (IsArchive(path)) return lies_.archive_syncs ? 0 : Answer(disk_.Sync(disk_.files()[path]));
   if (disk_.killed()) return Answer(SimulatedDisk::Answer::kFailed);
+  if (path == folder_ + "/archive") {
+    if (!lies_.archive_names) renamed_.clear();
+    return 0;
+  }
   if (lies_.folder_syncs) return 0;
   nameless_.clear();
   deleted_.clear();
@@ -181,6 +195,7 @@ int FolderDisk::SyncFolder(int) {
 
 int FolderDisk::Unlink(const char* path) {
   Pass(Seam::kUnlink);
+  if (IsArchive(path)) return UnlinkArchive(path);
   if (const auto file = disk_.files().find(path); file != disk_.files().end()) {
     const std::string durable = file->second.durable;
     if (Answer(disk_.Remove(path)) != 0) return -1;
@@ -203,9 +218,12 @@ void FolderDisk::FailPower() {
       disk_.files()[path] = {content, content, {}};
   }
   deleted_.clear();
+  LoseNames();
   disk_.FailPower();
-  for (const auto& [path, file] : disk_.files())
+  for (const auto& [path, file] : disk_.files()) {
     if (IsSegment(path)) WriteReal(path, file.seen);
+    if (IsArchive(path)) ShowFile(path);
+  }
 }
 
 FolderDisk::Copy FolderDisk::Files() const {
@@ -218,14 +236,16 @@ void FolderDisk::PutBack(const Copy& copy) {
   SetAway(false);
   nameless_.clear();
   deleted_.clear();
+  renamed_.clear();
   for (const auto& [path, file] : disk_.files())
-    if (IsSegment(path)) __real_unlink(path.c_str());
+    if (IsSegment(path) || IsArchive(path)) __real_unlink(path.c_str());
   disk_.files().clear();
   // A copy has no lock, which names the last transaction that a process acknowledged.
   __real_unlink((folder_ + "/ledger.db.lock").c_str());
   for (const auto& [path, content] : copy) {
     disk_.files()[path] = {content, content, {}};
     if (IsSegment(path)) WriteReal(path, content);
+    if (IsArchive(path)) ShowFile(path);
   }
 }
 

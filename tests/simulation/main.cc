@@ -29,9 +29,10 @@ namespace buttress::simulation {
 namespace {
 
 // In so many seeds, everything happens.
-constexpr std::uint64_t kSeedsOfAll = 100;
-constexpr std::array<std::string_view, 3> kMustHappen = {
-    "a damaged ledger was refused", "a backup was restored", "a group was dropped by the operator"};
+constexpr std::uint64_t kSeedsOfAll = 500;
+constexpr std::array<std::string_view, 5> kMustHappen = {
+    "a damaged ledger was refused", "a backup was restored", "a group was dropped by the operator",
+    "groups were archived", "an audit found a damaged archive"};
 
 struct Flags {
   SweepOptions sweep;

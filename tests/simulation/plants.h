@@ -48,9 +48,12 @@ enum class Plant : std::uint8_t {
   kReturnForgiven,
   kStandbySyncMissing,
   kStandbyNotAwaited,
+  kArchiveSyncMissing,
+  kArchiveNameNotSynced,
+  kArchivedTooEarly,
 };
 
-inline constexpr std::array<std::string_view, 36> kPlantNames = {
+inline constexpr std::array<std::string_view, 39> kPlantNames = {
     "nothing",
     "database-sync-missing",
     "payload-sync-missing",
@@ -87,6 +90,9 @@ inline constexpr std::array<std::string_view, 36> kPlantNames = {
     "return-forgiven",
     "standby-sync-missing",
     "standby-not-awaited",
+    "archive-sync-missing",
+    "archive-name-not-synced",
+    "archived-too-early",
 };
 
 std::optional<Plant> PlantOf(std::string_view name);

@@ -91,6 +91,10 @@ RunSetup MakeSetup(std::uint64_t seed) {
   setup.mask_old = options.old_tokens == OldTokens::kMask;
   if (dice.Chance(50))
     setup.standby = dice.Chance(50) ? StandbyMode::kSynchronous : StandbyMode::kAsynchronous;
+  if (dice.Chance(50)) {
+    setup.archive_steps = 1 + dice.Below(2);
+    setup.ended_tags = 1 + dice.Below(6);
+  }
   return setup;
 }
 

@@ -21,6 +21,7 @@ int __real_ftruncate(int descriptor, off_t size);
 int __real_fdatasync(int descriptor);
 int __real_fsync(int descriptor);
 int __real_unlink(const char* path);
+int __real_rename(const char* from, const char* to);
 }
 
 namespace buttress::simulation {
@@ -33,14 +34,17 @@ enum class Seam : std::uint8_t {
   kSync,
   kFolderSync,
   kUnlink,
+  kRename,
   kTransaction,
+  kArchive,
+  kFirstEndedTag,
   kPayloadSync,
   kPayloadDeletion,
   kExpiry,
   kLog,
 };
 
-inline constexpr std::array<std::string_view, 12> kSeamNames = {
+inline constexpr std::array<std::string_view, 15> kSeamNames = {
     "seam: open",
     "seam: close",
     "seam: pwritev",
@@ -48,7 +52,10 @@ inline constexpr std::array<std::string_view, 12> kSeamNames = {
     "seam: fdatasync",
     "seam: fsync",
     "seam: unlink",
+    "seam: rename",
     "seam: Ledger::Write",
+    "seam: Ledger::Archive",
+    "seam: FirstEndedTag",
     "seam: PayloadStore::Sync",
     "seam: PayloadStore::DeleteBefore",
     "seam: Scheduler::Expire",

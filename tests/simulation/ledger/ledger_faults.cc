@@ -39,22 +39,53 @@ bool LedgerFlips::Flip(FolderDisk& disk, bool log, std::uint64_t at) {
   const bool has_log = file != files.end() && !file->second.seen.empty();
   if (!log || !has_log) file = files.find(database);
   if (file == files.end() || file->second.seen.empty()) return false;
-  at %= file->second.seen.size();
-  for (std::string* content : {&file->second.seen, &file->second.durable}) {
-    FlipIn(*content, at);
-    if (Planted(Plant::kLedgerDamageUnseen) && file->first == database) ForgeSeal(*content, at);
-  }
-  flipped_.push_back({file->first, at, file->second.seen.substr(PageOf(at), kPage)});
+  FlipAt(disk, file->first, at % file->second.seen.size());
   return true;
+}
+
+bool LedgerFlips::FlipArchive(FolderDisk& disk, std::uint64_t which, std::uint64_t at) {
+  std::vector<std::string> paths;
+  for (const auto& [path, file] : disk.disk().files()) {
+    if (FolderDisk::IsArchive(path) && path.ends_with(".db") && !file.seen.empty())
+      paths.push_back(path);
+  }
+  if (paths.empty()) return false;
+  const std::string& path = paths[which % paths.size()];
+  FlipAt(disk, path, at % disk.disk().files().at(path).seen.size());
+  disk.ShowFile(path);
+  return true;
+}
+
+void LedgerFlips::FlipAt(FolderDisk& disk, const std::string& path, std::uint64_t at) {
+  SimulatedDisk::File& file = disk.disk().files().at(path);
+  for (std::string* content : {&file.seen, &file.durable}) {
+    FlipIn(*content, at);
+    if (Planted(Plant::kLedgerDamageUnseen) && path == disk.folder() + "/ledger.db")
+      ForgeSeal(*content, at);
+  }
+  flipped_.push_back({path, at, file.seen.substr(PageOf(at), kPage)});
+}
+
+bool LedgerFlips::IsThere(FolderDisk& disk, const Flipped& flipped) {
+  const auto file = disk.disk().files().find(flipped.path);
+  return file != disk.disk().files().end() && flipped.at < file->second.seen.size() &&
+         file->second.seen.substr(PageOf(flipped.at), kPage) == flipped.around;
+}
+
+std::set<std::string> LedgerFlips::Damaged(FolderDisk& disk) const {
+  std::set<std::string> paths;
+  for (const Flipped& flipped : flipped_)
+    if (IsThere(disk, flipped)) paths.insert(flipped.path);
+  return paths;
 }
 
 void LedgerFlips::Mend(FolderDisk& disk) {
   for (const Flipped& flipped : flipped_) {
-    const auto file = disk.disk().files().find(flipped.path);
-    if (file == disk.disk().files().end() || flipped.at >= file->second.seen.size()) continue;
-    if (file->second.seen.substr(PageOf(flipped.at), kPage) != flipped.around) continue;
-    FlipIn(file->second.seen, flipped.at);
-    FlipIn(file->second.durable, flipped.at);
+    if (!IsThere(disk, flipped)) continue;
+    SimulatedDisk::File& file = disk.disk().files().at(flipped.path);
+    FlipIn(file.seen, flipped.at);
+    FlipIn(file.durable, flipped.at);
+    if (FolderDisk::IsArchive(flipped.path)) disk.ShowFile(flipped.path);
   }
   flipped_.clear();
 }

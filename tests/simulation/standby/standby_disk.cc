@@ -127,8 +127,8 @@ FolderDisk::Copy StandbyDisk::Files() const {
   FolderDisk::Copy copy;
   for (const fs::path& path : FilesIn(folder_)) {
     const std::string name = path.lexically_relative(folder_).string();
-    const bool needed =
-        name == "ledger.db" || name == "ledger.db-wal" || name.starts_with("payloads/");
+    const bool needed = name == "ledger.db" || name == "ledger.db-wal" ||
+                        name.starts_with("payloads/") || name.starts_with("archive/");
     if (needed) copy[name] = ContentOf(path);
   }
   return copy;
