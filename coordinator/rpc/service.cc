@@ -17,14 +17,11 @@ using UnaryReactor = grpc::ServerUnaryReactor;
 
 Status CoordinatorService::Admit(CallContext& context) const {
   if (starts_.own.empty()) return OkStatus();
-  context.AddInitialMetadata(kStartKey, starts_.run_id + "/" + starts_.own);
+  context.AddInitialMetadata(kStartKey, starts_.name());
   const auto& sent = context.client_metadata();
   const auto found = sent.find(kStartKey);
-  if (found == sent.end()) return OkStatus();
-  const std::string named(found->second.data(), found->second.size());
-  const std::size_t end_of_run = named.find('/');
-  if (named.substr(0, end_of_run) != starts_.run_id) return OkStatus();
-  if (starts_.all.contains(named.substr(end_of_run + 1))) return OkStatus();
+  if (found == sent.end() || starts_.Admits({found->second.data(), found->second.size()}))
+    return OkStatus();
   LogRarely();
   return Unavailable(
       "another coordinator has answered this caller, which was started on a copy of this one's "

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "coordinator/loop/quota.h"
 #include "coordinator/rpc/arriving_group.h"
 #include "coordinator/rpc/call.h"
+#include "coordinator/rpc/known_starts.h"
 #include "coordinator/standby/mirror.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/payload_store.h"
@@ -25,13 +25,6 @@ namespace buttress {
 
 // The size of all groups that are arriving or wait for the loop, at most.
 inline constexpr std::uint64_t kMostArrivingBytes = std::uint64_t{1} << 30;
-
-// The starts of coordinators that the ledger knows, this one included.
-struct KnownStarts {
-  std::string run_id;
-  std::string own;  // empty: callers are not asked which start they know
-  std::set<std::string> all;
-};
 
 // Thread-safe. `loop`, `payloads` and `mirror` outlive the server that the service is registered
 // with.

@@ -20,6 +20,7 @@
 #include "lib/base/text/digest.h"
 #include "lib/base/thread/sync.h"
 #include "lib/rpc/channel.h"
+#include "lib/rpc/fetched_groups.h"
 #include "lib/rpc/grpc_status.h"
 #include "lib/rpc/run_state.h"
 
@@ -339,51 +340,27 @@ Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const v1::RegisterWorker
   return connection_->Submit(header, group.bytes);
 }
 
-namespace {
-
-// Appends the group of `bytes` to `groups` if it is the next one that `request` asks for.
-Status AppendFetched(const v1::FetchGroupsRequest& request, std::uint64_t group_id,
-                     const std::string& bytes, std::vector<v1::Group>& groups) {
-  Result<v1::Group> group = ParseGroup(bytes);
-  if (!group.ok()) return DataLoss(fmt::format("group {}: {}", group_id, group.status().message()));
-  const auto next = static_cast<int>(groups.size());
-  if (next >= request.group_ids_size() || group->head().group_id() != request.group_ids(next)) {
-    return DataLoss(
-        fmt::format("group {} arrived in the place of another group", group->head().group_id()));
-  }
-  groups.push_back(*std::move(group));
-  return OkStatus();
-}
-
-}  // namespace
-
 Result<std::vector<v1::Group>> CoordinatorClient::FetchGroups(
     const v1::FetchGroupsRequest& request) {
-  std::vector<v1::Group> groups;
+  FetchedGroups groups(request);
+  std::vector<v1::Group> fetched;
   const auto attempt = [&](const std::shared_ptr<Stub>& stub) -> Status {
-    groups.clear();
+    groups.Clear();
     grpc::ClientContext context;
     connection_->Prepare(context, kFetchMs);
     const auto stream = stub->FetchGroups(&context, request);
-    v1::FetchGroupsResponse message;
-    std::string bytes;
+    v1::FetchGroupsResponse part;
     Status status;
-    while (status.ok() && stream->Read(&message)) {
-      bytes += message.data();
-      if (!message.last()) continue;
-      status = AppendFetched(request, message.group_id(), bytes, groups);
-      bytes.clear();
-    }
+    while (status.ok() && stream->Read(&part)) status = groups.Add(part);
     if (!status.ok()) context.TryCancel();
     const Status finished = connection_->Answered(context, FromGrpc(stream->Finish()));
     BUTTRESS_RETURN_IF_ERROR(status);
     BUTTRESS_RETURN_IF_ERROR(finished);
-    if (groups.size() == static_cast<std::size_t>(request.group_ids_size())) return OkStatus();
-    return DataLoss(
-        fmt::format("{} groups arrived; expected {}", groups.size(), request.group_ids_size()));
+    BUTTRESS_ASSIGN_OR_RETURN(fetched, groups.Take());
+    return OkStatus();
   };
   BUTTRESS_RETURN_IF_ERROR(connection_->Call("FetchGroups", attempt));
-  return groups;
+  return fetched;
 }
 
 }  // namespace buttress

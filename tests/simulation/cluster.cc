@@ -181,7 +181,11 @@ void Cluster::Befall(const ScheduledFault& fault) {
     case kDelayed:
     case kCorrupted:
     case kCut:
+    case kFetchCut:
       return network_.Arm(fault.fault, CallerOf(fault), 1 + fault.amount % 3);
+    case kCallerClockLeaps:
+      Happened(fault);
+      return network_.LeapClock(CallerOf(fault), 1000 + 60 * fault.amount);
     case kPartition:
       Happened(fault);
       return network_.Partition(CallerOf(fault), 500 + 15 * fault.amount);
@@ -190,6 +194,7 @@ void Cluster::Befall(const ScheduledFault& fault) {
     case kKilledInArchive:
     case kCoordinatorDrained:
     case kCoordinatorPaused:
+    case kCoordinatorDoubled:
     case kPowerFailed:
     case kClockLeaps:
     case kClockSet:
@@ -230,6 +235,7 @@ void Cluster::Befall(const ScheduledFault& fault) {
     case kStandbyCut:
     case kStandbyDamaged:
     case kCoordinatorLost:
+    case kCoordinatorBack:
       return BefallStandby(fault);
   }
 }
@@ -248,6 +254,9 @@ void Cluster::BefallCoordinator(const ScheduledFault& fault) {
       return node_.Drain();
     case Fault::kCoordinatorPaused:
       return node_.Pause(20 * fault.amount);
+    case Fault::kCoordinatorDoubled:
+      if (standby_) standby_->PromoteAlive();
+      return node_.StartSecond();
     case Fault::kPowerFailed:
       return node_.FailPower();
     case Fault::kClockLeaps:
@@ -436,7 +445,8 @@ void Cluster::DamageLedger(const ScheduledFault& fault) {
 
 void Cluster::BefallStandby(const ScheduledFault& fault) {
   if (!standby_) return;
-  if (fault.fault == Fault::kCoordinatorLost) return LoseCoordinator(fault);
+  if (fault.fault == Fault::kCoordinatorLost || fault.fault == Fault::kCoordinatorBack)
+    return LoseCoordinator(fault);
   Happened(fault);
   if (fault.fault == Fault::kStandbyCut) return standby_->Cut(200 + 10 * fault.amount);
   if (fault.fault == Fault::kStandbyDamaged) return standby_->DamageNext();
@@ -452,6 +462,8 @@ void Cluster::LoseCoordinator(const ScheduledFault& fault) {
   const auto copy = standby_->Promote(/*power_fails=*/fault.target % 2 == 0);
   if (copy && MayContinue(node_.HistoryAt(copy->place))) {
     Happened(fault);
+    if (fault.fault == Fault::kCoordinatorBack)
+      network_.ComeBack(node_.known_starts(), 1000 + 10 * fault.amount);
     return ContinueFrom(*copy);
   }
   world_.Count(copy ? "the standby was behind the checkpoints" : "the standby was not whole");

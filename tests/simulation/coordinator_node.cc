@@ -82,6 +82,11 @@ void SeamExpire(Scheduler* scheduler, std::int64_t now_ms, LedgerChanges& out) {
   if (!Planted(Plant::kExpiryForgotten)) RealExpire(scheduler, now_ms, out);
 }
 
+extern "C" int __wrap_flock(int descriptor, int operation) {
+  Pass(Seam::kLock);
+  return Planted(Plant::kLedgerLockLost) ? 0 : __real_flock(descriptor, operation);
+}
+
 void NodeCall::Answer(const Status& status) { node_.Finish(*this, status); }
 
 CoordinatorNode::CoordinatorNode(World& world, Checker& checker, FolderDisk& disk,
@@ -158,6 +163,8 @@ Status CoordinatorNode::Open() {
   BUTTRESS_RETURN_IF_ERROR(mix.Resume(scheduler.sources()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
   checker_.Started(scheduler.run().coordinator_epoch);
+  known_starts_ = {scheduler.run().run_id, options.start_id, {options.start_id}};
+  for (const StartRow& start : snapshot.starts) known_starts_.all.insert(start.start_id);
   if (mirror_) mirror_->Start(scheduler.run().run_id);
   place_ = {starts_, 0};
   const CollapseCounts last_plan =
@@ -252,6 +259,12 @@ void CoordinatorNode::Drain() {
     Stop(/*kill=*/false);
     StartSoon();
   });
+}
+
+void CoordinatorNode::StartSecond() {
+  const Status second = Ledger::Open(disk_.folder() + "/ledger.db").status();
+  world_.Expect(second.code() == StatusCode::kFailedPrecondition,
+                "(I8) a ledger has one coordinator at a time");
 }
 
 void CoordinatorNode::Pause(std::int64_t ms) {

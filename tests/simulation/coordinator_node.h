@@ -14,6 +14,7 @@
 
 #include "coordinator/loop/loop_core.h"
 #include "coordinator/rpc/arriving_group.h"
+#include "coordinator/rpc/known_starts.h"
 #include "coordinator/standby/mirror.h"
 #include "lib/data/prompt_set.h"
 #include "lib/ledger/ledger.h"
@@ -119,6 +120,11 @@ class CoordinatorNode final : public Inbox {
   // The process dies in its next archive, before this call that changes the disk; nullopt: no more.
   void KillInArchive(std::optional<std::uint64_t> calls) { kill_in_archive_ = calls; }
 
+  // Another process is started on the same disk. REQUIRES: this one runs.
+  void StartSecond();
+
+  const KnownStarts& known_starts() const { return known_starts_; }
+
   // The process stops for a while and goes on.
   void Pause(std::int64_t ms);
 
@@ -214,6 +220,7 @@ class CoordinatorNode final : public Inbox {
   std::optional<LedgerSnapshot> first_snapshot_;  // planted
   std::uint64_t next_call_ = 1;
   std::uint64_t starts_ = 0;
+  KnownStarts known_starts_;
   std::function<void(bool)> records_;
   LedgerPlace place_, acknowledged_, confirmed_;
   std::map<LedgerPlace, History> histories_;  // at places that the standby may have

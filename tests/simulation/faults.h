@@ -18,6 +18,7 @@ enum class Fault : std::uint8_t {
   kDelayed,
   kCorrupted,  // a byte of a group flips
   kCut,        // a group ends in the middle
+  kFetchCut,   // the stream of a plan's groups
   kPartition,  // nothing passes for some seconds
   // Processes.
   kCoordinatorKilled,
@@ -25,6 +26,7 @@ enum class Fault : std::uint8_t {
   kKilledInArchive,
   kCoordinatorDrained,
   kCoordinatorPaused,
+  kCoordinatorDoubled,  // a second one starts on its disk while it lives
   kWorkerKilled,
   kWorkerPaused,
   kWorkerDrained,
@@ -46,6 +48,7 @@ enum class Fault : std::uint8_t {
   // Clocks.
   kClockLeaps,
   kClockSet,
+  kCallerClockLeaps,  // of a worker or the learner
   // Workers that are wrong.
   kWorkerSlow,
   kWorkerSick,    // samples from weights that nobody published
@@ -64,21 +67,24 @@ enum class Fault : std::uint8_t {
   kStandbyCut,
   kStandbyDamaged,   // a record on its way
   kCoordinatorLost,  // with its disk: an operator starts one on the standby's folder
+  kCoordinatorBack,  // the same, but the lost one comes back: some callers reach it for a while
 };
 
-inline constexpr std::array<std::string_view, 46> kFaultNames = {
+inline constexpr std::array<std::string_view, 50> kFaultNames = {
     "request lost",
     "answer lost",
     "call doubled",
     "call delayed",
     "group corrupted",
     "group cut",
+    "stream of groups cut",
     "partition",
     "coordinator killed",
     "coordinator killed in a write",
     "coordinator killed in an archive",
     "coordinator drained",
     "coordinator paused",
+    "coordinator doubled",
     "worker killed",
     "worker paused",
     "worker drained",
@@ -98,6 +104,7 @@ inline constexpr std::array<std::string_view, 46> kFaultNames = {
     "archive damaged",
     "clock leaps",
     "clock set",
+    "clock of a caller leaps",
     "worker slow",
     "worker sick",
     "worker broken",
@@ -113,6 +120,7 @@ inline constexpr std::array<std::string_view, 46> kFaultNames = {
     "standby cut off",
     "standby record damaged",
     "coordinator lost",
+    "lost coordinator comes back",
 };
 
 inline std::string_view NameOf(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }

@@ -6,6 +6,7 @@
 #include "lib/base/text/digest.h"
 #include "lib/experience/codec.h"
 #include "lib/experience/group.h"
+#include "lib/rpc/fetched_groups.h"
 #include "lib/weights/manifest.h"
 #include "tests/simulation/plants.h"
 
@@ -16,8 +17,7 @@ constexpr std::int64_t kPlanWaitMs = 2000;
 constexpr std::size_t kKeepLast = 2;  // as run.checkpoints.keep_last
 
 // What a step adds to the weights: the tokens and the verdicts, wherever and whenever sampled.
-void AddTrained(const std::string& payload, Sha256& sum) {
-  const v1::Group group = *ParseGroup(payload);
+void AddTrained(const v1::Group& group, Sha256& sum) {
   sum.Update(group.head().prompt_id());
   for (int i = 0; i < group.head().outcomes_size(); ++i) {
     const auto tokens = TokensOf(group, i);
@@ -25,6 +25,14 @@ void AddTrained(const std::string& payload, Sha256& sum) {
     sum.Update(std::to_string(group.head().outcomes(i)));
   }
 }
+
+// A call of FetchGroups with all its attempts.
+struct Fetching {
+  explicit Fetching(const v1::FetchGroupsRequest& asked) : request(asked) {}
+
+  const v1::FetchGroupsRequest request;
+  FetchedGroups groups{request};
+};
 
 }  // namespace
 
@@ -131,24 +139,31 @@ void LearnerProcess::Fetch(const v1::Plan& plan) {
     planned_.push_back(head.group_id());
     request.add_group_ids(head.group_id());
   }
-  network_.Retry<std::vector<std::string>>(
+  const auto fetching = std::make_shared<Fetching>(request);
+  network_.Retry<bool>(
       process_, kGiveUpMs,
-      [this, request](Reply<std::vector<std::string>> reply) {
-        network_.Fetch(process_, request, std::move(reply));
+      [this, fetching](Reply<bool> reply) {
+        if (!Planted(Plant::kFetchNotBegunAnew)) fetching->groups.Clear();
+        const auto take = [this, fetching](const v1::FetchGroupsResponse& part) {
+          Status taken = fetching->groups.Add(part);
+          world_.Expect(taken.ok(), "a stream brings the groups that were asked for");
+          return taken;
+        };
+        network_.Fetch(process_, fetching->request, take, std::move(reply));
       },
-      [this](Result<std::vector<std::string>> payloads) {
-        if (payloads.ok()) return Train(*payloads);
-        if (payloads.status().code() != StatusCode::kAborted)
-          return End(false, payloads.status().ToString());
+      [this, fetching](const Result<bool>& done) {
+        if (done.ok()) return Train(*fetching->groups.Take());
+        if (done.status().code() != StatusCode::kAborted)
+          return End(false, done.status().ToString());
         world_.Count("plan asked for again");
         Plan();
       });
 }
 
-void LearnerProcess::Train(const std::vector<std::string>& payloads) {
+void LearnerProcess::Train(const std::vector<v1::Group>& groups) {
   Sha256 sum;
   sum.Update(weights_);
-  for (const std::string& payload : payloads) AddTrained(payload, sum);
+  for (const v1::Group& group : groups) AddTrained(group, sum);
   const std::string after = ToHex(sum.Finish());
   world_.After(dice_.Between(100, 900), process_, [this, after] {
     checker_.Trained(step_ + 1, planned_, weights_, after);

@@ -61,7 +61,7 @@ class LearnerProcess {
   void Register(std::uint64_t before);
   void Plan();
   void Fetch(const v1::Plan& plan);
-  void Train(const std::vector<std::string>& payloads);
+  void Train(const std::vector<v1::Group>& groups);
   void Commit();
   void Announce(std::function<void()> then);
   void WriteCheckpoint(std::function<void()> then);

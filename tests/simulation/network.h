@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/net/retry.h"
+#include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/run_state.h"
 #include "tests/simulation/coordinator_node.h"
 #include "tests/simulation/faults.h"
@@ -34,10 +35,20 @@ class Network {
     cut_until_ms_[from] = world_.now_ms() + ms;
   }
 
+  // The clock of the process leaps, so that it gives its calls up early.
+  void LeapClock(const std::string& from, std::int64_t ms) { ahead_ms_[from] += ms; }
+
+  // A coordinator that was replaced is there again for so long, and some calls reach it.
+  void ComeBack(const KnownStarts& old, std::int64_t ms) {
+    old_ = old;
+    old_until_ms_ = world_.now_ms() + ms;
+  }
+
   // Whatever was armed is forgotten, and every message passes.
   void Heal() {
     armed_.clear();
     cut_until_ms_.clear();
+    old_until_ms_ = 0;
   }
 
   // Calls the coordinator once. `done` gets the answer, kUnavailable or kDeadlineExceeded, unless
@@ -56,15 +67,9 @@ class Network {
   void Submit(const ProcessPtr& from, std::vector<v1::SubmitGroupsRequest> parts,
               Reply<v1::SubmitGroupsResponse> done);
 
-  // Returns the payloads of the groups.
+  // Hands the parts of a stream of groups to `take`, in order, as far as they come.
   void Fetch(const ProcessPtr& from, const v1::FetchGroupsRequest& request,
-             Reply<std::vector<std::string>> done) {
-    Send<std::vector<std::string>>(
-        from, kFetchMs, std::move(done),
-        [this, request](Reply<std::vector<std::string>> reply, Gone gone) {
-          return std::make_unique<FetchNodeCall>(node_, request, std::move(reply), std::move(gone));
-        });
-  }
+             std::function<Status(const v1::FetchGroupsResponse&)> take, Reply<bool> done);
 
   // As CoordinatorClient does: tries again until there is an answer, or `give_up_ms` have passed
   // in which the coordinator was not paused.
@@ -72,7 +77,7 @@ class Network {
   void Retry(const ProcessPtr& from, std::int64_t give_up_ms,
              std::function<void(Reply<Answer>)> call, Reply<Answer> done) {
     auto backoff = std::make_shared<Backoff>(BackoffOptions{.max_ms = 1000}, dice_.Below(1000));
-    TryAgain<Answer>(from, give_up_ms, world_.now_ms() + give_up_ms, std::move(backoff),
+    TryAgain<Answer>(from, give_up_ms, NowOf(from) + give_up_ms, std::move(backoff),
                      std::make_shared<std::function<void(Reply<Answer>)>>(std::move(call)),
                      std::move(done));
   }
@@ -107,6 +112,24 @@ class Network {
     return until != cut_until_ms_.end() && until->second > world_.now_ms();
   }
 
+  // By the clock of its machine.
+  std::int64_t NowOf(const ProcessPtr& from) const {
+    const auto ahead = ahead_ms_.find(from->name);
+    return world_.now_ms() + (ahead == ahead_ms_.end() ? 0 : ahead->second);
+  }
+
+  // As the client does (AnsweredStart): what a call says of the coordinator that has answered last,
+  // empty for none, and whether an answer of a start counts. Commands of the operator are processes
+  // of their own.
+  std::string StartKnownTo(const ProcessPtr& from) {
+    return from->name == "operator" ? "" : answered_[from].Get();
+  }
+
+  bool Accepts(const ProcessPtr& from, const std::string& start);
+
+  // As CoordinatorService::Admit, of the coordinator that a call reaches; kUnavailable without one.
+  Status Admit(const std::string& named);
+
   // Hands a call over once the process may take it.
   void Deliver(std::unique_ptr<NodeCall> call);
 
@@ -129,18 +152,25 @@ class Network {
     const std::int64_t delay_ms =
         Suffers(Fault::kDelayed, from->name) ? dice_.Between(500, 8000) : 0;
     const bool answer_lost = Suffers(Fault::kAnswerLost, from->name);
+    const std::string named = StartKnownTo(from);
     for (int copy = 0; copy < copies; ++copy) {
-      const Reply<Answer> reply = [this, from, finish, copy, answer_lost,
-                                   fail_soon](Result<Answer> answer) {
+      const auto start = std::make_shared<std::string>();  // that takes the call
+      const Reply<Answer> reply = [this, from, finish, copy, answer_lost, fail_soon,
+                                   start](Result<Answer> answer) {
         if (copy > 0) return;
         if (answer_lost || IsCut(from->name)) return fail_soon();
         auto kept = std::make_shared<Result<Answer>>(std::move(answer));
-        world_.After(Latency(), from, [finish, kept] { finish(std::move(*kept)); });
+        world_.After(Latency(), from, [this, from, finish, kept, start] {
+          if (!kept->ok() || Accepts(from, *start)) return finish(std::move(*kept));
+          finish(Unavailable("another coordinator has replaced the one that answers"));
+        });
       };
       const Gone gone = [pending, from] { return pending->finished || !from->alive; };
-      world_.After(Latency() + delay_ms, nullptr, [this, make, reply, gone] {
-        if (node_.running()) return Deliver(make(reply, gone));
-        reply(Unavailable("no coordinator answers"));
+      world_.After(Latency() + delay_ms, nullptr, [this, make, reply, gone, named, start] {
+        const Status admitted = Admit(named);
+        if (!admitted.ok()) return reply(admitted);
+        *start = node_.known_starts().name();
+        Deliver(make(reply, gone));
       });
     }
   }
@@ -155,9 +185,9 @@ class Network {
                              status.code() == StatusCode::kDeadlineExceeded ||
                              status.code() == StatusCode::kCancelled;
       if (!transient) return done(std::move(answer));
-      const std::int64_t at_ms = IsPaused(status) ? world_.now_ms() + give_up_ms : give_up_at_ms;
+      const std::int64_t at_ms = IsPaused(status) ? NowOf(from) + give_up_ms : give_up_at_ms;
       const std::int64_t wait_ms = backoff->NextMs();
-      if (world_.now_ms() + wait_ms >= at_ms) return done(std::move(answer));
+      if (NowOf(from) + wait_ms >= at_ms) return done(std::move(answer));
       world_.Count("a call was tried again");
       world_.After(wait_ms, from,
                    [=, this] { TryAgain<Answer>(from, give_up_ms, at_ms, backoff, call, done); });
@@ -171,6 +201,10 @@ class Network {
   Dice dice_;
   std::map<std::pair<Fault, std::string>, std::int64_t> armed_;
   std::map<std::string, std::int64_t> cut_until_ms_;
+  std::map<std::string, std::int64_t> ahead_ms_;
+  std::map<ProcessPtr, AnsweredStart> answered_;
+  KnownStarts old_;  // of a coordinator that has come back
+  std::int64_t old_until_ms_ = 0;
 };
 
 }  // namespace buttress::simulation

@@ -84,10 +84,21 @@ void FetchNodeCall::Reply(const Status& status, std::unique_ptr<NodeCall> self) 
     auto payload = reader_.Next();
     if (!payload.ok() && reader_.must_apply()) return node_.Receive(std::move(self));
     if (!payload.ok()) return reply_(payload.status());
-    if (!*payload) return reply_(std::move(payloads_));
-    if (Planted(Plant::kPayloadStale) && !payloads_.empty()) **payload = payloads_.front();
+    if (!*payload) return reply_(std::move(parts_));
+    if (first_payload_.empty()) first_payload_ = **payload;
+    if (Planted(Plant::kPayloadStale)) **payload = first_payload_;
     node_.checker().Fetched(reader_.group_id(), **payload);
-    payloads_.push_back(**payload);
+    AddParts(**payload);
+  }
+}
+
+void FetchNodeCall::AddParts(const std::string& payload) {
+  constexpr std::size_t kChunk = 128;
+  for (std::size_t sent = 0; sent < payload.size(); sent += kChunk) {
+    v1::FetchGroupsResponse& part = parts_.emplace_back();
+    part.set_group_id(reader_.group_id());
+    part.set_data(payload.substr(sent, kChunk));
+    part.set_last(sent + kChunk >= payload.size());
   }
 }
 

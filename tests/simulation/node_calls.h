@@ -195,11 +195,14 @@ class SubmitNodeCall final : public NodeCall {
   v1::SubmitGroupsResponse response_;
 };
 
+// What a stream of groups is made of.
+using FetchParts = std::vector<v1::FetchGroupsResponse>;
+
 // Payloads are read after the turn that located them, as gRPC's threads do.
 class FetchNodeCall final : public NodeCall {
  public:
   FetchNodeCall(CoordinatorNode& node, const v1::FetchGroupsRequest& request,
-                simulation::Reply<std::vector<std::string>> reply, Gone gone)
+                simulation::Reply<FetchParts> reply, Gone gone)
       : NodeCall(node, {}),
         request_(request),
         reply_(std::move(reply)),
@@ -216,10 +219,14 @@ class FetchNodeCall final : public NodeCall {
 
  private:
   const v1::FetchGroupsRequest request_;
-  const simulation::Reply<std::vector<std::string>> reply_;
+  // In chunks, as FetchGroupsCall; small ones, so that a stream may be cut in a group.
+  void AddParts(const std::string& payload);
+
+  const simulation::Reply<FetchParts> reply_;
   const Gone gone_;
   PlanReader reader_;
-  std::vector<std::string> payloads_;
+  FetchParts parts_;
+  std::string first_payload_;
 };
 
 }  // namespace buttress::simulation

@@ -51,9 +51,12 @@ enum class Plant : std::uint8_t {
   kArchiveSyncMissing,
   kArchiveNameNotSynced,
   kArchivedTooEarly,
+  kFetchNotBegunAnew,
+  kLedgerLockLost,
+  kStartFenceLost,
 };
 
-inline constexpr std::array<std::string_view, 39> kPlantNames = {
+inline constexpr std::array<std::string_view, 42> kPlantNames = {
     "nothing",
     "database-sync-missing",
     "payload-sync-missing",
@@ -93,6 +96,9 @@ inline constexpr std::array<std::string_view, 39> kPlantNames = {
     "archive-sync-missing",
     "archive-name-not-synced",
     "archived-too-early",
+    "fetch-not-begun-anew",
+    "ledger-lock-lost",
+    "start-fence-lost",
 };
 
 std::optional<Plant> PlantOf(std::string_view name);

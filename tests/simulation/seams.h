@@ -21,6 +21,7 @@ int __real_ftruncate(int descriptor, off_t size);
 int __real_fdatasync(int descriptor);
 int __real_fsync(int descriptor);
 int __real_unlink(const char* path);
+int __real_flock(int descriptor, int operation);
 int __real_rename(const char* from, const char* to);
 }
 
@@ -35,6 +36,7 @@ enum class Seam : std::uint8_t {
   kFolderSync,
   kUnlink,
   kRename,
+  kLock,
   kTransaction,
   kArchive,
   kFirstEndedTag,
@@ -44,7 +46,7 @@ enum class Seam : std::uint8_t {
   kLog,
 };
 
-inline constexpr std::array<std::string_view, 15> kSeamNames = {
+inline constexpr std::array<std::string_view, 16> kSeamNames = {
     "seam: open",
     "seam: close",
     "seam: pwritev",
@@ -53,6 +55,7 @@ inline constexpr std::array<std::string_view, 15> kSeamNames = {
     "seam: fsync",
     "seam: unlink",
     "seam: rename",
+    "seam: flock",
     "seam: Ledger::Write",
     "seam: Ledger::Archive",
     "seam: FirstEndedTag",

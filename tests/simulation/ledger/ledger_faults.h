@@ -12,7 +12,8 @@
 
 namespace buttress::simulation {
 
-// Bits of ledger.db, its log and its archives that have flipped. A copy of the run folder keeps a copy of them.
+// Bits of ledger.db, its log and its archives that have flipped. A copy of the run folder keeps a
+// copy of them.
 class LedgerFlips {
  public:
   // Flips a bit of the database or, if there is one and `log` says so, of its log; `at` decides

@@ -168,6 +168,11 @@ std::optional<StandbyProcess::Copy> StandbyProcess::Promote(bool power_fails) {
   return Copy{disk_.Files(), place_};
 }
 
+void StandbyProcess::PromoteAlive() {
+  if (!folder_) return;
+  world_.Expect(!PrepareToPromote(disk_.folder()).ok(), "the folder of a living standby is its own");
+}
+
 void StandbyProcess::StartEmpty() {
   disk_.Clear();
   place_ = {};

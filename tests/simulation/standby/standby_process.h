@@ -50,6 +50,9 @@ class StandbyProcess {
   // its folder; otherwise the folder is that of a coordinator from now on.
   std::optional<Copy> Promote(bool power_fails);
 
+  // Somebody starts a coordinator on its folder, which must be refused while the process runs.
+  void PromoteAlive();
+
   // Begins again with an empty folder, after Promote.
   void StartEmpty();
 
