@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <string_view>
-#include <system_error>
 
+#include "learner/output/checkpoint_commit.h"
 #include "learner/output/folder_ranks.h"
 #include "learner/output/held_values.h"
 #include "learner/step/grad_reducer.h"
@@ -22,11 +20,6 @@
 namespace buttress {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr std::string_view kPartPrefix = "part";
-constexpr std::string_view kMovedSuffix = "-before";
-
 std::string FileOf(int rank) { return c10::str("rank-", rank, ".safetensors"); }
 
 // What a rank reports of its file.
@@ -35,58 +28,6 @@ struct FileReport {
   double seconds = 0;
   std::array<char, 32> sha256{};
 };
-
-Status RemoveParts(const std::string& folder) {
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().string().starts_with(kPartPrefix)) fs::remove_all(it->path(), error);
-  }
-  return error ? Unavailable(c10::str("cannot remove what an earlier checkpoint left in ", folder,
-                                      ": ", error.message()))
-               : OkStatus();
-}
-
-// Gives checkpoints their names back that a learner moved in a commit in which it was killed. Where
-// another one has been written since, the rename fails, as its folder is not empty.
-void PutMovedBack(const std::string& folder) {
-  std::vector<fs::path> moved;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (name.starts_with(kPartPrefix) && name.ends_with(kMovedSuffix)) moved.push_back(it->path());
-  }
-  for (const fs::path& path : moved) {
-    std::string name = path.filename().string();
-    name.resize(name.size() - kMovedSuffix.size());  // part-<epoch>-<step>
-    const std::string whole = JoinPath(folder, "step" + name.substr(name.rfind('-')));
-    fs::rename(path, whole, error);
-    if (!error)
-      Log(kWarn, "a checkpoint that a killed learner had moved is back", {{"folder", whole}});
-  }
-}
-
-// Whoever has trained the step again after this learner was replaced knows better.
-Status CheckIsNewest(const StoredCheckpoint& checkpoint, const std::string& folder) {
-  const auto other = EpochOfWriter(folder);
-  if (!other || *other <= checkpoint.state.learner_epoch) return OkStatus();
-  return FailedPrecondition(c10::str(folder, " is of learner epoch ", *other,
-                                     ", which has replaced epoch ", checkpoint.state.learner_epoch,
-                                     ": this process must exit"));
-}
-
-// Moves the checkpoint that `folder` has, which exists if the run went back and trained the step
-// again. It is examined afterwards: while this process stood still, another learner may have
-// replaced it and written the step.
-Status MoveBefore(const StoredCheckpoint& checkpoint, const std::string& folder,
-                  const std::string& to) {
-  std::error_code error;
-  fs::rename(folder, to, error);
-  if (error == std::errc::no_such_file_or_directory) return OkStatus();
-  if (error) return Unavailable("cannot rename " + folder + " to " + to + ": " + error.message());
-  if (CheckIsNewest(checkpoint, to).ok()) return OkStatus();
-  fs::rename(to, folder, error);
-  return CheckIsNewest(checkpoint, error ? to : folder);
-}
 
 }  // namespace
 
@@ -112,30 +53,15 @@ int CheckpointStore::WriterOf(int rank) const {
   return Sees(rank) ? rank : seeing[static_cast<std::size_t>(rank) % seeing.size()];
 }
 
-// Its name is used once, so that no machine has cached another folder under it.
-Status CheckpointStore::MakePart(const std::string& part) const {
-  if (leads()) {
-    BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder_));
-    PutMovedBack(folder_);
-    BUTTRESS_RETURN_IF_ERROR(RemoveParts(folder_));
-    BUTTRESS_RETURN_IF_ERROR(MakeFolders(part));
-  }
-  return OkStatus();
-}
-
 Status CheckpointStore::Begin(const CheckpointState& state, const std::vector<ParameterUnit>& units,
                               const AdamW& optimizer) {
   BUTTRESS_CHECK(!writing(), "one checkpoint is written at a time");
   BUTTRESS_RETURN_IF_ERROR(FindRanks());
   auto writing = std::make_unique<Writing>();
   writing->checkpoint = {
-      state,
-      optimizer.steps(),
-      {},
-      LayoutOf(units),
-      JoinPath(folder_, c10::str(kPartPrefix, "-", state.learner_epoch, "-", state.step))};
+      state, optimizer.steps(), {}, LayoutOf(units), PartFolderOf(folder_, state)};
   const std::string& part = writing->checkpoint.folder;
-  BUTTRESS_RETURN_IF_ERROR(Agree(MakePart(part)));
+  BUTTRESS_RETURN_IF_ERROR(Agree(leads() ? MakePartFolder(folder_, part) : OkStatus()));
   const std::vector<HeldValues> held = HeldBy(units, optimizer);
   BUTTRESS_ASSIGN_OR_RETURN(NamedTensors others, TakeValuesOfOthers(held));
   NamedTensors own;
@@ -193,7 +119,7 @@ Result<std::optional<SavedCheckpoint>> CheckpointStore::Finish(bool wait) {
   BUTTRESS_RETURN_IF_ERROR(Agree(status));
   StoredCheckpoint& checkpoint = written->checkpoint;
   BUTTRESS_ASSIGN_OR_RETURN(const double seconds, GatherFiles(own, checkpoint.files));
-  if (leads()) status = Commit(checkpoint);
+  if (leads()) status = CommitCheckpoint(folder_, checkpoint);
   BUTTRESS_RETURN_IF_ERROR(Agree(status));
   return std::optional(SavedCheckpoint{std::move(checkpoint.state), seconds});
 }
@@ -222,27 +148,6 @@ Result<double> CheckpointStore::GatherFiles(const std::optional<WrittenShard>& o
                      std::string(file.sha256.data(), file.sha256.size())});
   }
   return seconds;
-}
-
-// Writes checkpoint.json and makes the folder a checkpoint.
-Status CheckpointStore::Commit(StoredCheckpoint& checkpoint) const {
-  const std::string& part = checkpoint.folder;
-  const std::string final_folder = CheckpointFolderOf(folder_, checkpoint.state.step);
-  const std::string json = CheckpointToJson(checkpoint);
-  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kCheckpointStateName), json));
-  CompleteState(json, checkpoint);
-  BUTTRESS_RETURN_IF_ERROR(CheckIsNewest(checkpoint, final_folder));
-  Failpoint("before_checkpoint");
-  const std::string before = c10::str(part, kMovedSuffix);
-  BUTTRESS_RETURN_IF_ERROR(MoveBefore(checkpoint, final_folder, before));
-  Failpoint("checkpoint_rename");
-  std::error_code error;
-  fs::rename(part, final_folder, error);
-  if (error)
-    return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
-  fs::remove_all(before, error);
-  Failpoint("checkpoint_sync");
-  return SyncFolder(folder_);
 }
 
 Status CheckpointStore::Accepted(std::int64_t step, const KeptSteps& kept) {

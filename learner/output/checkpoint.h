@@ -96,11 +96,9 @@ class CheckpointStore {
   Status FindRanks();
   std::vector<int> SeeingRanks() const;
   int WriterOf(int rank) const;
-  Status MakePart(const std::string& part) const;
   Result<NamedTensors> TakeValuesOfOthers(const std::vector<HeldValues>& held) const;
   Result<double> GatherFiles(const std::optional<WrittenShard>& own,
                              std::vector<WeightFile>& files) const;
-  Status Commit(StoredCheckpoint& checkpoint) const;
   Result<StoredCheckpoint> Check(std::int64_t step) const;
   Status GiveValuesToOthers(const std::optional<StoredShards>& shards, const StoredLayout& layout,
                             const std::vector<HeldValues>& held) const;

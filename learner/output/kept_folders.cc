@@ -1,8 +1,11 @@
 #include "learner/output/kept_folders.h"
 
-#include <c10/util/StringUtil.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -46,10 +49,10 @@ Status CheckWriters(const std::string& folder, const std::vector<std::int64_t>& 
     const std::string path = CheckpointFolderOf(folder, step);
     const auto writer = EpochOfWriter(path);
     if (!writer || *writer <= epoch) continue;
-    return FailedPrecondition(c10::str(
-        path, " is of learner epoch ", *writer, ", which has replaced epoch ", epoch,
-        ": this process must exit. If an older ledger was put back instead, move this checkpoint "
-        "out of the folder"));
+    return FailedPrecondition(fmt::format(
+        "{} is of learner epoch {}, which has replaced epoch {}: this process must exit. If an "
+        "older ledger was put back instead, move this checkpoint out of the folder",
+        path, *writer, epoch));
   }
   return OkStatus();
 }
@@ -111,12 +114,11 @@ Status PutCheckpointsAside(const std::string& folder, std::int64_t step, std::ui
   bool has_damaged = false, has_other = false;
   for (const std::int64_t put : newer) {
     const bool is_damaged = damaged.contains(put);
-    const std::string aside = JoinPath(folder, c10::str(kAside, "step-", put));
-    std::error_code error;
-    fs::remove_all(aside, error);
-    if (!error) fs::rename(CheckpointFolderOf(folder, put), aside, error);
-    if (error)
-      return Unavailable("cannot rename a checkpoint to " + aside + ": " + error.message());
+    const std::string aside = JoinPath(folder, fmt::format("{}step-{}", kAside, put));
+    std::error_code ignored;  // the rename says why
+    fs::remove_all(aside, ignored);
+    if (std::rename(CheckpointFolderOf(folder, put).c_str(), aside.c_str()) != 0)
+      return Unavailable("cannot rename a checkpoint to " + aside + ": " + std::strerror(errno));
     Log(kWarn, "a checkpoint that the run goes on without is put aside",
         {{"folder", aside}, {"damaged", is_damaged}});
     bool& has = is_damaged ? has_damaged : has_other;

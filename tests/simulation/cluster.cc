@@ -8,6 +8,7 @@
 #include "lib/ledger/audit.h"
 #include "lib/ledger/checked_files.h"
 #include "lib/ledger/segment_file.h"
+#include "lib/weights/checkpoint_folder.h"
 #include "tests/simulation/ledger/ledger_faults.h"
 #include "tests/simulation/plants.h"
 #include "tests/simulation/run_setup.h"
@@ -20,8 +21,8 @@ namespace {
 
 FolderDisk::Lies LiesOf() {
   return {Planted(Plant::kDatabaseSyncMissing), Planted(Plant::kPayloadSyncMissing),
-          Planted(Plant::kFolderSyncMissing), Planted(Plant::kShortWriteHidden),
-          Planted(Plant::kArchiveSyncMissing), Planted(Plant::kArchiveNameNotSynced)};
+          Planted(Plant::kFolderSyncMissing),   Planted(Plant::kShortWriteHidden),
+          Planted(Plant::kArchiveSyncMissing),  Planted(Plant::kArchiveNameNotSynced)};
 }
 
 class Cluster {
@@ -34,7 +35,11 @@ class Cluster {
         checker_(world_, setup_.options),
         node_(world_, checker_, disk_, setup_),
         network_(world_, node_),
-        operator_(std::make_shared<Process>(Process{"operator"})) {
+        operator_(std::make_shared<Process>(Process{"operator"})),
+        learner_disk_(
+            seed, learner_folder_.path(),
+            {Planted(Plant::kCheckpointSyncMissing), Planted(Plant::kCheckpointNameNotSynced)}) {
+    learner_disk_.OnPowerFailure([this] { KillLearners(); });
     if (world_.tells()) log_.emplace([this](const std::string& line) { world_.Tell("{}", line); });
   }
 
@@ -64,7 +69,7 @@ class Cluster {
   struct Copy {
     FolderDisk::Copy files;
     History history;
-    LearnerFolder checkpoints;
+    LearnerDisk::Copy checkpoints;
     std::vector<Flip> flips;
     LedgerFlips ledger_flips, archive_flips;
     std::set<LearnerStep> damaged;
@@ -80,6 +85,7 @@ class Cluster {
   bool MayContinue(const History& history) const;
   // Whether the ledger can continue from the checkpoint (Scheduler::CheckCheckpoint).
   bool Knows(const History& history, const Checkpoint& checkpoint) const;
+  std::size_t RemoveUnknown(const History& history);
   void KeepFlips(const FolderDisk::Copy& files);
   void ContinueFrom(const StandbyProcess::Copy& copy);
   void Operate(const ScheduledFault& fault);
@@ -87,6 +93,7 @@ class Cluster {
   void DamagePayload(const ScheduledFault& fault);
   void DamageCheckpoint(const ScheduledFault& fault);
   void DamageLedger(const ScheduledFault& fault);
+  void DamageArchive(const ScheduledFault& fault);
   void DropGroup(const ScheduledFault& fault);
   void PruneSegments(const ScheduledFault& fault);
   void CopyAndPutBack(const ScheduledFault& fault);
@@ -99,6 +106,10 @@ class Cluster {
   void Watch();
   void StartWorker(Slot& slot);
   void StartLearner();
+  void KillLearners();
+
+  LearnerFolder Checkpoints() const { return ReadCheckpoints(learner_disk_.folder()); }
+
   void MendUnseen();
   void ExamineArchives(LedgerReader& ledger);
   void Examine();
@@ -107,7 +118,8 @@ class Cluster {
 
   // Those of the newest checkpoint.
   std::string Weights() const {
-    return checkpoints_.empty() ? kStartWeights : checkpoints_.rbegin()->second.weights;
+    const LearnerFolder checkpoints = Checkpoints();
+    return checkpoints.empty() ? kStartWeights : checkpoints.rbegin()->second.weights;
   }
 
   std::string CallerOf(const ScheduledFault& fault) const {
@@ -127,7 +139,8 @@ class Cluster {
   Network network_;
   ProcessPtr operator_;
   std::vector<Slot> slots_;
-  LearnerFolder checkpoints_;
+  const TempDir learner_folder_;
+  LearnerDisk learner_disk_;
   std::unique_ptr<LearnerProcess> learner_;
   // Processes that have died or were replaced; their events may still be in the queue.
   std::vector<std::unique_ptr<WorkerProcess>> old_workers_;
@@ -158,13 +171,18 @@ void Cluster::StartLearner() {
   learner_done_ = false;
   if (learner_) old_learners_.push_back(std::move(learner_));
   learner_ = std::make_unique<LearnerProcess>(
-      world_, network_, checker_, setup_, checkpoints_, ++processes_, [this](bool done) {
+      world_, network_, checker_, setup_, learner_disk_, ++processes_, [this](bool done) {
         learner_done_ = done;
         world_.After(dice_.Between(500, 2500), nullptr, [this] {
           if (!learner_->alive()) StartLearner();
         });
       });
   learner_->Start();
+}
+
+void Cluster::KillLearners() {
+  if (learner_) learner_->Kill();
+  for (const auto& old : old_learners_) old->Kill();
 }
 
 void Cluster::Happened(const ScheduledFault& fault) {
@@ -209,6 +227,8 @@ void Cluster::Befall(const ScheduledFault& fault) {
     case kWorkerOfOtherRun:
       return BefallWorker(fault);
     case kLearnerKilled:
+    case kLearnerKilledInWrite:
+    case kLearnerPowerFailed:
     case kLearnerPaused:
     case kLearnerDoubled:
     case kLearnerHangs:
@@ -303,6 +323,12 @@ void Cluster::BefallLearner(const ScheduledFault& fault) {
       Happened(fault);
       learner_->Kill();
       return StartLearner();
+    case Fault::kLearnerKilledInWrite:
+      return learner_disk_.disk().KillAfter(static_cast<std::uint64_t>(fault.amount) % 30);
+    case Fault::kLearnerPowerFailed:
+      Happened(fault);
+      learner_disk_.FailPower();
+      return StartLearner();
     case Fault::kLearnerPaused:
       Happened(fault);
       return learner_->Pause(30 * fault.amount);
@@ -324,8 +350,9 @@ void Cluster::BefallLearner(const ScheduledFault& fault) {
 // of these two may be lost, whatever learners that were replaced have written since.
 void Cluster::DamageCheckpoint(const ScheduledFault& fault) {
   const MemoryLedger& ledger = checker_.history().ledger;
-  if (!ledger.run || checkpoints_.empty()) return;
-  const PolicyVersion& newest = checkpoints_.rbegin()->second.version;
+  const LearnerFolder checkpoints = Checkpoints();
+  if (!ledger.run || checkpoints.empty()) return;
+  const PolicyVersion& newest = checkpoints.rbegin()->second.version;
   const LearnerStep lost = {newest.learner_epoch, newest.step};
   // The last step settles all groups, and its checkpoint is needed until the model is written.
   if (newest.step == setup_.options.steps) return;
@@ -338,8 +365,10 @@ void Cluster::DamageCheckpoint(const ScheduledFault& fault) {
   if (!another && (ledger.run->settled_step > 0 || !damaged_.empty())) return;
   Happened(fault);
   damaged_.insert(lost);
-  checkpoints_.erase(std::prev(checkpoints_.end()));
-  if (!checkpoints_.empty() && checker_.Abandoned(checkpoints_.rbegin()->second.version))
+  const auto step = static_cast<std::int64_t>(newest.step);
+  learner_disk_.Flip(CheckpointFolderOf(learner_disk_.folder(), step) + "/" + kWeightsFile,
+                     static_cast<std::uint64_t>(fault.amount));
+  if (checkpoints.size() > 1 && checker_.Abandoned(std::next(checkpoints.rbegin())->second.version))
     world_.Count("the checkpoint before the damaged one was abandoned");
   learner_->Kill();
   StartLearner();
@@ -361,10 +390,7 @@ void Cluster::BefallDisk(const ScheduledFault& fault) {
     case Fault::kLedgerDamaged:
       return DamageLedger(fault);
     case Fault::kArchiveDamaged:
-      if (!archive_flips_.any() &&
-          archive_flips_.FlipArchive(disk_, fault.target, static_cast<std::uint64_t>(fault.amount)))
-        Happened(fault);
-      return;
+      return DamageArchive(fault);
     default:
       return CopyAndPutBack(fault);
   }
@@ -401,20 +427,26 @@ void Cluster::DamagePayload(const ScheduledFault& fault) {
 }
 
 Cluster::Copy Cluster::CopyFolder() const {
-  return {disk_.Files(), checker_.history(), checkpoints_, flips_,
-          ledger_flips_, archive_flips_,     damaged_};
+  return {disk_.Files(), checker_.history(), learner_disk_.Files(),
+          flips_,        ledger_flips_,      archive_flips_,
+          damaged_};
 }
 
 void Cluster::PutBack(const Copy& copy) {
-  learner_->Kill();
-  for (const auto& old : old_learners_) old->Kill();
-  checkpoints_ = copy.checkpoints;
+  KillLearners();
+  learner_disk_.PutBack(copy.checkpoints);
   flips_ = copy.flips;
   ledger_flips_ = copy.ledger_flips;
   archive_flips_ = copy.archive_flips;
   damaged_ = copy.damaged;
   node_.PutBack(copy.files, copy.history);
   StartLearner();
+  // Those who know a later start than the copy are refused until they start again.
+  for (Slot& slot : slots_) {
+    if (dice_.Chance(30)) continue;
+    slot.process->Kill();
+    StartWorker(slot);
+  }
 }
 
 void Cluster::CopyAndPutBack(const ScheduledFault& fault) {
@@ -441,6 +473,14 @@ void Cluster::DamageLedger(const ScheduledFault& fault) {
     if (ledger_flips_.Flip(disk_, /*log=*/true, at)) Happened(fault);
     node_.StartSoon();
   });
+}
+
+// One, once there is one.
+void Cluster::DamageArchive(const ScheduledFault& fault) {
+  if (setup_.archive_steps == 0 || archive_flips_.any() || healed_) return;
+  const auto at = static_cast<std::uint64_t>(fault.amount);
+  if (archive_flips_.FlipArchive(disk_, fault.target, at)) return Happened(fault);
+  world_.After(1000, nullptr, [this, fault] { DamageArchive(fault); });
 }
 
 void Cluster::BefallStandby(const ScheduledFault& fault) {
@@ -485,7 +525,8 @@ bool Cluster::Knows(const History& history, const Checkpoint& checkpoint) const 
 bool Cluster::MayContinue(const History& history) const {
   const MemoryLedger& ledger = history.ledger;
   if (!ledger.run) return false;
-  return ledger.run->settled_step == 0 || std::ranges::any_of(checkpoints_, [&](const auto& entry) {
+  const LearnerFolder checkpoints = Checkpoints();
+  return ledger.run->settled_step == 0 || std::ranges::any_of(checkpoints, [&](const auto& entry) {
            return entry.first >= ledger.run->settled_step && Knows(history, entry.second);
          });
 }
@@ -501,10 +542,10 @@ void Cluster::ContinueFrom(const StandbyProcess::Copy& copy) {
   FolderDisk::Copy files;
   for (const auto& [name, content] : copy.files) files[disk_.folder() + "/" + name] = content;
   KeepFlips(files);
-  const auto newer =
-      std::erase_if(checkpoints_, [&](const auto& entry) { return !Knows(history, entry.second); });
+  const std::size_t newer = RemoveUnknown(history);
+  const LearnerFolder left = Checkpoints();
   for (const auto& [key, digest] : history.ledger.checkpoints)
-    if (!checkpoints_.contains(key.second)) damaged_.insert(key);
+    if (!left.contains(key.second)) damaged_.insert(key);
   world_.Count("turns lost at a failover", node_.acknowledged() > copy.place ? 1 : 0);
   world_.Tell("operator: starts a coordinator on the standby's folder");
   node_.PutBack(files, history);
@@ -513,6 +554,19 @@ void Cluster::ContinueFrom(const StandbyProcess::Copy& copy) {
     learner_->Kill();
     StartLearner();
   }
+}
+
+// The checkpoints that the operator moves out of the way.
+std::size_t Cluster::RemoveUnknown(const History& history) {
+  const LearnerFolder whole = Checkpoints();
+  std::size_t removed = 0;
+  for (const std::int64_t step : CheckpointSteps(learner_disk_.folder())) {
+    const auto found = whole.find(static_cast<std::uint64_t>(step));
+    if (found != whole.end() && Knows(history, found->second)) continue;
+    learner_disk_.Remove(CheckpointFolderOf(learner_disk_.folder(), step));
+    removed += found == whole.end() ? 0 : 1;
+  }
+  return removed;
 }
 
 // Damage of a payload may have been copied or not.
@@ -529,7 +583,8 @@ void Cluster::KeepFlips(const FolderDisk::Copy& files) {
 void Cluster::DropGroup(const ScheduledFault& fault) {
   if (!node_.running() || disk_.away() || setup_.options.deterministic || node_.core().finished())
     return;
-  const std::uint64_t newest = checkpoints_.empty() ? 0 : checkpoints_.rbegin()->first;
+  const LearnerFolder checkpoints = Checkpoints();
+  const std::uint64_t newest = checkpoints.empty() ? 0 : checkpoints.rbegin()->first;
   std::vector<std::uint64_t> ids;
   for (const auto& [id, group] : checker_.history().ledger.groups) {
     const bool ended = group.state == GroupState::kSettled || group.state == GroupState::kDropped;
@@ -613,7 +668,8 @@ void Cluster::Heal() {
   disk_.SetAway(false);
   disk_.disk().SetCapacity(std::uint64_t{1} << 40);
   disk_.disk().FailSyncAfter(std::uint64_t{1} << 60);
-  if (!disk_.disk().killed()) disk_.disk().KillAfter(std::uint64_t{1} << 60);
+  for (SimulatedDisk* disk : {&disk_.disk(), &learner_disk_.disk()})
+    if (!disk->killed()) disk->KillAfter(std::uint64_t{1} << 60);
   node_.SetFreeBytes(std::uint64_t{1} << 40);
   node_.KillInArchive(std::nullopt);
   ledger_flips_.Mend(disk_);
@@ -685,6 +741,8 @@ RunOutcome Cluster::Run(const std::vector<ScheduledFault>& schedule) {
   for (std::size_t i = 0; i < kDiskFaultNames.size(); ++i) {
     world_.Count(fmt::format("disk: {}", kDiskFaultNames[i]), disk_.disk().faults()[i]);
   }
+  world_.Count("learner's disk: torn",
+               learner_disk_.disk().faults()[static_cast<std::size_t>(DiskFault::kTorn)]);
   world_.Count(NameOf(Fault::kSyncFailed),
                disk_.disk().faults()[static_cast<std::size_t>(DiskFault::kSyncFailed)]);
   for (std::size_t i = 0; i < kSeamNames.size(); ++i)
@@ -722,9 +780,9 @@ void Cluster::ExamineArchives(LedgerReader& ledger) {
   world_.Count("an audit found a damaged archive");
   const auto audit = AuditLedger(ledger);
   const auto found = audit.ok() ? audit->violations() : std::vector<std::string>();
-  world_.Expect(found.size() == damaged.size() &&
-                    found.front().find(*damaged.begin()) != std::string::npos,
-                "an audit names the archive that is damaged");
+  world_.Expect(
+      found.size() == damaged.size() && found.front().find(*damaged.begin()) != std::string::npos,
+      "an audit names the archive that is damaged");
   archive_flips_.Mend(disk_);
 }
 

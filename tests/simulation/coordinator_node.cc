@@ -24,7 +24,7 @@ CoordinatorNode* node = nullptr;  // whose ledger the seam is under
 #define BUTTRESS_SEAM(name) asm("__wrap_" name)
 #define BUTTRESS_REAL(name) asm("__real_" name)
 #define BUTTRESS_WRITE "_ZN8buttress6Ledger5WriteERKNS_13LedgerChangesE"
-#define BUTTRESS_ARCHIVE                                                                  \
+#define BUTTRESS_ARCHIVE                                                                 \
   "_ZN8buttress6Ledger7ArchiveEmlRKSt8functionIFvRKNSt7__cxx1112basic_stringIcSt11char_" \
   "traitsIcESaIcEEEEE"
 #define BUTTRESS_FIRST_TAG "_ZN8buttress13FirstEndedTagEm"

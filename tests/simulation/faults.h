@@ -32,6 +32,8 @@ enum class Fault : std::uint8_t {
   kWorkerDrained,
   kWorkerReplaced,  // another process starts under its id while it lives
   kLearnerKilled,
+  kLearnerKilledInWrite,
+  kLearnerPowerFailed,
   kLearnerPaused,
   kLearnerDoubled,  // a second learner starts while the first one lives
   kLearnerHangs,    // in its last checkpoint, which it completes after another one has started
@@ -70,7 +72,7 @@ enum class Fault : std::uint8_t {
   kCoordinatorBack,  // the same, but the lost one comes back: some callers reach it for a while
 };
 
-inline constexpr std::array<std::string_view, 50> kFaultNames = {
+inline constexpr std::array<std::string_view, 52> kFaultNames = {
     "request lost",
     "answer lost",
     "call doubled",
@@ -90,6 +92,8 @@ inline constexpr std::array<std::string_view, 50> kFaultNames = {
     "worker drained",
     "worker replaced",
     "learner killed",
+    "learner killed in a write",
+    "learner's power failed",
     "learner paused",
     "learner doubled",
     "learner hangs",

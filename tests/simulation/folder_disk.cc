@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "lib/base/report/check.h"
+#include "tests/simulation/learner/learner_disk.h"
 #include "tests/simulation/seams.h"
 #include "tests/simulation/standby/standby_disk.h"
 
@@ -34,6 +35,12 @@ StandbyDisk* OfStandby(int descriptor) {
   return standby != nullptr && standby->Has(descriptor) ? standby : nullptr;
 }
 
+// Returns the learner's disk if the file is on it.
+LearnerDisk* OfLearner(const char* path) {
+  LearnerDisk* const learner = LearnerDisk::Find();
+  return learner != nullptr && learner->Owns(path) ? learner : nullptr;
+}
+
 }  // namespace
 
 // What the linker calls instead of the system calls.
@@ -45,6 +52,7 @@ int __wrap_open(const char* path, int flags, ...) {
   va_end(rest);
   if (StandbyDisk* const standby = StandbyDisk::Find(); standby != nullptr && standby->Owns(path))
     return standby->Open(path, flags, mode);
+  if (LearnerDisk* const learner = OfLearner(path)) return learner->Open(path, flags, mode);
   if (folder_disk == nullptr || !folder_disk->Owns(path)) return __real_open(path, flags, mode);
   return folder_disk->Open(path, flags, mode);
 }
@@ -53,7 +61,15 @@ int __wrap_close(int descriptor) {
   Pass(Seam::kClose);
   if (folder_disk != nullptr) folder_disk->Close(descriptor);
   if (StandbyDisk* const standby = StandbyDisk::Find()) standby->Close(descriptor);
+  if (LearnerDisk* const learner = LearnerDisk::Find()) learner->Close(descriptor);
   return __real_close(descriptor);
+}
+
+ssize_t __wrap_write(int descriptor, const void* from, size_t size) {
+  Pass(Seam::kPlainWrite);
+  LearnerDisk* const learner = LearnerDisk::Find();
+  if (learner == nullptr || !learner->Has(descriptor)) return __real_write(descriptor, from, size);
+  return learner->Write(descriptor, {static_cast<const char*>(from), size});
 }
 
 ssize_t __wrap_pwrite(int descriptor, const void* from, size_t size, off_t offset) {
@@ -87,16 +103,20 @@ int __wrap_fdatasync(int descriptor) {
 // The only other descriptors that the code under test syncs are those of folders.
 int __wrap_fsync(int descriptor) {
   if (StandbyDisk* const standby = OfStandby(descriptor)) return standby->Sync(descriptor);
+  if (LearnerDisk* const learner = LearnerDisk::Find(); learner && learner->Has(descriptor))
+    return learner->Sync(descriptor);
   if (folder_disk == nullptr) return __real_fsync(descriptor);
   return folder_disk->Has(descriptor) ? folder_disk->SyncByName(descriptor) : 0;
 }
 
 int __wrap_rename(const char* from, const char* to) {
+  if (LearnerDisk* const learner = OfLearner(from)) return learner->Rename(from, to);
   if (folder_disk == nullptr || !folder_disk->Owns(from)) return __real_rename(from, to);
   return folder_disk->Rename(from, to);
 }
 
 int __wrap_unlink(const char* path) {
+  if (LearnerDisk* const learner = OfLearner(path)) return learner->Unlink(path);
   if (folder_disk == nullptr || !folder_disk->Owns(path)) return __real_unlink(path);
   return folder_disk->Unlink(path);
 }

@@ -14,7 +14,6 @@ namespace buttress::simulation {
 namespace {
 
 constexpr std::int64_t kPlanWaitMs = 2000;
-constexpr std::size_t kKeepLast = 2;  // as run.checkpoints.keep_last
 
 // What a step adds to the weights: the tokens and the verdicts, wherever and whenever sampled.
 void AddTrained(const v1::Group& group, Sha256& sum) {
@@ -37,13 +36,14 @@ struct Fetching {
 }  // namespace
 
 LearnerProcess::LearnerProcess(World& world, Network& network, Checker& checker,
-                               const RunSetup& setup, LearnerFolder& folder, std::uint64_t number,
+                               const RunSetup& setup, LearnerDisk& disk, std::uint64_t number,
                                std::function<void(bool)> ended)
     : world_(world),
       network_(network),
       checker_(checker),
       setup_(setup),
-      folder_(folder),
+      disk_(disk),
+      folder_(disk.folder()),
       ended_(std::move(ended)),
       dice_(world.seed(), "learner process " + std::to_string(number)),
       process_(std::make_shared<Process>(Process{"learner"})) {}
@@ -56,7 +56,7 @@ void LearnerProcess::End(bool done, const std::string& why) {
 }
 
 void LearnerProcess::Start() {
-  world_.Tell("learner: starts with {} checkpoints", folder_.size());
+  world_.Tell("learner: starts");
   Register(std::numeric_limits<std::uint64_t>::max());
 }
 
@@ -67,13 +67,14 @@ void LearnerProcess::Register(std::uint64_t before) {
   *request.mutable_checkpoint() = ToProto(PolicyVersion());
   weights_ = kStartWeights;
   step_ = last_checkpoint_ = 0;
-  if (auto next = folder_.lower_bound(before); next != folder_.begin()) {
-    const Checkpoint& newest = (--next)->second;
-    *request.mutable_checkpoint() = ToProto(newest.version);
-    request.set_run_id(newest.run_id);
-    request.set_checkpoint_learner(newest.learner_sha256);
-    weights_ = newest.weights;
-    step_ = last_checkpoint_ = newest.version.step;
+  const auto newest = folder_.Find(before);
+  world_.Count("a damaged checkpoint was skipped", static_cast<std::int64_t>(folder_.damaged()));
+  if (newest) {
+    *request.mutable_checkpoint() = ToProto(newest->version);
+    request.set_run_id(newest->run_id);
+    request.set_checkpoint_learner(newest->learner_sha256);
+    weights_ = newest->weights;
+    step_ = last_checkpoint_ = newest->version.step;
   }
   network_.RetryCall<v1::RegisterLearnerRequest, v1::RegisterLearnerResponse>(
       process_, request, 0, kGiveUpMs, [this](const Result<v1::RegisterLearnerResponse>& response) {
@@ -85,34 +86,20 @@ void LearnerProcess::Register(std::uint64_t before) {
         epoch_ = response->learner_epoch();
         secret_ = response->learner_secret();
         run_id_ = response->run_id();
-        StartFrom();
-        if (!alive()) return;
+        if (Dies(folder_.StartFrom(step_, epoch_))) return;
         world_.Count("learner registered");
         world_.Tell("learner {}: registered, from step {}", epoch_, step_);
         Announce([this] { GoOn(); });
       });
 }
 
-// As PutCheckpointsAside and MarkAccepted.
-void LearnerProcess::StartFrom() {
-  const auto newer = folder_.upper_bound(step_);
-  for (auto later = newer; later != folder_.end(); ++later) {
-    if (later->second.version.learner_epoch > epoch_)
-      return End(false, "a later learner has written a newer checkpoint");
-  }
-  folder_.erase(newer, folder_.end());
-  if (const auto start = folder_.find(step_); start != folder_.end()) start->second.accepted = true;
-}
-
-// As DeleteOldCheckpoints.
-void LearnerProcess::DeleteOld() {
-  std::size_t accepted = 0;
-  for (auto next = folder_.rbegin(); next != folder_.rend(); ++next) {
-    accepted += next->second.accepted ? 1 : 0;
-    if (accepted < kKeepLast) continue;
-    folder_.erase(folder_.begin(), folder_.find(next->first));
-    return;
-  }
+bool LearnerProcess::Dies(const Status& written) {
+  const bool killed = disk_.disk().killed();
+  if (!killed && written.ok()) return false;
+  if (killed) world_.Count(NameOf(Fault::kLearnerKilledInWrite));
+  End(false, killed ? "it is killed in a write" : written.ToString());
+  if (killed) dice_.Chance(50) ? disk_.FailPower() : disk_.disk().Restart();
+  return true;
 }
 
 void LearnerProcess::Plan() {
@@ -214,26 +201,22 @@ void LearnerProcess::Announce(std::function<void()> then) {
 // The checkpoint is durable some time before the coordinator learns of it.
 void LearnerProcess::WriteCheckpoint(std::function<void()> then) {
   if (hung_) world_.After(0, nullptr, std::exchange(hung_, nullptr));
-  world_.After(hang_ms_ + dice_.Between(20, 400), process_, [this, then = std::move(then)] {
-    if (step_ == last_checkpoint_) return then();
-    const auto found = folder_.find(step_);
-    if (found != folder_.end() && found->second.version.learner_epoch > epoch_)
-      return End(false, "a later learner has written this checkpoint");
-    const PolicyVersion version = {epoch_, step_,
-                                   Sha256Of(fmt::format("checkpoint {} {}", epoch_, weights_))};
-    folder_[step_] = {version, run_id_, Sha256Of(secret_), weights_};
+  const bool writes = step_ != last_checkpoint_;
+  const Checkpoint begun = {{epoch_, step_, ""}, run_id_, Sha256Of(secret_), weights_};
+  if (writes && Dies(folder_.Begin(begun))) return;
+  world_.After(hang_ms_ + dice_.Between(20, 400), process_, [this, writes, then = std::move(then)] {
+    if (!writes) return then();
+    const auto digest = folder_.Finish();
+    if (Dies(digest.status())) return;
     last_checkpoint_ = step_;
     auto request = Named<v1::CheckpointedRequest>();
     request.set_step(step_);
-    request.set_digest(version.digest);
+    request.set_digest(*digest);
     if (ends_early_) request.set_end_reason("simulated");
     Call<v1::CheckpointedRequest, v1::CheckpointedResponse>(
         request, 0, [this, then](const v1::CheckpointedResponse&) {
           world_.Tell("learner {}: checkpoint of step {}", epoch_, step_);
-          if (const auto own = folder_.find(step_); own != folder_.end())
-            own->second.accepted = true;
-          DeleteOld();
-          then();
+          if (!Dies(folder_.Accepted(step_))) then();
         });
   });
 }

@@ -4,31 +4,21 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "tests/simulation/learner/checkpoint_folder.h"
+#include "tests/simulation/learner/learner_disk.h"
 #include "tests/simulation/network.h"
 
 namespace buttress::simulation {
-
-struct Checkpoint {
-  PolicyVersion version;
-  std::string run_id;
-  std::string learner_sha256;  // of the secret of the learner that wrote it
-  std::string weights;
-  bool accepted = false;  // by the coordinator (learner/output/kept_folders.h)
-};
-
-// What is durable of the learner, by step; all processes of the job have it.
-using LearnerFolder = std::map<std::uint64_t, Checkpoint>;
 
 class LearnerProcess {
  public:
   // `number` tells the processes of the cluster apart; `ended` is called once, when the process
   // ends by itself, with whether it has done what it was to do.
   LearnerProcess(World& world, Network& network, Checker& checker, const RunSetup& setup,
-                 LearnerFolder& folder, std::uint64_t number, std::function<void(bool)> ended);
+                 LearnerDisk& disk, std::uint64_t number, std::function<void(bool)> ended);
 
   ~LearnerProcess() { Kill(); }
 
@@ -65,9 +55,10 @@ class LearnerProcess {
   void Commit();
   void Announce(std::function<void()> then);
   void WriteCheckpoint(std::function<void()> then);
-  void StartFrom();
-  void DeleteOld();
   void GoOn();
+
+  // Returns whether the process ends by what it has written.
+  bool Dies(const Status& written);
 
   // Fills in who calls.
   template <class Request>
@@ -94,7 +85,8 @@ class LearnerProcess {
   Network& network_;
   Checker& checker_;
   const RunSetup& setup_;
-  LearnerFolder& folder_;
+  LearnerDisk& disk_;
+  CheckpointFolder folder_;
   const std::function<void(bool)> ended_;
   Dice dice_;
   ProcessPtr process_;

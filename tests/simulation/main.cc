@@ -30,9 +30,11 @@ namespace {
 
 // In so many seeds, everything happens.
 constexpr std::uint64_t kSeedsOfAll = 500;
-constexpr std::array<std::string_view, 5> kMustHappen = {
-    "a damaged ledger was refused", "a backup was restored", "a group was dropped by the operator",
-    "groups were archived", "an audit found a damaged archive"};
+constexpr std::array<std::string_view, 7> kMustHappen = {
+    "a damaged ledger was refused",        "a backup was restored",
+    "a group was dropped by the operator", "groups were archived",
+    "an audit found a damaged archive",    "learner's disk: torn",
+    "a damaged checkpoint was skipped"};
 
 struct Flags {
   SweepOptions sweep;

@@ -54,9 +54,11 @@ enum class Plant : std::uint8_t {
   kFetchNotBegunAnew,
   kLedgerLockLost,
   kStartFenceLost,
+  kCheckpointSyncMissing,
+  kCheckpointNameNotSynced,
 };
 
-inline constexpr std::array<std::string_view, 42> kPlantNames = {
+inline constexpr std::array<std::string_view, 44> kPlantNames = {
     "nothing",
     "database-sync-missing",
     "payload-sync-missing",
@@ -99,6 +101,8 @@ inline constexpr std::array<std::string_view, 42> kPlantNames = {
     "fetch-not-begun-anew",
     "ledger-lock-lost",
     "start-fence-lost",
+    "checkpoint-sync-missing",
+    "checkpoint-name-not-synced",
 };
 
 std::optional<Plant> PlantOf(std::string_view name);

@@ -15,6 +15,7 @@
 extern "C" {
 int __real_open(const char* path, int flags, ...);
 int __real_close(int descriptor);
+ssize_t __real_write(int descriptor, const void* from, size_t size);
 ssize_t __real_pwrite(int descriptor, const void* from, size_t size, off_t offset);
 ssize_t __real_pwritev(int descriptor, const iovec* parts, int count, off_t offset);
 int __real_ftruncate(int descriptor, off_t size);
@@ -30,6 +31,7 @@ namespace buttress::simulation {
 enum class Seam : std::uint8_t {
   kOpen,
   kClose,
+  kPlainWrite,
   kWrite,
   kTruncate,
   kSync,
@@ -46,9 +48,10 @@ enum class Seam : std::uint8_t {
   kLog,
 };
 
-inline constexpr std::array<std::string_view, 16> kSeamNames = {
+inline constexpr std::array<std::string_view, 17> kSeamNames = {
     "seam: open",
     "seam: close",
+    "seam: write",
     "seam: pwritev",
     "seam: ftruncate",
     "seam: fdatasync",

@@ -170,7 +170,8 @@ std::optional<StandbyProcess::Copy> StandbyProcess::Promote(bool power_fails) {
 
 void StandbyProcess::PromoteAlive() {
   if (!folder_) return;
-  world_.Expect(!PrepareToPromote(disk_.folder()).ok(), "the folder of a living standby is its own");
+  world_.Expect(!PrepareToPromote(disk_.folder()).ok(),
+                "the folder of a living standby is its own");
 }
 
 void StandbyProcess::StartEmpty() {
