@@ -38,7 +38,9 @@ GroupTable::GroupTable(const LedgerSnapshot& snapshot)
     AddDerived(row);
     if (!HasPlan(row.state)) line_.insert(id);
   }
-  ForgetFollowers();
+  for (const auto& [id, ended] : snapshot.followers)
+    places_[ended.group.prompt.row].followers.insert(ended.accepted.place());
+  for (const auto& [id, ended] : snapshot.followers) ForgetFollowers(ended.group.prompt.row);
   counts_[Index(GroupState::kSettled)] = snapshot.ended.settled;
   for (const std::int64_t count : dropped_) counts_[Index(GroupState::kDropped)] += count;
 }
@@ -126,12 +128,14 @@ std::optional<std::uint64_t> GroupTable::oldest_ready_step() const {
   return ready_steps_.empty() ? std::nullopt : std::optional(*ready_steps_.begin());
 }
 
-// The other members are derived from these.
+// The other members are derived from these; of the derived ones, the sums are compared as well, so
+// that a restored table proves them.
 bool GroupTable::operator==(const GroupTable& other) const {
   return rows_ == other.rows_ && accepted_ == other.accepted_ && ended_tags_ == other.ended_tags_ &&
          dropped_ == other.dropped_ && counts_ == other.counts_ &&
-         active_slots_ == other.active_slots_ && followers_ == other.followers_ &&
-         ended_tokens_ == other.ended_tokens_;
+         slot_holders_ == other.slot_holders_ && followers_ == other.followers_ &&
+         ended_tokens_ == other.ended_tokens_ && tokens_under_way_ == other.tokens_under_way_ &&
+         planned_ == other.planned_;
 }
 
 std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {
@@ -157,11 +161,14 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   AddDerived(row);
   out.groups.push_back(row);
   if (HasPlan(state) || HasEnded(state)) line_.erase(id);
-  if (!IsAccepted(state)) ForgetFollowers();
+  if (!IsAccepted(state)) ForgetFollowers(row.prompt.row);
   if (!HasEnded(state)) return;
   if (const auto content = accepted_.find(id); content != accepted_.end()) {
     CountEnded(row, *content->second.head, out);
-    if (Follows(row, content->second)) followers_[id] = {row, content->second};
+    if (Follows(row, content->second)) {
+      followers_[id] = {row, content->second};
+      places_[row.prompt.row].followers.insert(content->second.place());
+    }
     ended_tags_[id] = ContentTag(content->second.content_sha256);
     ForgetOldTags();
   }
@@ -182,23 +189,24 @@ void GroupTable::CountEnded(const GroupRow& row, const v1::GroupHead& head, Ledg
 }
 
 void GroupTable::AddTokensTo(TokenAccount& account) const {
-  account.trained += ended_tokens_.trained;
-  account.masked += ended_tokens_.masked;
+  account.trained += ended_tokens_.trained + tokens_under_way_.trained;
+  account.masked += ended_tokens_.masked + tokens_under_way_.masked;
   account.stale += ended_tokens_.stale;
-  for (const auto& [id, group] : accepted_) AddGroup(rows_.at(id), *group.head, account);
+  account.parked += tokens_under_way_.parked;
 }
 
 bool GroupTable::Follows(const GroupRow& group, const AcceptedGroup& accepted) const {
-  const auto before = accepted_of_.find(group.prompt.row);
-  return before != accepted_of_.end() && std::ranges::any_of(before->second, [&](std::uint64_t id) {
-           return this->accepted(id).place() < accepted.place();
-         });
+  const auto prompt = places_.find(group.prompt.row);
+  return prompt != places_.end() && *prompt->second.accepted.begin() < accepted.place();
 }
 
-void GroupTable::ForgetFollowers() {
-  std::erase_if(followers_, [this](const auto& entry) {
-    return !Follows(entry.second.group, entry.second.accepted);
-  });
+void GroupTable::ForgetFollowers(std::uint64_t prompt_row) {
+  auto& [accepted, followers] = places_[prompt_row];
+  while (!followers.empty() && (accepted.empty() || *followers.begin() < *accepted.begin())) {
+    followers_.erase(followers.begin()->second);
+    followers.erase(followers.begin());
+  }
+  if (accepted.empty()) places_.erase(prompt_row);
 }
 
 void GroupTable::ForgetOldTags() {
@@ -207,24 +215,38 @@ void GroupTable::ForgetOldTags() {
 }
 
 void GroupTable::AddDerived(const GroupRow& row) {
-  ++counts_[Index(row.state)];
-  if (row.holds_slot) ++active_slots_;
-  if (row.state == GroupState::kPending) pending_.insert(row.group_id);
-  if (IsUnready(row.state)) unready_.insert(row.group_id);
-  if (IsAccepted(row.state)) accepted_of_[row.prompt.row].insert(row.group_id);
+  const std::uint64_t id = row.group_id;
+  Count(row, 1);
+  if (row.holds_slot) slot_holders_.insert(id);
+  if (row.state == GroupState::kPending) pending_.insert(id);
+  if (IsUnready(row.state)) unready_.insert(id);
+  if (IsAccepted(row.state)) places_[row.prompt.row].accepted.insert(accepted(id).place());
   if (row.state == GroupState::kReady) ready_steps_.insert(OldestStep(row));
 }
 
 void GroupTable::RemoveDerived(const GroupRow& row) {
-  --counts_[Index(row.state)];
-  if (row.holds_slot) --active_slots_;
-  if (row.state == GroupState::kPending) pending_.erase(row.group_id);
-  if (IsUnready(row.state)) unready_.erase(row.group_id);
+  const std::uint64_t id = row.group_id;
+  Count(row, -1);
+  slot_holders_.erase(id);
+  pending_.erase(id);
+  unready_.erase(id);
+  if (IsAccepted(row.state)) places_[row.prompt.row].accepted.erase(accepted(id).place());
   if (row.state == GroupState::kReady) ready_steps_.erase(ready_steps_.find(OldestStep(row)));
+}
+
+void GroupTable::Count(const GroupRow& row, std::int64_t sign) {
+  counts_[Index(row.state)] += sign;
   if (!IsAccepted(row.state)) return;
-  const auto same_prompt = accepted_of_.find(row.prompt.row);
-  same_prompt->second.erase(row.group_id);
-  if (same_prompt->second.empty()) accepted_of_.erase(same_prompt);
+  const v1::GroupHead& head = *accepted(row.group_id).head;
+  TokenAccount tokens;
+  AddGroup(row, head, tokens);
+  tokens_under_way_.trained += sign * tokens.trained;
+  tokens_under_way_.masked += sign * tokens.masked;
+  tokens_under_way_.parked += sign * tokens.parked;
+  if (!HasPlan(row.state)) return;
+  DrawnTotals totals;
+  totals.Add(head);
+  planned_.Add(totals, sign);
 }
 
 }  // namespace buttress

@@ -12,8 +12,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lib/experience/plan.h"
 #include "lib/ledger/rows.h"
 #include "lib/ledger/token_account.h"
 
@@ -24,7 +26,27 @@ using GroupLine =
     __gnu_pbds::tree<std::uint64_t, __gnu_pbds::null_type, std::less<>, __gnu_pbds::rb_tree_tag,
                      __gnu_pbds::tree_order_statistics_node_update>;
 
-// Not thread-safe. Every method that changes a group appends its row to `out`.
+// Sums over completions whose mean length is reported.
+struct LengthTotals {
+  std::int64_t completions = 0;
+  std::int64_t tokens = 0;
+
+  // A `sign` of -1 takes them back.
+  void Add(const DrawnTotals& totals, std::int64_t sign) {
+    completions += sign * totals.completions;
+    tokens += sign * totals.tokens;
+  }
+
+  // Returns 0 without completions.
+  double mean() const {
+    return completions == 0 ? 0 : static_cast<double>(tokens) / static_cast<double>(completions);
+  }
+
+  bool operator==(const LengthTotals&) const = default;
+};
+
+// Not thread-safe. A call costs the same however many planned and ended groups the table holds,
+// where it does not say otherwise. Every method that changes a group appends its row to `out`.
 class GroupTable {
  public:
   GroupTable() = default;
@@ -85,8 +107,8 @@ class GroupTable {
   // any other.
   std::optional<std::uint64_t> EndedTag(std::uint64_t group_id) const;
 
-  // Returns the ids of the groups in `state`, in rising order. REQUIRES: a state of groups under
-  // way.
+  // Returns the ids of the groups in `state`, in rising order, after a walk through all rows.
+  // REQUIRES: a state of groups under way.
   std::vector<std::uint64_t> InState(GroupState state) const;
 
   // Returns the groups without a plan (pending, leased, ready), in admission order.
@@ -107,8 +129,10 @@ class GroupTable {
 
   const std::map<std::uint64_t, GroupRow>& rows() const { return rows_; }
 
-  // Returns the number of groups that hold a slot.
-  std::int64_t active_slots() const { return active_slots_; }
+  // Returns the groups that hold a slot.
+  const std::set<std::uint64_t>& slot_holders() const { return slot_holders_; }
+
+  std::int64_t active_slots() const { return static_cast<std::int64_t>(slot_holders_.size()); }
 
   const std::array<std::int64_t, kGroupStates>& counts() const { return counts_; }
 
@@ -117,34 +141,49 @@ class GroupTable {
   // Adds what became of the tokens of all accepted groups.
   void AddTokensTo(TokenAccount& account) const;
 
+  // Returns the sums over the completions of the groups that have a plan and have not ended.
+  const LengthTotals& planned() const { return planned_; }
+
   bool operator==(const GroupTable& other) const;
 
  private:
+  using Place = std::pair<PayloadEnd, std::uint64_t>;  // AcceptedGroup::place
+
+  // Of a prompt with accepted groups under way: these, and its followers.
+  struct PromptPlaces {
+    std::set<Place> accepted;
+    std::set<Place> followers;
+  };
+
   GroupRow& Detach(std::uint64_t group_id);
   void Attach(GroupRow& row, GroupState state, LedgerChanges& out);
   void ForgetOldTags();
   // Whether the group came in after an accepted one of its prompt that is under way.
   bool Follows(const GroupRow& group, const AcceptedGroup& accepted) const;
-  void ForgetFollowers();
+  // Forgets the followers of a prompt that no group under way came in before.
+  void ForgetFollowers(std::uint64_t prompt_row);
   void CountEnded(const GroupRow& row, const v1::GroupHead& head, LedgerChanges& out);
   // Add the row to, and remove it from, everything that is derived from rows.
   void AddDerived(const GroupRow& row);
   void RemoveDerived(const GroupRow& row);
+  void Count(const GroupRow& row, std::int64_t sign);
 
   std::map<std::uint64_t, GroupRow> rows_;
   std::map<std::uint64_t, AcceptedGroup> accepted_;
   std::map<std::uint64_t, EndedGroup> followers_;
   GroupLine line_;
   std::set<std::uint64_t> pending_;
-  std::set<std::uint64_t> unready_;                               // pending and leased
-  std::multiset<std::uint64_t> ready_steps_;                      // OldestStep of the ready groups
-  std::map<std::uint64_t, std::set<std::uint64_t>> accepted_of_;  // by row of the dataset
-  std::map<std::uint64_t, std::uint64_t> ended_tags_;             // by group id
+  std::set<std::uint64_t> unready_;  // pending and leased
+  std::set<std::uint64_t> slot_holders_;
+  std::multiset<std::uint64_t> ready_steps_;           // OldestStep of the ready groups
+  std::map<std::uint64_t, PromptPlaces> places_;       // by row of the dataset
+  std::map<std::uint64_t, std::uint64_t> ended_tags_;  // by group id
   std::uint64_t next_group_id_ = 1;
-  std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};
   std::array<std::int64_t, kDropReasons> dropped_{};
   EndedTokens ended_tokens_;
+  TokenAccount tokens_under_way_;
+  LengthTotals planned_;
 };
 
 }  // namespace buttress

@@ -326,9 +326,6 @@ class Scheduler {
   std::int64_t ReplaceCap() const;
   bool TokensAreSpent() const;
 
-  // scheduler_restore.cc
-  void FillLengths(SchedulerStatus& status) const;
-
   // scheduler_learner.cc
   Status CheckEpoch(std::uint64_t learner_epoch) const;
   Status CheckCheckpoint(const PolicyVersion& checkpoint) const;
@@ -368,6 +365,7 @@ class Scheduler {
   WorkerTokenTable tokens_;
   std::map<std::uint64_t, PlanRow> plans_;           // not settled, by step
   std::int64_t missing_ = 0;                         // places of plans_ without a group
+  LengthTotals drawn_;                               // of what was drawn for plans_
   std::vector<PromptHistory> history_;               // by row of the dataset
   PromptRecords records_;                            // of the selection
   std::map<std::string, SkipCounts> skipped_;        // prompts passed over, by source

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "coordinator/schedule/scheduler.h"
@@ -278,7 +279,9 @@ bool Scheduler::FillPlan(std::uint64_t step, LedgerChanges& out) {
     MoveToPlan(*next, step, i, out);
     const v1::GroupHead& group = *groups_.accepted(*next).head;
     collapse_.Refill(step, group, plan.collapse);
+    drawn_.Add(plan.drawn, -1);
     plan.drawn.Add(group);
+    drawn_.Add(plan.drawn, 1);
     plan.group_ids[i] = *next++;
     out.refills.push_back({plan, static_cast<std::uint32_t>(i)});
   }
@@ -324,6 +327,7 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
   for (const auto& [id, accepted] : replaced_) contents.push_back(&accepted);
   plan.collapse = collapse_.Observe(step, contents);
   for (const AcceptedGroup* group : contents) plan.drawn.Add(*group->head);
+  drawn_.Add(plan.drawn, 1);
   replaced_.clear();
   plans_[step] = plan;
   out.plans.push_back(plan);
@@ -434,9 +438,9 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const ManifestRow& weigh
   if (digests_.size() > kKeptVersions) digests_.erase(digests_.begin());
   workers_.Announce(version);
   out.manifests.push_back(weights);
-  for (const std::uint64_t id : groups_.InState(GroupState::kTrained)) {
+  for (const std::uint64_t id : std::set(groups_.slot_holders())) {
     const GroupRow& group = *groups_.Find(id);
-    if (!group.holds_slot || group.step > version.step) continue;
+    if (group.state != GroupState::kTrained || group.step > version.step) continue;
     groups_.Edit(id, out, [](GroupRow& row) { row.holds_slot = false; });
   }
   return OkStatus();
@@ -476,6 +480,7 @@ std::uint64_t Scheduler::FirstNeededSegment() const {
 void Scheduler::Settle(std::uint64_t step, LedgerChanges& out) {
   for (auto plan = plans_.begin(); plan != plans_.end() && plan->first <= step;
        plan = plans_.erase(plan)) {
+    drawn_.Add(plan->second.drawn, -1);
     for (const std::uint64_t id : plan->second.group_ids)
       groups_.Move(id, GroupState::kSettled, out);
   }

@@ -104,7 +104,10 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       stop_requested_(snapshot.early_end.has_value()),
       learner_knows_stop_(stop_requested_),
       early_end_(snapshot.early_end) {
-  for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
+  for (const auto& [step, plan] : plans_) {
+    missing_ += Missing(plan);
+    drawn_.Add(plan.drawn, 1);
+  }
   for (const LearnerRow& learner : snapshot.learners) {
     lineage_.Start(learner.learner_epoch, learner.start_step);
     learner_secrets_[learner.learner_epoch] = learner.secret_sha256;
@@ -174,7 +177,8 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.kept_tokens = partials_.tokens();
   status.collapse = collapse_.total();
   status.collapse_by_source = collapse_.by_source();
-  FillLengths(status);
+  status.drawn_length = drawn_.mean();
+  status.planned_length = groups_.planned().mean();
   groups_.AddTokensTo(status.tokens);
   tokens_.AddTo(status.tokens, [this](const std::string& id, std::uint64_t incarnation) {
     const auto worker = workers_.known().find(id);
@@ -183,29 +187,11 @@ SchedulerStatus Scheduler::GetStatus() const {
   return status;
 }
 
-void Scheduler::FillLengths(SchedulerStatus& status) const {
-  DrawnTotals drawn, planned;
-  for (const auto& [step, plan] : plans_) {
-    drawn.completions += plan.drawn.completions;
-    drawn.tokens += plan.drawn.tokens;
-    for (const std::uint64_t id : plan.group_ids) {
-      if (id != 0) planned.Add(*groups_.accepted(id).head);
-    }
-  }
-  const auto mean = [](const DrawnTotals& totals) {
-    return totals.completions == 0
-               ? 0.0
-               : static_cast<double>(totals.tokens) / static_cast<double>(totals.completions);
-  };
-  status.drawn_length = mean(drawn);
-  status.planned_length = mean(planned);
-}
-
 bool Scheduler::SameState(const Scheduler& other) const {
   RunRow run = run_;
   run.coordinator_epoch = other.run_.coordinator_epoch;
   return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ &&
-         history_ == other.history_ &&
+         drawn_ == other.drawn_ && history_ == other.history_ &&
          (!selects_prompts() || records_.SameOf(groups_.rows(), other.records_)) &&
          skipped_ == other.skipped_ && replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
          learner_secrets_ == other.learner_secrets_ && digests_ == other.digests_ &&
