@@ -66,6 +66,25 @@ TEST(SchedulerLearner, AskingForAPlanCostsNothingWhileItsGroupsAreMissing) {
   EXPECT_EQ(rig.PlannedIds(1).size(), 20000U);
 }
 
+TEST(SchedulerLearner, ATurnCostsTheSameHoweverManyGroupsAreTrained) {
+  SchedulerOptions options = SmallRun();
+  options.prompts = 5000;
+  options.steps = 20;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    rig.Admit();
+    for (const GrantedLease& lease : rig.Exchange(2 * options.prompts).leases) rig.Submit(lease);
+    ASSERT_TRUE(rig.Plan(step)->plan.has_value());
+    ASSERT_TRUE(rig.Train(step).ok());
+    rig.Announce(step);
+  }
+  ASSERT_EQ(rig.scheduler.groups().counts()[static_cast<std::size_t>(kTrained)], 20000);
+  const double begin = MonotonicSeconds();
+  for (int turn = 0; turn < 5000; ++turn)
+    ASSERT_EQ(rig.scheduler.GetStatus().tokens.difference(), 0);
+  EXPECT_LT(MonotonicSeconds() - begin, 1.0) << "a walk of the groups at every turn takes minutes";
+}
+
 TEST(SchedulerLearner, ThePlanOfAStepIsTheSameAcrossACoordinatorRestart) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
