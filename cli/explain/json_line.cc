@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/text/bounded_json.h"
+#include "lib/base/text/json_fault.h"
 #include "lib/base/text/unicode.h"
 
 namespace buttress {
@@ -55,20 +56,12 @@ json ParseLine(std::string_view line) {
 }
 
 std::string WhyNoObject(std::string_view line) {
-  if (const auto bad = FirstInvalidUtf8(line))
-    return fmt::format("byte {} is not UTF-8: {}", *bad + 1, Around(line, *bad));
   if (NestedDeeper(line)) return fmt::format("it is nested deeper than {} levels", kMaxJsonDepth);
-  const std::string text = Repaired(line);
-  try {
-    return fmt::format("it is of the type {}: {}", json::parse(text).type_name(), Around(text, 0));
-  } catch (const json::parse_error& error) {
-    // `byte` counts from 1, and is behind the text where that breaks off.
-    const std::size_t at = error.byte > 0 ? error.byte - 1 : 0;
-    if (at >= text.size()) return "it breaks off after: " + Around(text, text.size());
-    return fmt::format("byte {} is no JSON: {}", at + 1, Around(text, at));
-  } catch (const json::exception&) {  // a number that no double holds
-    return "it has a number beyond all bounds";
-  }
+  // A repair moves the bytes behind it; those that are not UTF-8 are named as the file has them.
+  const std::string text = FirstInvalidUtf8(line) ? std::string(line) : Repaired(line);
+  const auto [what, at] = FaultOfJson(text);
+  if (!at) return what;
+  return what + (*at < text.size() ? ": " : " after: ") + Around(text, *at);
 }
 
 }  // namespace buttress
