@@ -395,11 +395,15 @@ TEST_F(CoordinatorLoopTest, ATurnThatDoesNotFitOnTheDiskIsWrittenLaterAndNotAckn
       clock_.Pass(1500);
       EXPECT_TRUE(IsPaused(Call([](Turn&, bool) { return OkStatus(); })));
     }
-    EXPECT_EQ(leased_in_ledger(), 0);
+    EXPECT_EQ(leased_in_ledger(), 0) << "what was refused is not durable";
   }
   clock_.Pass(1500);
   EXPECT_TRUE(Call([](Turn&, bool) { return OkStatus(); }).ok());
   EXPECT_EQ(leased_in_ledger(), 1) << "what the refused call had changed is written first";
+  {
+    const FullDisk full(1);
+    EXPECT_EQ(leased_in_ledger(), 1) << "a full disk hides no lease from the check above";
+  }
   // The worker, which was told of nothing, asks again and is given the same lease.
   std::vector<LeaseRef> again;
   ASSERT_TRUE(Call([&](Turn& turn, bool) {
