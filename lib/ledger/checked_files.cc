@@ -5,19 +5,16 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "lib/ledger/checked_log.h"
 #include "lib/ledger/sqlite_layer.h"
 
 namespace buttress {
 namespace {
-
-static_assert(std::endian::native == std::endian::little,
-              "SQLite sums the log up in the byte order of the machine");
 
 constexpr char kName[] = "checked";
 constexpr int kSealedBytes = kPageBytes - kSealBytes;
@@ -25,20 +22,7 @@ constexpr int kSealedBytes = kPageBytes - kSealBytes;
 // when it reads the page.
 constexpr int kLeastChecked = 512;
 
-// Sizes and places in the write-ahead log.
-constexpr int kLogHeader = 32;
-constexpr int kFrameHeader = 24;
-constexpr int kFrame = kFrameHeader + kPageBytes;
-constexpr int kSum = 8;     // the last bytes of either header
-constexpr int kSummed = 8;  // the first bytes of a frame's header
-
 thread_local std::string found_damage;
-
-int Damage(const std::string& path, std::string_view what) {
-  found_damage =
-      fmt::format("{} is damaged: {} does not have its checksum; {}", path, what, kLedgerMend);
-  return SQLITE_IOERR_DATA;
-}
 
 class DatabaseFile : public ForwardingFile {
  public:
@@ -58,7 +42,7 @@ class DatabaseFile : public ForwardingFile {
     std::memcpy(&seal, page.data() + kSealedBytes, kSealBytes);
     const std::uint32_t number = NumberAt(offset);
     if (seal == SealOf(page.data(), number)) return SQLITE_OK;
-    return Damage(path_, fmt::format("page {}", number));
+    return WrongChecksum(path_, fmt::format("page {}", number));
   }
 
   int Write(const void* from, int size, sqlite3_int64 offset) override {
@@ -78,58 +62,6 @@ class DatabaseFile : public ForwardingFile {
   const std::string path_;
 };
 
-// The running sum of the log: each frame's goes on from the one before.
-struct LogSum {
-  std::array<std::uint32_t, 2> sums;
-
-  void Add(const char* bytes, int size) {
-    for (int i = 0; i < size; i += 8) {
-      std::array<std::uint32_t, 2> words;
-      std::memcpy(words.data(), bytes + i, sizeof words);
-      sums[0] += words[0] + sums[1];
-      sums[1] += words[1] + sums[0];
-    }
-  }
-
-  // As it is stored, with the high byte first.
-  void Load(const char* stored) {
-    std::memcpy(sums.data(), stored, sizeof sums);
-    for (std::uint32_t& sum : sums) sum = __builtin_bswap32(sum);
-  }
-
-  bool operator==(const LogSum&) const = default;
-};
-
-class LogFile : public ForwardingFile {
- public:
-  LogFile(OpenSqliteFile real, std::string path)
-      : ForwardingFile(std::move(real)), path_(std::move(path)) {}
-
-  // SQLite reads whole frames when it recovers the log, and checks them itself.
-  int Read(void* to, int size, sqlite3_int64 offset) override {
-    const int code = ForwardingFile::Read(to, size, offset);
-    const sqlite3_int64 frame = offset - kFrameHeader;
-    if (code != SQLITE_OK || size != kPageBytes || (frame - kLogHeader) % kFrame != 0) return code;
-    std::array<char, kSum> before;
-    std::array<char, kFrameHeader> header;
-    const sqlite3_int64 end_of_header_before =
-        frame == kLogHeader ? frame : frame - kFrame + kFrameHeader;
-    if (ForwardingFile::Read(before.data(), kSum, end_of_header_before - kSum) != SQLITE_OK ||
-        ForwardingFile::Read(header.data(), kFrameHeader, frame) != SQLITE_OK)
-      return SQLITE_IOERR_READ;
-    LogSum sum, stored;
-    sum.Load(before.data());
-    sum.Add(header.data(), kSummed);
-    sum.Add(static_cast<const char*>(to), kPageBytes);
-    stored.Load(header.data() + kFrameHeader - kSum);
-    if (sum == stored) return SQLITE_OK;
-    return Damage(path_, fmt::format("frame {}", (frame - kLogHeader) / kFrame + 1));
-  }
-
- private:
-  const std::string path_;
-};
-
 class CheckedLayer : public SqliteLayer {
  public:
   CheckedLayer() : SqliteLayer(kName, Use::kByName) {}
@@ -142,7 +74,7 @@ class CheckedLayer : public SqliteLayer {
     if ((flags & SQLITE_OPEN_MAIN_DB) != 0)
       file = std::make_unique<DatabaseFile>(std::move(real), name);
     else if ((flags & SQLITE_OPEN_WAL) != 0)
-      file = std::make_unique<LogFile>(std::move(real), name);
+      file = CheckedLog(std::move(real), name);
     else
       file = std::make_unique<ForwardingFile>(std::move(real));
     return SQLITE_OK;
@@ -160,6 +92,15 @@ const char* CheckedFiles() {
   static const auto& layer = *new CheckedLayer();  // databases may outlive every static object
   static_cast<void>(layer);
   return kName;
+}
+
+int Damage(const std::string& path, std::string_view fault) {
+  found_damage = fmt::format("{} is damaged: {}; {}", path, fault, kLedgerMend);
+  return SQLITE_IOERR_DATA;
+}
+
+int WrongChecksum(const std::string& path, std::string_view what) {
+  return Damage(path, fmt::format("{} does not have its checksum", what));
 }
 
 std::string TakeDamage() { return std::exchange(found_damage, {}); }

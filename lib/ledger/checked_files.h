@@ -3,14 +3,13 @@
 //
 // The last 4 bytes of each page, which SQLite leaves free (its "reserved bytes"), are the page's
 // seal: a CRC-32 of its other bytes and its number. A page gets its seal when it is written to the
-// database, and is checked when it is read from there. In the write-ahead log it has no seal yet; a
-// read checks the checksum of its frame there
-// (https://www.sqlite.org/fileformat2.html#the_write_ahead_log). A log whose end is damaged reads
-// as a shorter one: see ledger_lock.h.
+// database, and is checked when it is read from there. In the write-ahead log it has no seal yet:
+// see checked_log.h.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace buttress {
 
@@ -33,5 +32,10 @@ const char* CheckedFiles();
 // Returns what the last such read of this thread found, once: the file, the place, and the mend.
 // Empty if it found nothing.
 std::string TakeDamage();
+
+// For the files of the layer. Note damage of the file `path` for TakeDamage, and return
+// SQLITE_IOERR_DATA.
+int Damage(const std::string& path, std::string_view fault);
+int WrongChecksum(const std::string& path, std::string_view what);
 
 }  // namespace buttress

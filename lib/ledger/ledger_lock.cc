@@ -13,19 +13,30 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/os/fd.h"
+#include "lib/ledger/checked_log.h"
+
 namespace buttress {
 namespace {
 
-// The file's first line is the process id, of a fixed length; the second one is a transaction and
-// its checksum.
+// The file's lines, of a fixed length: the process id; a transaction; the end of the log. The last
+// two have a checksum.
 constexpr std::size_t kPidLine = 16;
+constexpr std::size_t kTransactionLine = 63;
 
 std::string LockPath(const std::string& path) { return path + ".lock"; }
 
-std::string TextOf(const LedgerTransaction& last) {
-  const std::string text = fmt::format("{} {:020}", last.ledger_id, last.number);
+std::string Checked(const std::string& text) {
   const auto check = crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size());
   return fmt::format("{} {:08x}\n", text, check);
+}
+
+std::string TextOf(const LedgerTransaction& last) {
+  return Checked(fmt::format("{} {:020}", last.ledger_id, last.number));
+}
+
+std::string TextOf(const LogEnd& end) {
+  return Checked(fmt::format("{:016x} {:010}", end.salts, end.frames));
 }
 
 // The kernel tells no error of a whole line that matters here: without the line a message has no
@@ -43,6 +54,22 @@ std::optional<LedgerTransaction> LastAcknowledged(const std::string& path) {
   LedgerTransaction last;
   std::istringstream(line) >> last.ledger_id >> last.number;
   return TextOf(last) == line + "\n" ? std::optional(last) : std::nullopt;
+}
+
+std::optional<LogEnd> RememberedLogEnd(const std::string& path) {
+  std::ifstream file(LockPath(path));
+  std::string line;
+  if (!file.seekg(kPidLine + kTransactionLine) || !std::getline(file, line)) return std::nullopt;
+  LogEnd end;
+  std::istringstream(line) >> std::hex >> end.salts >> std::dec >> end.frames;
+  return TextOf(end) == line + "\n" ? std::optional(end) : std::nullopt;
+}
+
+void RememberLogEnd(const std::string& path, const LogEnd& end, Lasts lasts) {
+  const OwnedFd file(open(LockPath(path).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (file.get() < 0) return;
+  WriteLine(file.get(), TextOf(end), kPidLine + kTransactionLine);
+  if (lasts == Lasts::kBeyondPower && fdatasync(file.get()) != 0) errno = 0;
 }
 
 // The kernel releases the lock when the process ends, however it ends: a second coordinator on this

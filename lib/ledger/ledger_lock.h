@@ -5,7 +5,7 @@
 // failure that is the end of what was synced; after damage the log reads as a shorter one, without
 // transactions that were acknowledged. The number of the last one, which is kept apart, tells the
 // two apart: it is written once the log is synced, so it is never ahead of what a power failure
-// leaves.
+// leaves. The file also remembers how long the log is: see checked_log.h.
 #pragma once
 
 #include <cstdint>

@@ -8,11 +8,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "lib/experience/codec.h"
 #include "lib/ledger/audit.h"
 #include "lib/ledger/checked_files.h"
+#include "lib/ledger/checked_log.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/reader.h"
 #include "lib/ledger/schema.h"
@@ -160,39 +164,97 @@ TEST_F(LedgerTest, ADamagedFrameOfTheLogIsToldByItsNumber) {
   EXPECT_THAT(read.message(), testing::ContainsRegex("/ledger.db-wal is damaged: frame [0-9]+ "));
 }
 
-TEST_F(LedgerTest, ALogThatHasLostItsEndIsRefused) {
-  const std::string killed = folder_.path() + "/killed/ledger.db";
-  const auto copy_files = [&] {
+// What a killed coordinator leaves of two transactions, of which the second adds a group.
+class KilledLedgerTest : public LedgerTest {
+ protected:
+  KilledLedgerTest() {
     std::filesystem::create_directory(folder_.path() + "/killed");
-    for (const char* part : {"", "-wal", ".lock"}) {
-      std::filesystem::copy_file(path_ + part, killed + part,
-                                 std::filesystem::copy_options::overwrite_existing);
-    }
-  };
-  const std::unique_ptr<Ledger> ledger = Open();
-  LedgerChanges changes;
-  changes.run = FirstRun();
-  ASSERT_TRUE(ledger->Write(changes).ok());
-  const auto synced = std::filesystem::file_size(path_ + "-wal");
-  changes.groups = {Pending(1)};
-  ASSERT_TRUE(ledger->Write(changes).ok());
-
-  copy_files();
-  EXPECT_EQ((*Ledger::Open(killed))->Load()->groups.size(), 1);
-  for (const std::uintmax_t place : {std::uintmax_t{3}, std::uintmax_t{5000}, synced + 500}) {
-    copy_files();
-    FlipBit(killed + "-wal", place);
-    for (const Status& status :
-         {LedgerReader::Open(killed).status(), Ledger::Open(killed).status()}) {
-      EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-      EXPECT_THAT(status.message(), HasSubstr("ledger.db-wal is damaged"));
-      EXPECT_THAT(status.message(), HasSubstr("transaction 2 was acknowledged, and only "));
-    }
-    EXPECT_EQ(std::filesystem::file_size(killed + "-wal"),
-              std::filesystem::file_size(path_ + "-wal"));
+    std::unique_ptr<Ledger> ledger = Open();
+    LedgerChanges changes;
+    changes.run = FirstRun();
+    EXPECT_TRUE(ledger->Write(changes).ok());
+    synced_ = std::filesystem::file_size(path_ + "-wal");
+    changes.groups = {Pending(1)};
+    EXPECT_TRUE(ledger->Write(changes).ok());
+    for (const char* part : {"", "-wal", ".lock"}) files_[part] = TextOf(path_ + part);
+    ledger.reset();
+    copied_ = TextOf(path_);
   }
-  std::filesystem::remove(killed + ".lock");
-  EXPECT_EQ((*Ledger::Open(killed))->Load()->groups.size(), 0);
+
+  void PutBack() {
+    for (const auto& [part, content] : files_)
+      std::ofstream(killed_ + part, std::ios::binary) << content;
+  }
+
+  static std::string TextOf(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  void ExpectRefused(const std::string& why) const {
+    for (const Status& status :
+         {LedgerReader::Open(killed_).status(), Ledger::Open(killed_).status(),
+          CopyLedger(killed_, killed_ + ".copy")}) {
+      EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+      EXPECT_THAT(status.message(), testing::ContainsRegex("ledger.db-wal is damaged: " + why));
+      EXPECT_THAT(status.message(), HasSubstr(kLedgerMend));
+    }
+    EXPECT_EQ(std::filesystem::file_size(killed_ + "-wal"), files_.at("-wal").size());
+  }
+
+  std::size_t Groups() const { return (*Ledger::Open(killed_))->Load()->groups.size(); }
+
+  const std::string killed_ = folder_.path() + "/killed/ledger.db";
+  std::map<std::string, std::string> files_;
+  std::string copied_;         // the database with the whole log in it
+  std::uintmax_t synced_ = 0;  // of the log, after the first transaction
+};
+
+TEST_F(KilledLedgerTest, ADamagedLogIsRefused) {
+  PutBack();
+  EXPECT_EQ(Groups(), 1);
+  const std::map<std::uintmax_t, std::string> damage = {
+      {3, "its header does"}, {5000, "frame 2 does"}, {synced_ + 500, "frame [0-9]+ does"}};
+  for (const auto& [place, why] : damage) {
+    PutBack();
+    FlipBit(killed_ + "-wal", place);
+    ExpectRefused(why);
+  }
+  files_["-wal"].resize(synced_);
+  PutBack();
+  ExpectRefused("it has less than [0-9]+ frames");
+  std::filesystem::remove(killed_ + ".lock");
+  EXPECT_EQ(Groups(), 0);
+}
+
+// The process dies while SQLite copies the log, page by page: the page with the number of the last
+// transaction may be there without those that the transaction changed.
+TEST_F(KilledLedgerTest, ADamagedLogThatIsCopiedInPartIsRefused) {
+  ASSERT_GT(copied_.size(), 10 * kPageBytes);
+  for (std::size_t bytes = 0; bytes <= copied_.size(); bytes += kPageBytes) {
+    std::string& database = files_[""];
+    if (database.size() < bytes) database.resize(bytes);
+    database.replace(0, bytes, copied_, 0, bytes);
+    PutBack();
+    EXPECT_EQ(Groups(), 1) << bytes;
+    PutBack();
+    FlipBit(killed_ + "-wal", 2573);
+    ExpectRefused("frame 1 does");
+  }
+}
+
+// The lock of a program that did not remember where the log ends.
+TEST_F(KilledLedgerTest, AnOldLockStillHasTheNumberOfTheLastTransaction) {
+  std::string& lock = files_[".lock"];
+  lock.resize(lock.find('\n', lock.find('\n') + 1) + 1);
+  PutBack();
+  EXPECT_EQ(RememberedLogEnd(killed_), std::nullopt);
+  EXPECT_EQ(Groups(), 1);
+  PutBack();
+  FlipBit(killed_ + "-wal", 5000);
+  const Status status = Ledger::Open(killed_).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("transaction 2 was acknowledged, and only "));
 }
 
 TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
