@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lib/ledger/checked_files.h"
+#include "lib/ledger/checked_log.h"
 #include "lib/ledger/ledger.h"
 #include "tests/support/fakes/simulated_disk.h"
 #include "tests/support/temp_dir.h"
@@ -30,6 +31,7 @@ enum class Planted : std::uint8_t {
   kNothing,
   kNewSeal,   // a page with a flipped bit has a right seal
   kNoMemory,  // of the transaction that was acknowledged last
+  kNoLogEnd,  // memory of how long the log was
 };
 
 struct Counts {
@@ -63,7 +65,8 @@ class KilledLedger {
       if (random_.Below(3) != 0) continue;
       EXPECT_TRUE(rig.Checkpoint(step).ok());
     }
-    disk_.KillAfter(0);
+    // Many die while the log is copied into the database.
+    disk_.KillAfter(random_.Below(2) * random_.Below(60));
     ledger_.reset();
     disk_.Restart();
     files_ = disk_.files();
@@ -87,6 +90,7 @@ class KilledLedger {
     bytes[place] = static_cast<char>(bytes[place] ^ (1 << random_.Below(8)));
     ++(in_log ? counts.in_log : counts.in_database);
     if (planted == Planted::kNoMemory) std::filesystem::remove(path_ + ".lock");
+    if (planted == Planted::kNoLogEnd) RememberLogEnd(path_, {}, Lasts::kBeyondProcess);
     if (planted == Planted::kNewSeal && !in_log) Seal(bytes, place / kPageBytes);
   }
 
@@ -158,7 +162,7 @@ TEST(LedgerFlipProperty, AFlippedBitIsFoundOrChangesNothing) {
 
 // The property above means nothing unless it would be seen to break.
 TEST(LedgerFlipProperty, ItNeedsTheSealsAndTheMemory) {
-  for (const Planted planted : {Planted::kNewSeal, Planted::kNoMemory}) {
+  for (const Planted planted : {Planted::kNewSeal, Planted::kNoMemory, Planted::kNoLogEnd}) {
     Counts counts;
     bool broken = false;
     for (std::uint64_t seed = 1; seed <= kPlantedSeeds && !broken; ++seed)
