@@ -56,7 +56,7 @@ def cached(samples, role):
     return 1.25 * min(CACHE_MIB, max(0, growth))
 
 
-def rows_of_process(samples, role):
+def rows_of_process(samples, role, quiet):
     def points(field, scale=1.0):
         return [(s["step"], s["processes"][role][field] * scale) for s in samples]
 
@@ -65,18 +65,20 @@ def rows_of_process(samples, role):
     yield row(f"{role}: descriptors", "", points("descriptors"), lambda mean: 2)
     yield row(f"{role}: threads", "", points("threads"), lambda mean: 2)
     cpu = windows(samples, lambda s: 1000 * s["processes"][role]["cpu"])
-    yield row(f"{role}: processor", "ms a step", cpu, lambda mean: max(0.1, 0.2 * mean))
+    yield row(f"{role}: processor", "ms a step", cpu,
+              (lambda mean: max(0.1, 0.2 * mean)) if quiet else None)
 
 
 def judge(samples, wall_percent):
-    """`wall_percent`: the growth of the time of a step that a quiet machine may show; 0: any."""
+    """`wall_percent`: the growth of the time of a step that a quiet machine may show; 0: any, and
+    any growth of processor time, which two threads of one core lengthen for each other."""
     warm = max(WARM_UP_STEPS, WARM_UP * samples[-1]["step"]) if samples else 0
     judged = [s for s in samples if s["step"] >= warm]
     require(len(judged) > 2 * WINDOWS, f"{len(judged)} samples after step {warm:.0f} are too few "
             f"to judge by; expected more than {2 * WINDOWS}: more steps or a shorter --interval")
     rows = []
     for role in judged[0]["processes"]:
-        rows += rows_of_process(judged, role)
+        rows += rows_of_process(judged, role, wall_percent > 0)
     wall = (lambda mean: wall_percent / 100 * mean) if wall_percent else None
     rows.append(row("time of a step", "ms", windows(judged, lambda s: 1000 * s["seconds"]), wall))
     steps = judged[-1]["step"] - judged[0]["step"]

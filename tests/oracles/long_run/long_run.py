@@ -88,8 +88,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=0, help="0: until the last step")
     parser.add_argument("--interval", type=float, default=5, help="seconds between two samples")
     parser.add_argument("--wall-percent", type=float, default=50,
-                        help="bound of the growth of the time of a step; 0: none, where others "
-                             "use the machine")
+                        help="bound of the growth of the time of a step; 0: none, and none of "
+                             "processor time, where others use the machine")
     options = parser.parse_args()
     options.out = options.out.resolve()
     shutil.rmtree(options.out, ignore_errors=True)
