@@ -188,7 +188,7 @@ class NewestSteps {
 };
 
 void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
-               const LateGroups& late, const std::string& page) {
+               const std::optional<LateGroups>& late, const std::string& page) {
   fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
              RunStateText(run), run.step(), run.total_steps(), run.checkpoint_step(),
              run.version().learner_epoch(), run.version().step());
@@ -214,7 +214,7 @@ void PrintText(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
         "in them\n",
         run.drawn_length(), run.planned_length());
   }
-  fmt::print("{}", late.Text());
+  if (late) fmt::print("{}", late->Text());
   fmt::print("{}", SkippedText(SkippedPromptsOf(run)));
   for (const v1::ControlTally& tally : run.controls()) fmt::print("{}", ControlText(tally));
   for (const v1::WorkerStatus& worker : run.workers()) fmt::print("{}\n", WorkerLine(worker));
@@ -250,7 +250,7 @@ nlohmann::ordered_json SourcesJson(const v1::GetRunStatusResponse& run) {
 }
 
 void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
-                  const LateGroups& late, const std::string& page) {
+                  const std::optional<LateGroups>& late, const std::string& page) {
   const std::map<std::string, std::uint64_t> groups(run.groups().begin(), run.groups().end());
   const std::map<std::string, std::uint64_t> dropped(run.dropped().begin(), run.dropped().end());
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
@@ -275,7 +275,7 @@ void PrintRunJson(const v1::GetRunStatusResponse& run, const NewestSteps& steps,
       {"tokens", TokensJson(AccountFrom(run))},
       {"drawn_length", run.drawn_length()},
       {"planned_length", run.planned_length()},
-      {"late_groups", late.Json()},
+      {"late_groups", late ? late->Json() : nlohmann::ordered_json()},
       {"max_age", run.max_age()},
       {"kept_tokens", run.kept_tokens()},
       {"continued_tokens", run.continued_tokens()},
@@ -336,11 +336,11 @@ Status PrintStatus(const RunFlags& flags) {
   if (!run.ok()) return run.status();
   const std::string page = PageLink(local);
   const NewestSteps steps(local.out);
-  // None is known where the ledger is on another machine.
-  const Result<LateGroups> late =
-      ledger.ok() ? ReadLateGroups(**ledger, kPaceSteps) : Result<LateGroups>(LateGroups());
-  const LateGroups known = late.ok() ? *late : LateGroups();
-  flags.json ? PrintRunJson(*run, steps, known, page) : PrintText(*run, steps, known, page);
+  std::optional<LateGroups> late;  // unknown where the ledger cannot be read, as on another machine
+  if (ledger.ok()) {
+    if (const auto read = ReadLateGroups(**ledger, kPaceSteps); read.ok()) late = *read;
+  }
+  flags.json ? PrintRunJson(*run, steps, late, page) : PrintText(*run, steps, late, page);
   return OkStatus();
 }
 
